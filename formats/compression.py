@@ -47,7 +47,7 @@ MOST_FOR_ONE = (1, 1032, 22, 255)
 """The most bytes that one compressed byte decompresses to, by codec id: deflate's longest match takes two bits,
 snappy's 64 bytes take three bytes, an lz4 match grows by 255 for each byte of its length. For zstd _zstd_most computes
 it."""
-WHOLE = 2**62  # a step longer than any payload: decompress it at once
+WHOLE = 2**62  # a `step`, the input bytes of one call, larger than any payload: one call then takes all of it
 PREFIX_STEP = 16  # input bytes at a time for `decompress_prefix`
 
 Chunks = Iterator[bytes | memoryview]
@@ -69,7 +69,8 @@ def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2, limit: i
 def decompress_prefix(
     codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT
 ) -> tuple[bytes, FormatError | None]:
-    """Return the bytes that decompress before the first damage, and the error that ended them, or None.
+    """Return the bytes that decompress before the first damage, and the error of that damage; None in place of the
+    error if the payload is sound. Beyond `limit` bytes, the error is LimitExceeded.
 
     Arguments are as for `decompress`. With zstd, the bytes are those of the whole blocks before the damage (up to 128
     KiB each); with other codecs, only a few bytes before the damage are missing. The last bytes may be wrong, since
@@ -97,7 +98,8 @@ def inflated(codec: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the content of a gzip or a zstd file part by part, each of at most 16 MB.
 
     codec: GZIP or ZSTD. chunks: the bytes of the file, in order; each is taken only when the ones before it are
-    decompressed. Raises BadCompression for damage, and for a file that ends inside a member or frame.
+    decompressed. Raises BadCompression for damage, for a file that ends inside a member or frame, and for an empty
+    file.
     """
     step, begin, damage = _gzip_file() if codec == GZIP else _zstd_file()
     member, is_inside, position = begin(), False, 0
@@ -140,7 +142,8 @@ def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
 def most_bytes(codec: int, data: bytes | memoryview) -> int:
     """Return an upper bound of the payload's decompressed size in bytes, without decompressing it.
 
-    UNBOUNDED for several zstd frames, a damaged zstd frame, and an unknown codec.
+    UNBOUNDED for several zstd frames, a damaged zstd frame, a zstd frame that has further blocks after 8 MiB of
+    content, and an unknown codec.
     """
     if codec == ZSTD:
         return _zstd_most(memoryview(data))
@@ -228,7 +231,8 @@ def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
-XERIAL_LENGTH_MAX = 64 * 1024  # a cut block longer than this is not decompressed in part: no producer writes one
+# a block of which bytes are missing is decompressed in part only up to this length: producers write no longer ones
+XERIAL_LENGTH_MAX = 64 * 1024
 
 
 def _snappy_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Chunks:
@@ -328,7 +332,8 @@ def _lz4_decompress(data: memoryview, magic: int, limit: int, step: int) -> Chun
 
 
 def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:
-    """Return the first block's position, the size limit of blocks, and flags for block and content checksums."""
+    """Return the first block's position, the size limit of blocks in bytes, a number that is 0 if there are no block
+    checksums, and one that is 0 if there is no content checksum."""
     if len(data) < 7:
         raise BadCompression("the lz4 payload ends inside the frame header", 0)
     if data[:4] != LZ4_MAGIC:
@@ -382,9 +387,9 @@ def _lz4_compress(data: bytes, level: int | None, magic: int) -> bytes:
 
 # zstd
 
-ZSTD_WINDOW_MAX = 128 * 1024 * 1024  # what Kafka's zstd-jni accepts
-ZSTD_BLOCK = 128 * 1024  # a block decompresses to at most this, and takes at least 3 bytes
-ZSTD_REPEATED, ZSTD_COMPRESSED = 1, 2  # types of blocks
+ZSTD_WINDOW_MAX = 128 * 1024 * 1024  # bytes; the largest window that Kafka's zstd-jni accepts
+ZSTD_BLOCK = 128 * 1024  # bytes that a block decompresses to at most; a block itself takes at least 3 bytes
+ZSTD_REPEATED, ZSTD_COMPRESSED = 1, 2  # types of blocks: one byte to repeat, compressed bytes
 ZSTD_BLOCKS_COUNTED = 64
 ZSTD_STEP = 256  # input bytes of one call: at most 85 blocks, 11 MB of output
 
@@ -437,12 +442,12 @@ def _zstd_frame_end(data: memoryview) -> int:
         position += 3 + (1 if header >> 1 & 0b11 == 1 else header >> 3)  # a block of type 1 is one byte to repeat
     if not last:
         return len(data) + 1
-    return position + (4 if data[4] & 0b100 else 0)  # content checksum
+    return position + (4 if data[4] & 0b100 else 0)  # the flag: a content checksum of 4 bytes follows
 
 
 def _zstd_most(data: memoryview) -> int:
     """Return the largest possible size in bytes of the content of `data`, by the sizes of its blocks, if it is one
-    frame; UNBOUNDED for anything else, and above 8 MB."""
+    frame; UNBOUNDED for anything else, and for a frame that has further blocks after 8 MiB of content."""
     import zstandard
 
     try:
@@ -458,7 +463,7 @@ def _zstd_most(data: memoryview) -> int:
         kind, length = header >> 1 & 0b11, header >> 3
         size += ZSTD_BLOCK if kind == ZSTD_COMPRESSED else length
         position += 3 + (1 if kind == ZSTD_REPEATED else length)
-    behind = position + (4 if data[4] & 0b100 else 0)  # content checksum
+    behind = position + (4 if data[4] & 0b100 else 0)  # the flag: a content checksum of 4 bytes follows
     return size if behind == len(data) else UNBOUNDED
 
 

@@ -47,7 +47,7 @@ def elements(data: bytes) -> Iterator[Element]:
 
 
 def parts(element: Element, *tags: int) -> list[Element]:
-    """Return the elements within a SEQUENCE, a SET or an explicit tag; the first ones must have these tags.
+    """Return the elements within a SEQUENCE, a SET or an explicit tag; the first ones must have `tags`, in this order.
 
     Raises InvalidDer.
     """

@@ -24,7 +24,8 @@ class FormatError(Exception):
     """Bytes that violate their format.
 
     `reason` is one line of text; `position` is the byte at which the faulty field, batch or entry begins, counted from
-    the start of the buffer that was parsed (after `at`: of the file), or None if no single byte can be named.
+    the start of the buffer that was parsed (in an error that `at` returned: of the outer buffer), or None if no single
+    byte can be named.
     """
 
     def __init__(self, reason: str, position: int | None = None) -> None:
@@ -36,8 +37,8 @@ class FormatError(Exception):
         return self.reason if self.position is None else f"{self.reason} (byte {self.position})"
 
     def at(self, base: int) -> Self:
-        """Return the same error with its position in an outer buffer, in which the parsed buffer begins at byte
-        `base`."""
+        """Return the same error with its position in an outer buffer, in which the parsed buffer begins at byte `base`.
+        The position is `base` if the error has none."""
         return type(self)(self.reason, base if self.position is None else base + self.position)
 
 

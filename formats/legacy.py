@@ -91,7 +91,7 @@ Body = construct.Struct(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. Offset and timestamp (ms since 1970, -1 for none) are as stored.
+    """One message. Offset and timestamp (ms since 1970, -1 for none) are as stored; key and value are None for null.
 
     `unwrap` returns inner messages with their absolute offsets and with the timestamps that the wrapper gives them.
     """
@@ -211,7 +211,7 @@ def build_message(message: Message) -> bytes:
 def wrap(messages: Sequence[Message], codec: int, *, level: int | None = None) -> Message:
     """Return the wrapper of messages of one magic whose offsets rise; in magic 1 the inner offsets are made relative.
 
-    Raises BadCount for no messages, BadCodec, BadValue.
+    codec, level: as for `formats.compression.compress`. Raises BadCount for no messages, BadCodec, BadValue.
     """
     if not messages:
         raise BadCount("no messages to compress")

@@ -82,7 +82,9 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a schema, over all versions. `name` begins with a small letter, as in Kafka's JSON."""
+    """One field of a schema, over all versions. `name` begins with a small letter, as in Kafka's JSON. `tag`: None for
+    a field that no version tags. `flexible`: the field's own flexible versions; None: those of the message. `struct`:
+    the struct, if the type is a struct or an array of structs; else None."""
 
     name: str
     type: str
@@ -117,8 +119,8 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One field in one version. `flexible`: lengths are unsigned varints plus one. `element`: the struct's layout,
-    if the type is a struct or an array of structs.
+    """One field in one version. `flexible`: lengths are unsigned varints plus one. `tag`: None for an untagged field.
+    `element`: the struct's layout, if the type is a struct or an array of structs; else None.
     """
 
     name: str
@@ -135,7 +137,7 @@ class Slot:
 class Layout:
     """A struct in one version. `slots`: the untagged fields, in the order of the bytes; `tagged`: the tagged fields, by
     tag; `names`: of all fields, in the order of the schema. `refused_tags`: tags that the schema has only in other
-    versions.
+    versions. `readable`: False if Kafka's class refuses to read this version of the struct.
     """
 
     name: str
@@ -155,7 +157,8 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class MessageSchema:
-    """A message over all its versions. `api_key`: the type id of a record; None for data and headers."""
+    """A message over all its versions. `api_key`: the type id, if the message is the key or the value of a record; None
+    for other messages (data, headers)."""
 
     name: str
     type: str
@@ -315,7 +318,7 @@ def _layout(struct: Struct, version: int, flexible: Versions) -> Layout:
     )
 
 
-# The errors of a message. All texts but that of `cut` are Kafka's, since its dump tool prints them.
+# The errors of a message. All texts but that of `cut` are Kafka's: kcli must print what Kafka's dump tool prints.
 
 
 def cut(name: str, position: int) -> Truncated:

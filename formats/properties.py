@@ -37,7 +37,8 @@ _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 """What some editors write before the first line; Java reads it as a part of that line."""
 READ_AT_ONCE_BYTES = 8192
-"""How many bytes a Java BufferedReader decodes before it returns the first line."""
+"""How many bytes a Java BufferedReader decodes before it returns the first line: bytes after these may be invalid UTF-8
+without an error, as Kafka reads only the first lines."""
 ZERO_ID = "A" * 22
 """The zero UUID, which Kafka never assigns to a topic."""
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -170,8 +171,8 @@ def build_partition_metadata(metadata: PartitionMetadata) -> bytes:
 
 
 def _uuid(name: str, text: str, position: int | None = None) -> str:
-    """Return the id as Kafka writes it: unused bits of the last character are 0, and no padding follows. Raises
-    BadValue."""
+    """Return the id as Kafka writes it: unused bits of the last character are 0, and no padding follows. name,
+    position: the property and its byte (None: not known), for the error. Raises BadValue."""
     if not _UUID.fullmatch(text):
         raise BadValue(f"{name} is {text[:100]!r}, not 22 characters of base64", position)
     raw = base64.urlsafe_b64decode(f"{text[:22]}==")
@@ -214,7 +215,7 @@ def _unescape(text: str, position: int) -> str:
             raise BadValue("a malformed \\uXXXX", position)
         return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _LETTERS.get(escaped, escaped)
 
-    units = _ESCAPE.sub(char, text).encode("utf-16-be", "surrogatepass")  # a character beyond 16 bits is two escapes
+    units = _ESCAPE.sub(char, text).encode("utf-16-be", "surrogatepass")  # two escapes can make one character
     return units.decode("utf-16-be", "replace")
 
 

@@ -144,7 +144,7 @@ RecordStruct = Sized(RecordBody)
 
 
 class RecordHeader(NamedTuple):
-    """One header of a record. The key should be UTF-8, which no broker checks."""
+    """One header of a record. The key should be UTF-8, which no broker checks. value: None for null."""
 
     key: bytes
     value: bytes | None

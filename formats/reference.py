@@ -116,7 +116,8 @@ def page() -> str:
 
 
 def _text(doc: str, *, outline: bool) -> Iterator[str]:
-    """Yield the mdoc lines of a docstring up to its `Source:` paragraph; later paragraphs are about the code."""
+    """Yield the mdoc lines of a docstring. The `Source:` paragraph is the last one used, as later paragraphs are about
+    the code. outline: omit the indented rows of the docstring's table, see Section."""
     for paragraph in doc.strip().split("\n\n"):
         lines = paragraph.splitlines()
         if "   " in paragraph:  # not prose: a table or indented lines

@@ -40,9 +40,9 @@ class TimeIndex:
 
 
 def parse(data: bytes) -> TimeIndex:
-    """Return the time index that `data` holds. It checks neither the order nor the values of the entries.
+    """Return the time index that `data` holds. The order and the values of the entries are not checked.
 
-    Raises BadLength if `data` is not a whole number of entries; its position is the end of the last whole entry.
+    Raises BadLength if `data` is not a whole number of entries; the error's position is the end of the last whole one.
     """
     entries = ENTRY.unpack_all(data)
     used = len(data) if len(data) == ENTRY.size else ENTRY.used(data)

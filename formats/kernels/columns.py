@@ -76,14 +76,14 @@ class RecordRow(NamedTuple):
     batch: int  # row in the BatchTable
     start: int  # byte in the buffer of the record, its length included
     crc: int  # magic 0 and 1: as stored; else -1
-    valid: int  # magic 0 and 1: 1 if the CRC holds
+    valid: int  # magic 0 and 1: 1 if the CRC holds, else 0; magic 2: 1
 
     def key(self, buffer: memoryview) -> bytes | None:
-        """Return the key. buffer: the buffer that the record was read from."""
+        """Return the key; None for null. buffer: the buffer that the record was read from."""
         return sized_bytes(buffer, self.key_start, self.key_length)
 
     def value(self, buffer: memoryview) -> bytes | None:
-        """Return the value. buffer: the buffer that the record was read from."""
+        """Return the value; None for null. buffer: the buffer that the record was read from."""
         return sized_bytes(buffer, self.value_start, self.value_length)
 
 

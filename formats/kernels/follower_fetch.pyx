@@ -15,7 +15,7 @@ Source: FetchRequest.json, FetchResponse.json.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from formats.kernels.numbers cimport be16, be32, be64
 from formats.kernels.walk cimport ID_BYTES, Walk, begin, count, int32, int64, no_tags, take, varint

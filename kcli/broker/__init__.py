@@ -1,10 +1,10 @@
 """A Kafka broker: one node, one event loop. Read first: node, then broker, then api/produce.
 
-Each package receives the objects that it calls as arguments, and imports only packages below it in this list; only the
-packages above `broker` use the class Broker. The contract "broker" in pyproject.toml enforces that order.
+Each package gets, as arguments, the objects whose methods it calls. It imports only packages below it in this list, and
+only the packages above `broker` use the class Broker. The contract "broker" in pyproject.toml enforces that order.
 
     startup        `kcli serve`: a node in a process of its own
-    read_only      a broker that serves directories as they are
+    read_only      a broker that serves log directories without a change to them
     node           opens, builds, starts and stops the parts of a node
     api            the handlers: one module for each API
     dispatch       passes a request to its handler; runs long requests in parts
@@ -24,5 +24,5 @@ packages above `broker` use the class Broker. The contract "broker" in pyproject
     client_view    brokers and replicas with the addresses of one listener
     wire           requests and responses as bytes and as objects
     config         Kafka's configurations: names, defaults, validation
-    process        the clock, turns and tasks of the event loop, file descriptors
+    process        the clock; tasks, and how long ones share the event loop with others; file descriptors
 """

@@ -6,7 +6,8 @@
             the request
 
 The logger is at INFO unless its level is changed (resource type BROKER_LOGGER). The text is made only for a line that
-is written; as JSON a line has the members of `Decision` as well. Source: StandardAuthorizerData.logAuditMessage.
+is written. If the log is written as JSON, a line also has the members of `Decision`. Source:
+StandardAuthorizerData.logAuditMessage.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ TRACE: Final = LEVELS["TRACE"]
 def decided(call: Call, access: Access, rule: Rule, count: Callable[[str], int] | int, *, is_told: bool) -> None:
     """Write the audit line of a decision, if the logger is enabled for the line's level.
 
+    access: what the principal wants to do with which resource. rule: the rule that allows or denies it.
     count: how often the request names the resource, or a function that returns this number for the resource's name.
     is_told: True: the level is INFO for a denial and DEBUG for a permission. False: the level is TRACE, because this
     check is one of several and does not decide the request alone. In Kafka this is logIfDenied and logIfAllowed of

@@ -91,7 +91,7 @@ class _Among:
         self._access, self._call, self._operation, self._resource_type = access, call, operation, resource_type
         self._log_denied = log_denied
         self._counts = counts
-        self._count: Counter[str] | None = None  # what `counts` has returned
+        self._count: Counter[str] | None = None  # the result of `counts`, None until it is called
         self._allowed: dict[str, bool] = {}
 
     def __contains__(self, name: object) -> bool:
@@ -135,8 +135,9 @@ class Authorization:
         do everything.
 
         count: how often the request names the resource, or a function that returns this number for the name; 0 for a
-        decision that was audited before. log_allowed, log_denied: True: a permission is audited at level DEBUG, a
-        denial at INFO; False: at TRACE (audit.py). Raises AuthorizerNotReady.
+        decision that was audited before. log_allowed: whether a permission is audited at level DEBUG; if False, it is
+        audited at TRACE. log_denied: whether a denial is audited at level INFO; if False, it is audited at TRACE
+        (audit.py). Raises AuthorizerNotReady.
         """
         if self._authorizer is None or call.principal == OWN:
             return True

@@ -55,7 +55,7 @@ class Broker:
     lanes: the partitions to which compiled code appends the batches of plain Produce requests, see dispatch/routing.py.
     is_alone: whether this node is the only node of its cluster.
     active: the active controller's state, None if this node is not a controller.
-    broker_epoch: returns the epoch of this broker's current registration.
+    broker_epoch: a function that returns the epoch of this broker's current registration, -1 for none.
     tokens: the delegation tokens of the metadata image, None without delegation.token.secret.key.
     certificates: the keys and trusted certificates of the node's listeners.
     authorizer: allows or denies the operations of a principal, by the ACLs of the metadata image; None: every

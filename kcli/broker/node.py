@@ -89,8 +89,8 @@ class SupportsClose(Protocol):
 
 
 class Node:
-    """One broker and controller. Call `start`, wait for `ended` or a signal, then call `stop`; all on the running event
-    loop."""
+    """One node: a broker, a controller, or both (process.roles). Call `start`, wait for `ended` or a signal, then call
+    `stop`; all on the running event loop."""
 
     def __init__(
         self,
@@ -152,12 +152,13 @@ class Node:
         return ControllerRequests(broker.cluster_id, broker.metadata, broker.active, broker.controller)
 
     def _broker_epoch(self) -> int | None:
-        """The epoch of this broker's registration, None if this node is not a broker."""
+        """The epoch of this broker's registration, NO_EPOCH before it has registered; None if this node is not a
+        broker."""
         return None if self._life is None else self._life.epoch
 
     @property
     def broker(self) -> Broker:
-        """The Broker with the parts of this node that handlers receive."""
+        """The object that the node passes to request handlers: its logs, metadata, coordinators and other parts."""
         assert self._broker is not None, "started"
         return self._broker
 
@@ -197,7 +198,8 @@ class Node:
             raise
 
     async def _leave(self, broker: Broker) -> None:
-        """Close the parts of a node whose start has failed."""
+        """Close the parts of a node whose start has failed, except for the client listeners and the log directories,
+        which the caller closes."""
         if self._registering is not None:
             self._registering.cancel()
         if self._life is not None:
@@ -299,8 +301,8 @@ class Node:
         journal.start_background()
 
     def _answer(self, call: Call) -> Answer | Awaitable[Answer]:
-        """Return this node's response to a request to the active controller, while this node is the active
-        controller."""
+        """Return this node's response to a request for the active controller that this node itself makes. Called only
+        while this node is the active controller."""
         return answer(self.broker, call)
 
     async def _start_alone(self, journal: LoneMetadataLog, broker_epoch: int) -> None:
@@ -389,7 +391,9 @@ class Node:
             if not waiting.done():
                 waiting.cancel()
         if self.ended.done():
-            await asyncio.gather(waiting, return_exceptions=True)  # `work` may have failed for the same reason
+            # `work` may have failed for the same reason; gather takes its exception, which asyncio would else log as
+            # never retrieved
+            await asyncio.gather(waiting, return_exceptions=True)
             raise CannotServe(self.ended.result())
         waiting.result()
 
@@ -397,8 +401,8 @@ class Node:
         return Server(self.config, loop, secured)
 
     def _new_networks(self, loop: asyncio.AbstractEventLoop) -> tuple[Network, Network]:
-        """Return the Network for connections to controllers, and that for connections to brokers. Raises
-        CannotServe."""
+        """Return the Network for connections to controllers, and the one for connections to brokers; both are NoNetwork
+        on a node that is the only one of its cluster. Raises CannotServe."""
         if self._is_alone:
             return NoNetwork(), NoNetwork()
         config, now = self.config, dt.datetime.fromtimestamp(self._clock.now_ms() / 1000, dt.UTC)
@@ -458,14 +462,16 @@ class Node:
         check_topics(journal.image)
 
     def _load_acls(self, broker: Broker) -> None:
-        """Pass the ACLs of the image to the authorizer, which allows or denies requests from now on."""
+        """Pass the ACLs of the image to the authorizer, which from now on allows or denies requests by them. Do nothing
+        without an authorizer."""
         if broker.authorizer is not None:
             broker.authorizer.follow(broker.image.acls, broker.image.acls.keys())
             broker.authorizer.loaded = True
 
     def _committed(self, _: Sequence[Record]) -> None:
-        """Apply committed metadata records to logs, quotas, replicas and coordinators. The image has the records
-        already."""
+        """Apply committed metadata records to the parts of this node: configuration, quotas, ACLs, logs, replicas and
+        coordinators. The records themselves are not used, as the image has them already: its `take_changes` tells what
+        they changed."""
         broker = self.broker
         changes = broker.image.take_changes()
         is_configured = any(kind == BROKER_RESOURCE for kind, _ in changes.configs)
@@ -493,7 +499,8 @@ class Node:
         if changes.brokers:
             self._lifecycle.brokers_changed(changes.brokers)
             if self._is_broker_stopped and all(each.fenced for each in broker.image.brokers.values()):
-                # a Metadata response without brokers makes librdkafka (from 2.10 on) drop all brokers, and hang
+                # Clients get no further response once all brokers are fenced: a Metadata response without brokers would
+                # make librdkafka (from 2.10 on) drop all brokers, and hang.
                 self.server.drain(self._client_listeners)
 
     def _assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
@@ -559,7 +566,9 @@ class Node:
             broker.active.stop()
         if self._registering is not None:
             self._registering.cancel()
-        if not journal.is_leader:  # requests of other nodes fail at once instead of timing out
+        # if this node is not the active controller, close its sockets first: requests of other nodes fail at once,
+        # instead of timing out while the metadata log is closed
+        if not journal.is_leader:
             self._server.close()
         with step("the metadata log is not closed"):
             await journal.close()
@@ -574,8 +583,9 @@ class Node:
             raise NotInOrder("not stopped in order: the next start recovers what is on the disk")
 
     async def _await_other_shutdowns(self, journal: ReplicatedMetadataLog) -> None:
-        """Wait until the other brokers have finished their controlled shutdown, for at most OTHERS_SHUTDOWN_S seconds.
-        If all nodes of a cluster stop at once, their shutdown needs the quorum, and so this controller."""
+        """Wait until the other brokers have finished their controlled shutdown, for at most OTHERS_SHUTDOWN_S seconds,
+        and only while the quorum has a leader. If all nodes of a cluster stop at once, the shutdown of each broker
+        needs the quorum, so this controller has to run until then."""
         until = asyncio.get_running_loop().time() + OTHERS_SHUTDOWN_S
         while (  # noqa: ASYNC110  (a few times, and for many reasons)
             self._is_another_shutting_down()
@@ -589,7 +599,7 @@ class Node:
         others = (each for each in self.broker.image.brokers.values() if each.id != self.config.node_id)
         return any(each.in_controlled_shutdown and not each.fenced for each in others)
 
-    # reports of the launcher, which runs several nodes
+    # For the launcher, the process that starts several nodes of one cluster (kcli/broker/startup/supervised.py).
 
     @property
     def leads_quorum(self) -> bool:
@@ -602,15 +612,15 @@ class Node:
             self._quorum.stand_for_election()
 
     def peer_died(self, node_id: int) -> None:
-        """Report to the quorum and the controller that a node's process has ended, so that neither waits for a
-        timeout."""
+        """Report to the quorum and the controller that the process of node `node_id` has ended, so that both react at
+        once instead of after a timeout."""
         if self._quorum is not None:
             self._quorum.peer_died(node_id)
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_death(node_id)
 
     def peer_started(self, node_id: int) -> None:
-        """Report to the controller that the launcher has started a new process of a node."""
+        """Report to the controller that the launcher has started a new process of node `node_id`."""
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_start(node_id)
 
@@ -635,7 +645,8 @@ def _check_principal(config: BrokerConfig, authorizer: Authorizer, image: Metada
 
 
 def _new_authorizer(config: BrokerConfig) -> Authorizer | None:
-    """Return the authorizer that authorizer.class.name names; None if it is empty. Raises CannotServe."""
+    """Return the authorizer that authorizer.class.name names; None if that configuration is empty. Raises
+    CannotServe."""
     if not config.get("authorizer.class.name"):
         return None
     from kcli.security.authorizer import CLASS_NAME, Authorizer, AuthorizerConfig
@@ -650,7 +661,7 @@ def _new_authorizer(config: BrokerConfig) -> Authorizer | None:
 
 
 def _delegation_tokens(config: BrokerConfig, journal: MetadataLog) -> DelegationTokens | None:
-    """The delegation tokens of the metadata image; None without a secret key."""
+    """Return the delegation tokens of the metadata image; None if delegation.token.secret.key is not set."""
     secret_key = config.get("delegation.token.secret.key")
     if not isinstance(secret_key, str) or not secret_key:
         return None

@@ -11,7 +11,8 @@ import os
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # at run time no import may come before leave_at_once() (Ctrl-C)
+# A Ctrl-C during an import before leave_at_once() would print a traceback: so `typing` is imported for mypy alone.
+if TYPE_CHECKING:
     from typing import NoReturn
 
 

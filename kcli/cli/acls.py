@@ -94,7 +94,7 @@ class ResourceOptions:
 
     @property
     def resources(self) -> list[Resource]:
-        """Return the resources that the options name, without duplicates."""
+        """The resources that the options name, without duplicates."""
         named = {
             ResourceType.TOPIC: self.topics,
             ResourceType.GROUP: self.groups,
@@ -107,7 +107,7 @@ class ResourceOptions:
 
     @property
     def pattern_type(self) -> PatternType:
-        """Return the member of PatternType that the option names."""
+        """The member of PatternType that the option names."""
         return PatternType[self.pattern.name]
 
 
@@ -143,7 +143,7 @@ class RuleOptions(ResourceOptions):
 
 
 class _Source(Protocol):
-    """Where ACLs are read: a cluster, or log directories."""
+    """A source of ACLs: a cluster, or log directories."""
 
     def matching(self, acl_filter: AclFilter, /) -> list[Acl]:
         """Return the ACLs that a filter matches."""
@@ -276,10 +276,11 @@ def _read_settings(file: Path) -> AuthorizerConfig:
 
 
 def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, frozenset[str]]:
-    """Return the authorizer's configuration of the node with these log directories, and the names in SETTINGS whose
-    values are not known.
+    """Return the authorizer's configuration of the node with these log directories, and the names of the configurations
+    in SETTINGS (those that decide accesses besides ACLs) whose values are not known.
 
-    All are known if `kcli serve` has left the node's configuration beside one of the directories; else none is.
+    All values are known if `kcli serve` has left the node's configuration beside one of the directories; otherwise no
+    value is known.
     """
     from kcli.broker.startup.secure import super_users
     from kcli.launcher.paths import server_properties
@@ -295,8 +296,9 @@ def _directory_settings(directories: list[Path]) -> tuple[AuthorizerConfig, froz
 
 
 def _cluster_settings(cluster: Acls, own: str | None, principal: str) -> tuple[AuthorizerConfig, frozenset[str]]:
-    """Return the authorizer's configuration of the cluster's brokers, and the names in SETTINGS that the brokers have,
-    or may have, set to values that this client cannot read.
+    """Return the authorizer's configuration of the cluster's brokers, as far as it is known, and the names of the
+    configurations in SETTINGS (those that decide accesses besides ACLs) that are or may be set on the brokers, but
+    whose values this client cannot read.
 
     own: this client's principal; None if it is not known. principal: the one whose access is to be explained.
     Whether a principal is a super user can be found out for `own` only.
@@ -328,7 +330,7 @@ def _explained(found: Explanation, connection: list[str]) -> str:
 
 
 def _next(found: Explanation) -> list[str]:
-    """The words of the kcli command that adds the missing ALLOW rule, or removes the DENY rule that decided."""
+    """Return the words of the kcli command that adds the missing ALLOW rule, or removes the DENY rule that decided."""
     if found.rule.acl is None:
         access = found.access
         resource = Resource(access.resource_type, access.resource_name)

@@ -87,7 +87,8 @@ COMMANDS = {
 
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
-    "rich_markup_mode": "markdown" if on_terminal() else None,  # importing rich takes as long as all other imports
+    # for "markdown" Typer imports rich, which takes as long as all other imports, so it does so on a terminal only
+    "rich_markup_mode": "markdown" if on_terminal() else None,
 }
 
 app = typer.Typer(

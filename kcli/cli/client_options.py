@@ -89,8 +89,8 @@ def written_config(data_dir: Path | None, command_config: Path | None) -> Path |
 
 
 def client_properties(command_config: Path | None, properties: list[str] | None) -> dict[str, str]:
-    """Return librdkafka's properties, from the file of --command-config and from the options -X, which override it.
-    Raises UsageError, UnreadableInput."""
+    """Return properties of librdkafka: those of the file of --command-config, and those of the options -X, which
+    override the file's; empty if both are None. Raises UsageError, UnreadableInput."""
     given = pairs(properties, "-X")
     if given:
         from kcli.client.connection import check_properties
@@ -125,8 +125,8 @@ class ClusterOptions:
         return Connection(self.bootstrap, properties, self.timeout, self.verbose)
 
     def repeated(self) -> list[str]:
-        """The options with which a suggested command reaches the same cluster, without those of -X, which may be
-        secrets."""
+        """Return the options of the connection for a suggested command, so that it reaches the same cluster; without
+        the options -X, as their values may be secrets."""
         default = os.environ.get(BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP)
         words = [] if self.bootstrap == default else ["--bootstrap-server", self.bootstrap]
         return words + ([] if self.command_config is None else ["--command-config", str(self.command_config)])

@@ -177,7 +177,8 @@ def _wait_until_healthy(bootstrap: str, node: int, security: Security) -> None:
 
 
 class NotInSync(KcliError):
-    """A restart of several nodes has ended before the last one: partitions did not get back in sync."""
+    """A restart of several nodes was given up before its last node: after a node had restarted, not all partitions got
+    back in sync in time."""
 
 
 # output

@@ -85,8 +85,8 @@ class _Source:
         self._client: StatusClient | None = None
 
     def look(self) -> dict[str, Any]:
-        """Return the status of the cluster as a JSON object. Raises KcliError if neither launcher nor broker
-        answers."""
+        """Return the status of the cluster as a JSON object. Raises KcliError if the launcher that --data-dir names
+        does not answer, or if there is no launcher and no broker answers."""
         launcher = None
         if self._data_dir is not None:
             from kcli.launcher.control_client import ask
@@ -119,7 +119,7 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
         node |= {"address": f"{broker.host}:{broker.port}", "rack": broker.rack, "fenced": broker.is_fenced}
     for number in () if state is None else nodes.keys() - brokers.keys():
         if "broker" in nodes[number]["roles"]:
-            nodes[number]["registered"] = False  # until DescribeCluster lists the broker
+            nodes[number]["registered"] = False  # False until DescribeCluster lists the broker
     quorum = None if state is None else state.quorum
     for voice in () if quorum is None else quorum.nodes:
         node = nodes.setdefault(voice.node, {"id": voice.node, "roles": []})

@@ -99,7 +99,9 @@ class _Show:
         self._began = time.monotonic()
 
     def outcomes(self, outcomes: Any, *, done: bool) -> int:
-        """Show the outcome for each partition. done: whether logs were changed (else it was a dry run)."""
+        """Show the outcome for each partition, then a line of sums. Return the highest exit status of the partitions
+        that failed, 0 if none did. done: whether the cleaned logs were written, in place or to a new directory; False
+        for a dry run."""
         cleaned = skipped = failed = before = after = status = 0
         for outcome in outcomes:
             self._progress.clear()
@@ -126,7 +128,8 @@ class _Show:
         return status
 
     def why(self, cleaner: LogCleaner, settings: Settings, key: bytes) -> int:
-        """Show for each record of a key whether the cleaner keeps it, and why."""
+        """Show for each record of a key whether the cleaner keeps it, and why. The exit status is 0 also without such a
+        record."""
         from formats.file_name import METADATA_TOPIC
         from kcli.log.cleaner.why import explain_key
         from kcli.log.config import CleanerConfig
@@ -281,7 +284,7 @@ def _fate_json(name: str, fate: Fate) -> str:
 
 
 def _duration(ms: int) -> str:
-    """A duration in its two largest units: 3 h 12 min."""
+    """Return a duration in its two largest units, as in "3 h 12 min"."""
     seconds, rest = divmod(max(ms, 0), 1000)
     if seconds == 0:
         return f"{rest} ms"

@@ -216,7 +216,8 @@ def _printer(output: Format, template: str | None, *, nulls: bool, unfolded: boo
 
 
 def _reader_gone() -> bool:
-    """Whether the reader of stdout has gone: without this check, only writing the next record would show it."""
+    """Whether the reader of stdout has closed the pipe. Without this check, the command would end only when it writes
+    the next record."""
     watch = select.poll()
     watch.register(1, 0)
     return any(event & select.POLLERR for _, event in watch.poll(0))

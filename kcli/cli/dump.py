@@ -52,7 +52,9 @@ def _start(file: InputFile, selection: Selection) -> int:
 
 
 def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], show: Callable[[InputFile], int]) -> int:
-    """Show the files of every path, passing over those that cannot be read. Returns the worst exit status."""
+    """Show the files of every path by `show`, which returns an exit status. A file or directory that cannot be read is
+    reported on stderr, and the next one is shown. files_of: yields the files of a path. Return the highest exit
+    status."""
     worst = 0
     for path in paths:
         remaining = files_of(path)
@@ -69,7 +71,8 @@ def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], sh
 
 
 class _Limit:
-    """Counts the records shown in all files, and lowers the limit (--limit) for the next file by that number."""
+    """Counts the records shown in all files. selection: the one for the next file, whose limit (--limit) is lower by
+    the number of records already shown."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -86,13 +89,14 @@ class _Limit:
         return self.selection.limit == 0
 
     def tell(self) -> None:
-        """Write a note to stderr if options select records and no record was shown."""
+        """Write a note to stderr if options select records, logs were read, and no record was shown."""
         if self._is_search and self._logs and not self._found:
             note("kcli: no record is selected")
 
 
 def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection) -> int:
-    """Write one JSON object for each record, or for each entry of a file without records. Returns the exit status."""
+    """Write one JSON object for each record, or for each entry of a file without records. file_type: the type of the
+    files (--type); None to find it by their names. Returns the exit status."""
     from kcli.inspector.log_records import print_jsonl
 
     left = _Limit(selection)
@@ -142,7 +146,8 @@ def as_table(
     unfolded: bool,
 ) -> int:
     """Write a table for each file: a title, the file's batches, records or entries, and a line of sums. Returns the
-    exit status."""
+    exit status. file_type: None to find the type of a file by its name. batches_only: show batches without their
+    records. raw_time: show times in ms. unfolded: do not shorten long keys and values for the terminal."""
     from kcli.inspector.log_records import TableOptions, print_table
 
     coloured = on_terminal()
@@ -238,7 +243,7 @@ def _shown(file_type: FileType, name: str, value: object) -> str:
 
 def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions) -> int:
     """Write what kafka-dump-log prints, line for line. The mismatches that kafka-dump-log lists at its end are written
-    to stderr. Returns the exit status."""
+    to stderr. file_type: None to find the type of a file by its name. Returns the exit status."""
     from kcli.inspector.kafka_options import Notes
     from kcli.inspector.kafka_text import dump_file, dump_log
 

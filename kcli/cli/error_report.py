@@ -47,5 +47,5 @@ class ErrorReport:
 
 
 def cell(value: object) -> str:
-    """The text of a value in a table; `-` for None."""
+    """Return the text of a value in a table: `-` for None."""
     return "-" if value is None else str(value)

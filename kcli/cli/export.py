@@ -53,7 +53,10 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
     on_corruption: str,
     out: Path,
 ) -> SourceOptions:
-    """Return the options of the Spark data source. Raises UsageError."""
+    """Return the options of the Spark data source. topics, pattern, partitions: at most one of these limits what is
+    read; the others are None or empty. columns: None for DEFAULT_COLUMNS. offsets, times_ms: the first one wanted and
+    the first one not wanted, None for no bound. flags: name of a Boolean option of the data source -> whether it is
+    set. out: the directory of the table. Raises UsageError."""
     given: dict[str, str] = {
         "paths": json.dumps([str(Path(path).absolute()) if "://" not in path else path for path in paths]),
         "columns": columns or DEFAULT_COLUMNS,
@@ -77,8 +80,9 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
 
 
 def _with_offsets(options: SourceOptions, first: int | None, stop: int | None) -> SourceOptions:
-    """Return the options with `first` and `stop` as start and end offset of all partitions (None: unchanged). In
-    the text of Spark's options an offset can only be given for single partitions."""
+    """Return the options with `first` as the start offset and `stop` as the end offset of all partitions; None leaves
+    the offset as it is. The text of Spark's options can only give an offset for a single partition. Raises UsageError
+    for a negative offset."""
     if first is not None and first < 0:
         raise UsageError("--from-offset is negative")
     if stop is not None and stop < 0:
@@ -113,7 +117,10 @@ def export_options(  # noqa: PLR0913 (one parameter an option)
     latest_by_key: bool,
     state: Path | None,
 ) -> ExportOptions:
-    """Return the options of an export. Raises UsageError."""
+    """Return the options of an export. formats: the values of --key-format and --value-format. layout, sort: the
+    columns of --partition-by and of --sort, separated by commas; None for none. codec, level: the compression of the
+    Parquet files; level None for the codec's default. file_mb: about the size of a file, in MB. state: the STATE file
+    of --incremental; None for an export of one run. Raises UsageError."""
     if re.match(r"[a-z][a-z0-9+.-]*:/", str(out)):
         raise UsageError(f"--out {str(out)!r} is no directory: tables are made on a file system that can rename")
     return ExportOptions(
@@ -141,7 +148,8 @@ def run(
     *,
     debug: bool,
 ) -> int:
-    """Export, and show the summary. Returns the exit status."""
+    """Export, and show the summary. Return the exit status 0; a failed export raises an error, such as SparkFailed.
+    master, conf, environment: see SparkSettings. debug: whether to write Spark's own error to stderr."""
     line = _Bar()
     line.show(JobProgress("starting Spark", 0, 0, 0, 0, 0))
     settings = SparkSettings(master, conf, environment)
@@ -231,7 +239,7 @@ class _Bar(StatusLine):
 
 
 def _text(options: ExportOptions, outcome: Outcome) -> str:
-    """The summary as text: the topics, their records over time, and a line of sums."""
+    """Return the summary as text: the topics, their records over time, and a line of sums."""
     if outcome.finished_earlier:
         note("kcli: an export that was interrupted has been finished first")
     if not outcome.topics:
@@ -268,8 +276,8 @@ def _text(options: ExportOptions, outcome: Outcome) -> str:
 
 
 def _plot(topic: TopicOutcome) -> str:
-    """Two lines that plot the records and the bytes of a topic over the time of the records; empty for a single
-    point."""
+    """Return a line with the topic and the span of its timestamps, and two lines that plot its records and its bytes
+    over that span; an empty text if all timestamps are in one span of the plot, or there are no records."""
     first, last, points = topic.histogram.series(PLOT_WIDTH)
     if len(points) < 2:
         return ""

@@ -279,8 +279,8 @@ def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -
 
 
 def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
-    """Return the groups that a command is to change. Raises UsageError if none is named and --all-groups is not
-    given."""
+    """Return the groups that a command is to change; an empty list, which stands for all groups, with --all-groups.
+    Raises UsageError unless either groups are named or --all-groups is given."""
     found = _names(names, named, all_groups)
     if not found and not all_groups:
         raise UsageError("no group given, nor --all-groups")
@@ -288,14 +288,15 @@ def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) ->
 
 
 class _GroupErrors(ErrorReport):
-    """Reads groups from a source, and reports the errors of those that cannot be read."""
+    """Reads groups from a source. The error of a group that cannot be read is added to the report, and the group is
+    left out."""
 
     def names(self, source: Groups | GroupFiles) -> list[str]:
-        """The names of all groups."""
+        """Return the names of all groups of the source."""
         return [each.group for each in self.results(source.all())]
 
     def groups(self, source: Groups | GroupFiles, names: list[str]) -> Iterator[Group]:
-        """Yield these groups, or all if `names` is empty."""
+        """Yield the groups with these names, or all groups of the source if `names` is empty."""
         for group in source.describe(names or self.names(source)):
             if isinstance(group, KcliError):
                 self.add(group)
@@ -307,7 +308,7 @@ class _GroupErrors(ErrorReport):
 
 
 Planned = tuple[str, str, int, int | None, int]
-"""Group, topic, partition, committed offset (None: there is none), new offset."""
+"""Group, topic, partition, committed offset (None if none is committed), new offset."""
 
 
 def _method(option: str, value: Any, groups: list[str]) -> Reset:
@@ -332,7 +333,7 @@ def _method(option: str, value: Any, groups: list[str]) -> Reset:
 
 
 def _duration_ms(text: str) -> int:
-    """Milliseconds of an ISO 8601 duration of days, hours, minutes and seconds. Raises UsageError."""
+    """Return the milliseconds of an ISO 8601 duration of days, hours, minutes and seconds. Raises UsageError."""
     number = r"(\d{1,9})"
     found = re.fullmatch(
         rf"P(?=.)(?:{number}D)?(?:T(?=.)(?:{number}H)?(?:{number}M)?(?:{number}(?:\.(\d{{1,3}}))?S)?)?", text

@@ -141,9 +141,11 @@ def _restored(
 
 
 def _format(directory: Path, now_ms: int, cluster_id: str | None, node_id: int | None) -> None:
-    """Write meta.properties.
+    """Write meta.properties into the restored log directory. cluster_id, node_id: those of the options, None for an
+    option that is not given.
 
-    If the restored metadata log has a single broker, its node id and its directory id are used.
+    Without node_id, the node id is that of the broker in the restored metadata log, if the log has exactly one broker.
+    If the metadata log has exactly one log directory of the node, the directory id is the one in the metadata log.
     """
     from formats.message_compiler import uuid_text
     from kcli.broker.metadata.format import format_directories

@@ -11,7 +11,7 @@ INTERRUPTED = 130
 
 
 def leave_at_once() -> None:
-    """Let SIGINT end the process at once, unless it is ignored or has another handler."""
+    """Let SIGINT end the process at once, unless the process ignores SIGINT or has set its own handler."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
 

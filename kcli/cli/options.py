@@ -52,7 +52,7 @@ class Codec(StrEnum):
 
 
 def current_ms() -> int:
-    """The current time, epoch ms."""
+    """Return the current time, in ms since 1970."""
     return int(time.time() * 1000)
 
 
@@ -132,11 +132,11 @@ def _not_utf8(name: str) -> str:
 
 
 def key_bytes(text: str, option: str) -> bytes:
-    """The bytes of the key in this option: hexadecimal digits behind 0x (the form in which binary keys are shown), else
-    UTF-8.
+    """Return the bytes of the key in this option: those of the hexadecimal digits after 0x (the form in which binary
+    keys are shown), else the text in UTF-8.
 
-    Raises UsageError for 0x with anything else behind it: taken as text, a mistyped digit would find no record, or
-    produce records of another key.
+    Raises UsageError if anything but pairs of hexadecimal digits follows 0x. If such a key were taken as text, one with
+    a mistyped digit would find no record, or would be produced as another key.
     """
     key = text.encode("utf-8", "surrogateescape")
     if not text.startswith("0x"):
@@ -149,9 +149,10 @@ def key_bytes(text: str, option: str) -> bytes:
 
 
 def chosen(names: list[str] | None, known: tuple[str, ...], option: str) -> set[str]:
-    """Return the names in Kafka's spelling, from names in any case, also comma-separated.
+    """Return `names` in Kafka's spelling; an empty set if `names` is None or empty. A name may be in any case, and a
+    text may have several names, separated by commas.
 
-    known: all valid names. Raises UsageError for another name.
+    known: all valid names. Raises UsageError for any other name.
     """
     by_lower = {name.lower(): name for name in known}
     found = set()
@@ -163,7 +164,7 @@ def chosen(names: list[str] | None, known: tuple[str, ...], option: str) -> set[
 
 
 def time_text(time_ms: int) -> str:
-    """A time (epoch ms) as ISO 8601 in UTC; the number if `datetime` cannot represent it."""
+    """Return a time (epoch ms) as ISO 8601 in UTC; the number itself if `datetime` cannot represent the time."""
     try:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
     except OverflowError:
@@ -172,12 +173,13 @@ def time_text(time_ms: int) -> str:
 
 
 def distinct(names: list[str] | None, named: list[str] | None) -> list[str]:
-    """The names given as arguments and by an option, in order, without duplicates."""
+    """Return the names given as arguments, then those given by an option, without duplicates; [] if both are None."""
     return list(dict.fromkeys([*(names or []), *(named or [])]))
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Return the values by name from texts of the form NAME=VALUE. Raises UsageError."""
+    """Return the values by name from texts of the form NAME=VALUE; {} for None. The last value of a name counts. Raises
+    UsageError, which names the option."""
     found: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.partition("=")

@@ -20,7 +20,8 @@ _LAYOUT = re.compile(r"(\n|\x1b\[[0-9;]*[HJm])")
 
 
 class PipeClosed(KcliError):
-    """The reader of stdout has closed it (`| head`): kcli ends without a message, which is no failure."""
+    """The reader of stdout has closed its end of the pipe (`| head`): kcli ends without a message, which is no
+    failure."""
 
     exit_status = 0
 
@@ -45,7 +46,7 @@ class WriteFailed(KcliError):
 
 class _Stdout(io.RawIOBase):
     """sys.stdout for the texts that Typer prints (help, version). It writes through the function `write`, and raises
-    what that raises."""
+    the errors of `write`."""
 
     def writable(self) -> bool:
         return True
@@ -103,7 +104,7 @@ def write_text(text: str) -> None:
 
 
 def json_line(value: dict[str, Any]) -> str:
-    """The JSON text of an object, as a line."""
+    """Return the JSON text of an object, as a line."""
     import json
 
     return printable_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) + "\n"
@@ -116,22 +117,23 @@ def note(text: str) -> None:
 
 
 def on_terminal() -> bool:
-    """Whether stdout is a terminal that may show colours (NO_COLOR, TERM=dumb)."""
+    """Whether stdout is a terminal that may show colours: False also if the environment has NO_COLOR, or TERM=dumb."""
     return os.isatty(1) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width() -> int:
-    """Columns of the terminal."""
+    """Return the number of columns of the terminal."""
     return shutil.get_terminal_size().columns
 
 
 def count_text(number: int, noun: str, plural: str | None = None) -> str:
-    """A count with its noun: `1 record`, `2,000 records`. plural: the plural if it is not the noun with an s."""
+    """Return a count with its noun: `1 record`, `2,000 records`. plural: the noun's plural if it is not the noun with
+    an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def aligned(rows: Iterable[tuple[str, ...]]) -> str:
-    """The rows as lines with aligned columns; control characters in the cells are escaped."""
+    """Return the rows as lines with aligned columns; control characters in the cells are escaped."""
     table = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return "".join(

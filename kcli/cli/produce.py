@@ -230,7 +230,7 @@ class _Input:
         self._headers = headers
 
     def records(self, path: Path) -> Iterator[NewRecord]:
-        """Yield the records of a file, or of stdin for `-`. Raises UnreadableInput, BadInput."""
+        """Yield the records of a file, or of stdin if the path is "-". Raises UnreadableInput, BadInput."""
         from kcli.client.input import BadInput
 
         name = "standard input" if str(path) == "-" else str(path)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def size_text(size: float) -> str:
-    """A number of bytes with a decimal unit: 12.3 MB."""
+    """Return a number of bytes as text with a decimal unit: 12.3 MB."""
     if size < 1000:
         return f"{size:,.0f} B"
     for unit in ("kB", "MB", "GB"):
@@ -45,13 +45,14 @@ class StatusLine:
 
 
 def bar(share: float) -> str:
-    """A bar of 20 characters for a share from 0 to 1."""
+    """Return a bar of 20 characters for a share from 0 to 1."""
     filled = int(20 * min(1.0, share))
     return f"[{'#' * filled}{'.' * (20 - filled)}]"
 
 
 class Progress(StatusLine):
-    """A progress line of bytes read. total: returns the bytes in all; called only if stderr is a terminal."""
+    """A progress line of bytes read. total: returns the number of bytes that are to be read in all; called only if
+    stderr is a terminal."""
 
     INTERVAL_S = 0.1
 
@@ -62,7 +63,8 @@ class Progress(StatusLine):
         self._began = self._last = time.monotonic()
 
     def advance(self, size: int) -> None:
-        """Add `size` bytes to those read, and redraw the line if it is due."""
+        """Add `size` to the number of bytes read. Redraw the line if INTERVAL_S seconds have passed since it was
+        drawn."""
         self._done += size
         now = time.monotonic()
         if not self.is_shown or now - self._last < self.INTERVAL_S:
@@ -74,8 +76,9 @@ class Progress(StatusLine):
 
 
 class Watched:
-    """A source that shows a progress line, if it is a file of at least LEAST_BYTES, stderr is a terminal and stdout is
-    not. A context manager, which removes the line and closes the source."""
+    """A source that shows a progress line while it is read, if the source is a file of at least LEAST_BYTES, stderr is
+    a terminal and stdout is not. It is also a context manager, which removes the line and closes the source at the
+    end."""
 
     LEAST_BYTES = 64 << 20
 
@@ -101,7 +104,7 @@ class Watched:
         return self._source.size()
 
     def read_at(self, position: int, buffer: memoryview) -> int:
-        """Read bytes from `position` on into `buffer`. Returns how many."""
+        """Read bytes of the source from `position` on into `buffer`. Return the number of bytes read."""
         length = self._source.read_at(position, buffer)
         if self._progress is not None and position + length > self._read_end:
             self._progress.advance(position + length - self._read_end)

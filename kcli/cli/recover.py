@@ -1,4 +1,5 @@
-"""kcli recover: shows what Kafka's start would do to logs, and does it in place or in a copy."""
+"""kcli recover: shows what Kafka's start would do to logs. It also does it with --in-place, in the logs themselves, and
+with --out, in a copy; without these options, it changes nothing."""
 
 from __future__ import annotations
 
@@ -89,6 +90,8 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     progress = _Progress(directory)
     metadata = _metadata(directory, settings.server, now_ms, salvage=salvage)
     metadata.clean, metadata.config = True if clean else False if unclean else None, settings.log_config
+    topics = KnownTopics(directory, settings.server)
+    of_others = metadata.of_others = topics.of_others
     changes = salvage or out is not None or in_place
     if metadata.renamed_log is not None and changes:
         command = move([(metadata.renamed_log, metadata.directory / METADATA_DIRECTORY)])
@@ -97,7 +100,6 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
         reason = f"the metadata log; move it back into {metadata.home} first: {command}"
         raise UnreadableInput(str(metadata.misplaced_log), reason)
-    topics = KnownTopics(directory, settings.server)
     recovery = Recovery(
         directory,
         now_ms,
@@ -118,6 +120,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         checked=partial(checked, directory, settings.server),
         keeps_all=topics.keeps_all,
         count=topics.partition_count,
+        of_others=of_others,
         node=metadata.node,
     )
     recovery.passed_over += metadata.abandoned
@@ -159,7 +162,9 @@ def _properties(metadata: MetadataRecovery) -> str | None:
 
 
 class _Show:
-    """Shows the result of a recovery, row by row."""
+    """Shows the result of a recovery, row by row. A row is a dict about one finding or one change, with the fields
+    `partition`, `kind` and `file`, and further fields that depend on the kind. It is written as a JSON object or as
+    text."""
 
     def __init__(
         self,
@@ -189,9 +194,10 @@ class _Show:
         self._harmed: list[str] = []
 
     def run(self, plans: Iterator[PartitionPlan], *, changes: bool) -> int:
-        """Show the plans and their sums. Returns the exit status. changes: whether the plans are carried out.
+        """Show the rows of the plans, and a line with their sums. Return the exit status. changes: whether the plans
+        are carried out.
 
-        Raises what the iterator raises.
+        An error that `plans` raises is not caught.
         """
         recovery, totals = self._recovery, self._totals
         began = time.monotonic()
@@ -287,10 +293,11 @@ class _Show:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
     def _of_promotions(self) -> None:
-        """Show which future logs the start puts in the place of current logs, and which offsets are lost by that."""
+        """Show which future logs the start puts in the place of current logs, and which offsets are lost because of
+        this."""
         for path, each in self._promotions.items():
             promotion, is_future = each.promotion, path == each.promotion.future
-            if promotion.is_refused and not self._recovery.salvage:  # among the refusals
+            if promotion.is_refused and not self._recovery.salvage:  # `_refuse` has shown this one already
                 self._has_next = True
                 continue
             aside = each.set_aside if self._recovery.salvage else None
@@ -375,13 +382,14 @@ class _Show:
                 future = None if each.future is None or not each.future_end else str(each.future.path)
                 row |= {"future": future, "future_end_offset": each.future_end}
                 row |= {"directory": directory, "reached_offset": each.reached, "others": [*each.others]}
+                row |= {"log_directories": self._metadata.count_of_unnamed}
                 self._write([row | {"deleted": each.deleted is not None, "emptied": each.emptied is not None}])
                 self._ends.setdefault(each.directory_name, _empty_log(each.directory_name))
             self._is_bad = self._is_bad or directory is not None
             self._has_next = self._has_next or directory is not None
 
     def _of_unreadable(self) -> None:
-        """Show what could not be read."""
+        """Show a row for each file or directory that could not be read."""
         recovery = self._recovery
         directories = {each.path for each in recovery.partitions}
         for error in recovery.unreadable:
@@ -396,19 +404,21 @@ class _Show:
 
     def _of_stray(self, row: Row) -> None:
         """Set `offsets` in a stray's row to the number of offsets that Kafka no longer serves because the directory is
-        a stray. Unless salvage keeps the stray, set the offsets in the partition's own row to those of an empty log."""
+        a stray. Unless salvage keeps the stray, set the offsets in the row of kind `partition` to those of an empty
+        log."""
         end = self._ends.get(row["partition"])
         if end is None:
             return
-        start = max(end["log_start_offset"], row["served_end_offset"] or 0)
-        row["offsets"] = max(end["log_end_offset"] - start, 0)
+        row["offsets"] = end["log_end_offset"] - end["log_start_offset"]
+        if row["not_served"] is not None:
+            row["offsets"] = sum(last - first + 1 for first, last in row["not_served"])
         self._is_bad = self._is_bad or (row["offsets"] > 0 and not row["deleted"])
         if not (row["kept"] and self._recovery.salvage):
             end |= {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0, "stray": True}
 
     def _write_next(self) -> None:
-        """Show the next command: the one that salvages, if salvage would change something; else, if Kafka would not
-        start, the one that lists what an operator must do."""
+        """Write a line with the next command: the one that salvages, if salvage would change something; else, if Kafka
+        would not start, `kcli verify`, which tells an operator what to do. Write nothing if there is nothing to do."""
         from kcli.inspector.verify.next_steps import move
 
         recovery, metadata = self._recovery, self._metadata
@@ -469,7 +479,7 @@ def _is_of_coordinator(name: str) -> bool:
 
 
 def _empty_log(name: str) -> Row:
-    """The row of a partition without a directory: Kafka creates an empty log for it."""
+    """Return the row of a partition whose directory is missing: Kafka creates an empty log for the partition."""
     ends = {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0}
     return {"partition": name, "kind": "partition", **ends, "changed": True, "missing": True}
 
@@ -483,8 +493,8 @@ def _refusal(partition: str, each: StartRefused, mended_by: str | None = None) -
 
 
 def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
-    """A row for a file that cannot be read. Kafka does not start either if the permission is missing or the disk
-    fails; a circular symbolic link counts as a missing file, without which Kafka starts."""
+    """Return a row for a file that cannot be read. If the permission is missing or the disk fails, Kafka does not start
+    either, and the row says so. A circular symbolic link counts as a missing file, without which Kafka starts."""
     if not error.is_denied and not error.is_disk_error:
         outcome = "; Kafka does without it" if error.errno == ELOOP else ""
         return {"partition": partition, "kind": "unreadable", "file": file, "reason": f"{error.reason}{outcome}"}
@@ -507,6 +517,10 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         hidden = plan.hidden
         row: Row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
         yield row | {"first_offset": hidden.first, "offsets": hidden.start - hidden.first, "segments": hidden.segments}
+    if plan.deleted_below:
+        row = {"partition": plan.name, "kind": "start-forgotten", "file": "", "deleted_below": plan.deleted_below}
+        start = plan.offsets.log_start_offset if plan.offsets is not None else 0
+        yield row | {"log_start_offset": start, "offsets": plan.deleted_below - start}
     if plan.load_end is not None:
         end = plan.load_end
         row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
@@ -518,7 +532,8 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
             first, last = plan.lost_state.offsets
             state |= {"lost_first_offset": first, "lost_last_offset": last}
         yield state | {"count": len(plan.lost_state.names), "names": [*plan.lost_state.names]}
-    is_damaged = plan.has_losses or plan.saved.gaps  # without losses the coordinator ends the open transactions
+    # if no records are lost, the coordinator ends the open transactions, except those whose markers are lost
+    is_damaged = plan.has_losses or plan.saved.gaps
     for first_offset, producer_id in plan.open_transactions if is_damaged else plan.lost_markers:
         transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
         marker = plan.lost_markers.get((first_offset, producer_id))
@@ -541,7 +556,8 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
 
 
 def _forgotten_rows(plan: PartitionPlan) -> Iterator[Row]:
-    """Yield a row for each open transaction that a clean start forgets, then one for all producers that it forgets."""
+    """Yield a row for each open transaction that a clean start forgets, then one row with the number of all producers
+    whose state a clean start forgets."""
     for each in plan.forgotten:
         if (first := each.current_txn_first_offset) >= 0:
             row: Row = {"partition": plan.name, "kind": "transaction-forgotten", "file": ""}
@@ -567,13 +583,17 @@ def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool)
 
 
 def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
-    """Yield a row for each batch header that salvage corrects."""
+    """Yield a row for each batch header that salvage corrects, and for batches from an older version of a file."""
     for put in plan.saved.put_back:
         row = {"partition": plan.name, "kind": "put-back", "file": put.file, "position": put.position}
         yield row | {"before": put.before, "base_offset": put.base_offset}
     for each in plan.saved.epochs:
         row = {"partition": plan.name, "kind": "leader-epoch", "file": each.file, "position": each.position}
         yield row | {"before": each.before, "leader_epoch": each.leader_epoch}
+    for part in plan.saved.refilled:
+        row = {"partition": plan.name, "kind": "refilled", "file": part.file, "source": part.source}
+        row |= {"first_offset": part.first_offset, "last_offset": part.last_offset}
+        yield row | {"batches": part.batches}
     for size in plan.saved.resized:
         row = {"partition": plan.name, "kind": "resized", "file": size.file, "position": size.position}
         yield row | {"before": size.before, "length": size.length}
@@ -723,6 +743,7 @@ BAD = (
     "partition-missing",
     "end-missing",
     "start-hidden",
+    "start-forgotten",
     "state-lost",
     "stray",
     "transaction-forgotten",
@@ -741,6 +762,7 @@ MENDING = (
     "rebuilt",
     "reordered",
     "put-back",
+    "refilled",
     "resized",
     "leader-epoch",
     "marker",
@@ -751,6 +773,10 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "put-back":
         wrong = f"the base offset of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['base_offset']:,} again, as its neighbours leave no other"
+    if row["kind"] == "refilled":
+        kept = count_text(row["batches"], "batch is", "batches are")
+        offsets = f"{row['first_offset']:,}..{row['last_offset']:,}"
+        return f"{kept} taken from {row['source']}, the segment before the log cleaner replaced it: offsets {offsets}"
     if row["kind"] == "leader-epoch":
         wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['leader_epoch']:,} again, as in the batches around it"
@@ -782,7 +808,7 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] in ("reordered", "put-back", "resized", "leader-epoch"):
+    if row["kind"] in ("reordered", "put-back", "refilled", "resized", "leader-epoch"):
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
@@ -802,10 +828,10 @@ def _mending_words(row: Row) -> str:
 
 
 def _end_of_promoted(row: Row, compared: Compared, directory: Path, aside: Path | None) -> Row:
-    """Return the fields that change in the row with a partition's offsets if the start puts a future log in the place
-    of the current log; {} if none change, and for a row of another kind. directory: that of the row's log, which is the
-    future or the current log. aside: the directory of the future or the current log if salvage makes it a stray; None
-    if it makes neither a stray."""
+    """Return the fields to change in `row` because the start puts a future log in the place of the current log; {} if
+    none change, and for a row that is not of kind `partition`. directory: that of the row's log, which is the future or
+    the current log. aside: the directory of the future or the current log if salvage makes it a stray; None if it makes
+    neither a stray."""
     promotion = compared.promotion
     if promotion.is_resumed:
         return {}
@@ -821,7 +847,7 @@ def _end_of_promoted(row: Row, compared: Compared, directory: Path, aside: Path 
 
 
 def _promotion_words(row: Row) -> str:
-    """The words of a row about a future log that the start puts in the place of a current log."""
+    """Return the words of a row about a future log that the start puts in the place of a current log."""
     future, current = row["future"], row["current"]
     if row["kind"] == "set-aside":
         other = current if row["set_aside"] == future else future
@@ -871,6 +897,10 @@ def _missing_words(row: Row) -> str:
         end, reached = row["future_end_offset"], row["reached_offset"]
         words += f", and deletes {row['future']}, which has the offsets up to {end - 1:,}"
         return f"{words}; lost: offsets {end:,}..{reached - 1:,}, by the checkpoints" if reached > end else words
+    if row["log_directories"]:
+        others = count_text(row["log_directories"] - 1, "other log directory", "other log directories")
+        words = f"the metadata log places it here, and {why}; the broker has {others}, from which Kafka opens it if it"
+        return f"{words} lies there, else it makes an empty one: --config FILE with log.dirs is needed to tell"
     if row["others"]:
         return f"{words}, and fetches what nodes {', '.join(map(str, row['others']))} have"
     if not row["reached_offset"]:
@@ -907,15 +937,8 @@ def _words(row: Row) -> str:
         end, reached = row["log_end_offset"], row["reached_offset"]
         lost = f"lost: offsets {end:,}..{reached - 1:,}"
         return f"the log ends at {end:,}, and had reached {reached:,} by {row['reached_by']}; {lost}"
-    if row["kind"] == "start-hidden":
-        return _hidden_words(row)
-    if row["kind"] == "log-start":
-        ends = f"the log ends at {row['log_end_offset']:,}"
-        set_back = f"the log start offset is {row['log_start_offset']:,} again"
-        if row["before"] <= row["log_end_offset"]:
-            begin = "the leader epochs begin" if row["by_leader_epochs"] else "the first segment begins"
-            return f"{set_back}, where {begin}: {row['before']:,} is not the log's own"
-        return f"{set_back}: {ends}, and {row['before']:,} is beyond it"
+    if row["kind"] in ("start-hidden", "start-forgotten", "log-start"):
+        return _start_words(row)
     if row["kind"] == "gap":
         last = row["last_offset"]
         missing = (
@@ -932,13 +955,26 @@ def _words(row: Row) -> str:
     return _loss_words(row)
 
 
-def _hidden_words(row: Row) -> str:
-    """Return the words for what a log start offset hides."""
+def _start_words(row: Row) -> str:
+    """Return the words of a row about a log start offset: one that hides records, one that is missing, so that deleted
+    records are served again, or one that salvage sets."""
     start = row["log_start_offset"]
-    words = f"the log start offset is {start:,}, by {FileKind.LOG_START_OFFSETS}"
-    gone = count_text(row["segments"], "segment")
-    deleted = f", and Kafka deletes {gone} below" if row["segments"] else ""
-    return f"{words}: offsets {row['first_offset']:,}..{start - 1:,} leave service{deleted}"
+    if row["kind"] == "start-hidden":
+        words = f"the log start offset is {start:,}, by {FileKind.LOG_START_OFFSETS}"
+        gone = count_text(row["segments"], "segment")
+        deleted = f", and Kafka deletes {gone} below" if row["segments"] else ""
+        return f"{words}: offsets {row['first_offset']:,}..{start - 1:,} leave service{deleted}"
+    if row["kind"] == "start-forgotten":
+        below = row["deleted_below"]
+        words = f"records below offset {below:,} were deleted, as the leader epochs begin there; the log starts at "
+        return f"{words}{start:,}: Kafka serves offsets {start:,}..{below - 1:,} again"
+    set_back = f"the log start offset is {start:,} again"
+    begin = "the leader epochs begin" if row["by_leader_epochs"] else "the first segment begins"
+    if row["before"] < start:
+        return f"{set_back}, where {begin}: the records below were deleted"
+    if row["before"] <= row["log_end_offset"]:
+        return f"{set_back}, where {begin}: {row['before']:,} is not the log's own"
+    return f"{set_back}: the log ends at {row['log_end_offset']:,}, and {row['before']:,} is beyond it"
 
 
 def _coordinator_words(row: Row) -> str:
@@ -963,7 +999,7 @@ def _coordinator_words(row: Row) -> str:
 
 
 def _loss_words(row: Row) -> str:
-    """Return the words for an event that removes bytes from a log."""
+    """Return the words of a row about an event that removes bytes from a log."""
     words = f"{row['reason']}; {row['bytes']:,} bytes {'are passed over' if row['kind'] == 'end-hidden' else 'go'}"
     if row["kind"] in ("cut", "emptied"):
         words += f", the log then ends at offset {row['log_end_offset']:,}"
@@ -981,7 +1017,8 @@ def _loss_words(row: Row) -> str:
 
 
 def _is_in_snapshot(row: Row) -> bool:
-    """Whether the latest snapshot of the metadata log has all that the event of the row removes."""
+    """Whether the latest snapshot of the metadata log has all records that the event of this row removes from the
+    log."""
     return "snapshot_offset" in row and bool(row["snapshot_offset"] > row["lost_last_offset"])
 
 
@@ -1102,7 +1139,7 @@ class _Progress(Progress):
         self._lock = Lock()
 
     def advance(self, size: int) -> None:
-        """Add `size` bytes to those checked."""
+        """Add `size` to the number of bytes checked. Redraw the line if it was not drawn for INTERVAL_S seconds."""
         with self._lock:
             super().advance(size)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.file_name import METADATA_DIRECTORY
 from kcli.cli.output import count_text
+from kcli.inspector.verify.findings import ranges_text
 from kcli.printable import printable
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
     """Yield a row for each damaged part of the metadata log, each topic, configuration or other entity that the start
     loses or changes, and each stray.
 
-    The field `kept` of a row is whether salvage keeps what the row is about. has_partitions: whether the directory has
-    partitions, which may become strays.
+    The field `kept` of a row is whether salvage keeps the entity or the stray. has_partitions: whether the directory
+    has partitions, which may become strays.
     """
     lost = metadata.lost
     if lost is None:
@@ -86,13 +87,16 @@ def _stray_rows(metadata: MetadataRecovery) -> Iterator[Row]:
             "served": None if copy is None else str(copy.other),
             "end_offset": None if copy is None else copy.end,
             "served_end_offset": None if copy is None else copy.other_end,
+            "not_served": None if copy is None else [[*each] for each in copy.only],
+            "completes": copy is not None and bool(copy.completing),
         }
 
 
 def metadata_text(
     metadata: MetadataRecovery, rows: Iterable[Row], config: Path | None, *, changes: bool
 ) -> list[tuple[str, str, str]]:
-    """Return these rows as text: kind, place and words of each line.
+    """Return these rows as lines of text. A line is a tuple: the kind of its row; what the row is about (the metadata
+    log, or the strays; for the kind "next", a command); and the words.
 
     config: the path of server.properties, for the command to run next. changes: whether the recovery is carried out.
     """
@@ -135,7 +139,12 @@ def _why_stray(row: Row) -> str:
         own, its = (
             "no log" if each is None else f"up to {each:,}" for each in (row["end_offset"], row["served_end_offset"])
         )
-        return f"{NO_ID}; Kafka serves {row['served']}; this one has {own}, that {its}"
+        missing = ""
+        if row["not_served"]:
+            missing = f"; only this one has offsets {ranges_text(row['not_served'], MOST_NAMES)}"
+        if row["completes"]:
+            missing += f": a move between the two broke off, and salvage of {Path(row['served']).parent} takes these"
+        return f"{NO_ID}; Kafka serves {row['served']}; this one has {own}, that {its}{missing}"
     return NO_ID if row["topic_id"] is None else WHY_STRAY[row["deleted"], row["renewed"]]
 
 

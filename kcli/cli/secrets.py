@@ -14,8 +14,9 @@ SECRET_BYTES_MAX = 64 << 10
 
 
 def read_secret(name: str, file: Path | None, variable: str | None) -> str:
-    """Return a secret: the first line of the file of --NAME-file (- is standard input), or the variable of the
-    environment that --NAME-env names, or what the user types, twice, at the terminal. name: what the secret is.
+    """Return a secret: the first line of the file of --NAME-file (- is standard input), or the value of the environment
+    variable that --NAME-env names; without both options, the text that the user types, twice, at the terminal. name:
+    the NAME of the options, such as "password". file, variable: the options' values.
 
     Raises UsageError, UnreadableInput.
     """

@@ -135,7 +135,8 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     is_known = data_dir is not None and not read_only and is_cluster(data_dir)
     if secure and insecure:
         raise UsageError("--secure and --insecure exclude each other")
-    if not (secure or insecure or config is not None or is_known):  # a cluster that exists keeps its listeners
+    # not for an existing cluster: it keeps its listeners and their security, so no mistake makes it accessible to all
+    if not (secure or insecure or config is not None or is_known):
         _check_not_closed(data_dir, options, nodes, read_only=read_only)
     if nodes is not None or is_known:
         from kcli.launcher.directory import ClusterRequest
@@ -288,7 +289,8 @@ def _cluster_ready(cluster: ClusterDirectory) -> None:
 
 
 def _show_login(bootstrap: str, client: Path) -> None:
-    """Show how the admin connects. client: the client.properties, which Kafka's own tools take as well."""
+    """Show the command with which the admin connects. client: the admin's client.properties, which Kafka's own tools
+    accept as well."""
     write_text(f"  kcli topics list -b {bootstrap} --command-config {shlex.quote(str(client))}\n")
 
 

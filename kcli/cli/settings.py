@@ -57,21 +57,21 @@ class Settings:
 
     @property
     def producer_expiration_ms(self) -> int:
-        """The time (ms) without a batch after which a producer's state expires (producer.id.expiration.ms). Raises
-        InvalidConfig."""
+        """The time, in ms, after which the state of a producer without further batches expires
+        (producer.id.expiration.ms). Raises InvalidConfig."""
         text = self.broker.get(EXPIRATION, str(DEFAULT_EXPIRATION_MS))
         if not re.fullmatch(r"[1-9][0-9]{0,9}", text):
             raise InvalidConfig(f"{EXPIRATION}: {text!r} is not a number of milliseconds above 0")
         return int(text)
 
     def log_config(self, topic: str) -> LogConfig:
-        """The configuration of a topic's log. Raises InvalidConfig."""
+        """Return the configuration of a topic's log, from all sources. Raises InvalidConfig."""
         known = {} if self._image is None else self._image.topic_configs(topic)
         return LogConfig({**known, **self._own}, self.broker)
 
 
 def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the configurations of topics and those of the broker in the options -o. Raises UsageError,
+    """Return two dicts of the options -o: the configurations of topics, and those of the broker. Raises UsageError,
     InvalidConfig."""
     topic: dict[str, str] = {}
     broker: dict[str, str] = {}

@@ -202,7 +202,7 @@ def _for_each(
 
 
 def _decoded(hmac: str) -> bytes:
-    """The bytes of an HMAC, given as base64. Raises UsageError."""
+    """Return the bytes of an HMAC that is given as base64. Raises UsageError."""
     try:
         return base64.b64decode(hmac, validate=True)
     except binascii.Error:
@@ -219,5 +219,5 @@ def _table(token: Token, hmac: str) -> str:
 
 
 def _object(token: Token) -> dict[str, Any]:
-    """A token without its HMAC."""
+    """Return a token as a JSON object, without its HMAC."""
     return {name: value for name, value in token._asdict().items() if name != "hmac"}

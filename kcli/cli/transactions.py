@@ -324,7 +324,8 @@ def _source(options: SourceOptions) -> Source:
 
 
 def _matcher(pattern: str | None) -> Callable[[str], object]:
-    """Return a predicate: whether a whole transactional id matches the pattern; None matches all. Raises UsageError."""
+    """Return a function that returns whether the whole of a transactional id matches `pattern`; for None, every id
+    matches. Raises UsageError if the pattern is not a regular expression of RE2."""
     if pattern is None:
         return lambda _: True
     import re2

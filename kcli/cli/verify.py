@@ -35,7 +35,7 @@ kcli verify --format jsonl /var/lib/kafka | jq 'select(.severity == "error")'
 
 
 class Least(StrEnum):
-    """The lowest severity that is shown."""
+    """The lowest severity of the findings that are shown."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -104,7 +104,8 @@ def report(
 
 
 def _show_lines(verification: Findings, progress: Progress, shown: Sequence[str]) -> int:
-    """Write one JSON object for each finding, as soon as it is found. Returns the exit status."""
+    """Write one JSON object for each finding, as soon as it is found. shown: the severities of the findings to write.
+    Return the exit status."""
     is_sound = True
     for finding in verification.findings():
         if finding.severity in shown:
@@ -118,8 +119,9 @@ def _show_lines(verification: Findings, progress: Progress, shown: Sequence[str]
 
 
 def _show(verification: Findings, progress: Progress, shown: Sequence[str], *, quiet: bool) -> int:
-    """Write the files with findings, the worst first unless a next step must run before another one (see next_order),
-    then a line of sums. Returns the exit status."""
+    """Write the files with findings, then a line of sums. The file with the worst finding comes first, unless the next
+    step of another file must run before its own (see next_order). shown: the severities to write. Return the exit
+    status."""
     from kcli.inspector.verify.findings import rank
     from kcli.inspector.verify.next_order import in_order, repeats
 
@@ -147,7 +149,7 @@ def _show(verification: Findings, progress: Progress, shown: Sequence[str], *, q
 def _tell_unreadable(verification: Findings) -> None:
     for error in verification.unreadable:
         if error.is_denied or error.is_disk_error:
-            continue  # reported as a finding (unread_file)
+            continue  # such an error is shown as a finding, of the kind unread-file
         note(printable(f"kcli: {error}"))
 
 
@@ -156,7 +158,7 @@ def _status(verification: Findings, *, is_sound: bool) -> int:
 
 
 class _File:
-    """The findings of one file: only the worst is shown in full, with the number of the others."""
+    """The findings of one file. Only the worst finding is shown in full; of the others only the number is shown."""
 
     def __init__(self) -> None:
         self._worst: Finding | None = None
@@ -177,9 +179,9 @@ class _File:
             self._worst = finding
 
     def text(self, *, coloured: bool, quiet: bool, is_done: bool) -> str:
-        """Return the worst finding as text: a line and, below it, the sound batches around the damage and the next
-        step. is_done: whether the command of an earlier finding already moves all files that the command of this
-        finding moves."""
+        """Return the worst finding as text: a line and, unless `quiet`, below it the sound batches around the damage
+        and the next step. is_done: whether the command of an earlier finding already moves all files that the command
+        of this finding moves."""
         finding = self.worst
         lines = [_headline(finding, coloured=coloured)]
         if not quiet:
@@ -222,7 +224,8 @@ def _around(finding: Finding) -> str:
     before = f"{count_text(finding.valid_batches_before or 0, 'sound batch', 'sound batches')} ({size}) before it, "
     if finding.next_valid_position is None:
         return before + "none behind it in this file"
-    if not finding.valid_batches_behind:  # those behind it are copies, or out of order: they are not sound
+    # there are batches after the damage, but they are copies, or out of order, so they do not count as sound
+    if not finding.valid_batches_behind:
         return f"{before}none behind it in the order of offsets, the next batch at byte {finding.next_valid_position:,}"
     behind = f"{finding.valid_batches_behind:,} ({size_text(finding.valid_bytes_behind or 0)}) behind it"
     return f"{before}{behind}, the next at byte {finding.next_valid_position:,}"
@@ -253,7 +256,8 @@ NAMES = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def _total_bytes(paths: list[Path]) -> int:
-    """The bytes of all logs and snapshots below these paths; files that cannot be accessed count 0."""
+    """Return the size in bytes of all .log files and snapshots below these paths; files that cannot be accessed count
+    0."""
     total = 0
     for path in paths:
         files = (

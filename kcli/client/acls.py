@@ -83,16 +83,16 @@ class Acls:
                 yield ErrorAnswer(_subject(acl), each.error_code, each.error_message) if failed else acl
 
     def settings(self) -> frozenset[str]:
-        """Return the names in SETTINGS that the brokers have set; all of SETTINGS if no broker answers
-        DescribeConfigs."""
+        """Return the names of the configurations in SETTINGS (those that decide accesses besides ACLs) that a broker
+        has set; all of SETTINGS if no broker answers DescribeConfigs, as they may be set then."""
         try:
             return self._brokers.ask(_settings)
         except NobodyAnswers:
             return SETTINGS
 
     def own_operations(self) -> frozenset[Operation]:
-        """Return the operations that this client is authorized for on the cluster resource; none if it may not
-        describe the cluster. Raises NobodyAnswers."""
+        """Return the operations that this client is authorized for on the cluster resource; an empty set if this client
+        may not describe the cluster. Raises NobodyAnswers."""
         answer = self._brokers.ask(lambda server: call(server, _CLUSTER, DescribeClusterResponse))
         bits = max(answer.cluster_authorized_operations, 0)
         return frozenset(each for each in Operation if each > Operation.ANY and bits >> each & 1)
@@ -102,8 +102,8 @@ _CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=True)
 
 
 def _settings(server: Server) -> frozenset[str]:
-    """Return the names in SETTINGS that the broker has set, by DescribeConfigs. Raises NoAnswer (also if the cluster
-    names no broker), OSError."""
+    """Return the names of the configurations in SETTINGS that a broker has set, by DescribeConfigs. Raises NoAnswer
+    (also if the response to DescribeCluster has no brokers), OSError."""
     brokers = call(server, _CLUSTER, DescribeClusterResponse).brokers
     if not brokers:
         raise NoAnswer("no broker")

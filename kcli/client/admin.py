@@ -50,7 +50,8 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic. id: base64, as Kafka prints it; configs: the values that differ from Kafka's defaults."""
+    """A topic. id: base64, as Kafka prints it; configs: the values that differ from Kafka's defaults, empty until
+    `with_configs` sets them; None for a value that brokers do not tell."""
 
     name: str
     id: str
@@ -65,7 +66,7 @@ class Topic(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A broker's id, host, port and rack, as Metadata gives them to clients."""
+    """A broker's id, host, port and rack (None without a rack), as brokers tell them to clients."""
 
     id: int
     host: str
@@ -74,8 +75,9 @@ class Broker(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The cluster as one broker describes it. controller: with KRaft this is any broker, since brokers forward requests
-    to the controller. details: see wire.Details."""
+    """The cluster as one broker describes it. id: None if the broker tells none. controller: with KRaft this is any
+    broker, since brokers forward requests to the controller; None if the broker knows none. details: see
+    wire.Details."""
 
     id: str | None
     controller: int | None
@@ -87,7 +89,7 @@ class Admin:
     """The admin client. A method that takes several topics yields a KcliError in place of a topic that failed."""
 
     def __init__(self, connection: Connection) -> None:
-        """Raises UsageError, Unreachable."""
+        """Read the names of the cluster's topics. Raises UsageError, Unreachable."""
         self._connection = connection
         self._client = connection.admin()
         self._timeout_s = connection.timeout_s
@@ -121,7 +123,8 @@ class Admin:
                 yield Topic(described.name, _uuid_text(described.topic_id), described.is_internal, tuple(partitions))
 
     def with_configs(self, topics: Sequence[Topic]) -> list[Topic]:
-        """The topics with the configurations that differ from Kafka's defaults. Raises Refused, Unreachable."""
+        """Return the topics with those of their configurations that differ from Kafka's defaults. Raises Refused,
+        Unreachable."""
         resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
         if not resources:
             return []
@@ -130,7 +133,8 @@ class Admin:
         return [topic._replace(configs=_set(by_name[topic.name])) for topic in topics]
 
     def with_offsets(self, topics: Sequence[Topic]) -> list[Topic]:
-        """The topics with each partition's log start offset and high watermark. Raises Refused, Unreachable."""
+        """Return the topics with the log start offset and the high watermark of each partition; both stay None for a
+        partition without a leader. Raises Refused, Unreachable."""
         led = [
             confluent_kafka.TopicPartition(topic.name, each.number)
             for topic in topics
@@ -173,11 +177,11 @@ class Admin:
         validate_only: bool,
         if_not_exists: bool,
     ) -> Iterator[str | KcliError]:
-        """Create topics. What is None is left to the broker's default. Yields the name of each topic created, or a
-        KcliError.
+        """Create topics. Yields the name of each topic created, or a KcliError in its place. partitions,
+        replication_factor: None for the broker's default.
 
         assignment: instead of partitions and replication_factor. validate_only: only check whether the topics could be
-        created. if_not_exists: a topic that exists is no error.
+        created. if_not_exists: a topic that exists is no error, and its name is yielded too.
         """
         if assignment is not None:
             sized: dict[str, Any] = {"num_partitions": len(assignment), "replica_assignment": assignment}
@@ -193,7 +197,8 @@ class Admin:
         )
 
     def delete(self, names: Iterable[str], *, if_exists: bool) -> Iterator[str | KcliError]:
-        """Delete topics. Yields the name of each topic deleted, or a KcliError."""
+        """Delete topics. Yields the name of each topic deleted, or a KcliError in its place. if_exists: a topic that
+        does not exist is no error, and its name is yielded too."""
         topics = list(names)
         yield from self._each(
             lambda: self._client.delete_topics(topics, request_timeout=self._timeout_s),
@@ -203,8 +208,10 @@ class Admin:
     def add_partitions(
         self, names: Iterable[str], total: int, assignment: Assignment | None, *, validate_only: bool, if_exists: bool
     ) -> Iterator[str | KcliError]:
-        """Raise the number of partitions of topics to `total`. assignment: broker ids of the replicas of the new
-        partitions only. Yields the name of each topic changed, or a KcliError."""
+        """Raise the number of partitions of topics to `total`. assignment: for each new partition, the broker ids of
+        its replicas; None to let the controller choose them. validate_only: only check whether this could be done.
+        if_exists: a topic that does not exist is no error, and its name is yielded too. Yields the name of each topic,
+        or a KcliError in its place."""
         more: dict[str, Any] = {} if assignment is None else {"replica_assignment": assignment}
         yield from self._each(
             lambda: self._client.create_partitions(
@@ -218,8 +225,9 @@ class Admin:
     def alter_configs(
         self, names: Iterable[str], configs: Mapping[str, str | None], *, validate_only: bool, if_exists: bool
     ) -> Iterator[str | KcliError]:
-        """Set configurations of topics; a value of None deletes the topic's own value. Yields the name of each topic
-        changed, or a KcliError."""
+        """Set configurations of topics; a value of None deletes the topic's own value. validate_only: only check
+        whether this could be done. if_exists: a topic that does not exist is no error. Yields the name of each topic,
+        or a KcliError in its place."""
         entries = [
             ConfigEntry(
                 name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
@@ -247,7 +255,8 @@ class Admin:
     def _details(self, brokers: Sequence[Broker]) -> Details:
         from kcli.client import wire
 
-        with suppress(KcliError):  # kcli's own connections do not speak this TLS or SASL
+        # a KcliError if kcli's own connections do not support the TLS or SASL with which librdkafka has connected
+        with suppress(KcliError):
             security = self._connection.security()
             for broker in brokers:
                 details = wire.details(wire.Server(broker.host, broker.port, self._timeout_s, security))
@@ -262,7 +271,8 @@ class Admin:
             futures = order()
         except KafkaException as error:
             raise Refused("", kafka_error(error)) from None
-        except (ValueError, TypeError, OverflowError) as error:  # confluent-kafka checks its arguments
+        # raised by confluent-kafka for arguments that it does not accept
+        except (ValueError, TypeError, OverflowError) as error:
             raise UsageError(str(error)) from None
         for name, future in futures.items():
             try:
@@ -284,11 +294,11 @@ class Admin:
 
 
 def _set(configs: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
-    """Return the configurations that are set: for the topic, for the broker, for all brokers or in
-    server.properties."""
+    """Return the configurations of a topic that are not Kafka's defaults: those set for the topic, for the broker, for
+    all brokers or in server.properties."""
     return {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default}
 
 
 def _uuid_text(uuid: object) -> str:
-    """A topic id as Kafka prints it: base64 with the alphabet for URLs."""
+    """Return a topic id as Kafka prints it: base64 with the alphabet for URLs."""
     return str(uuid).replace("+", "-").replace("/", "_")

@@ -43,8 +43,8 @@ class BrokerState(NamedTuple):
 
 
 class Voice(NamedTuple):
-    """A node of the quorum. role: leader, follower or observer; log_end_offset, lag: None if the leader does not
-    know them."""
+    """A node of the quorum. role: leader, follower or observer; lag: the leader's log end offset minus that of the
+    node; log_end_offset, lag: None if the leader does not know them."""
 
     node: int
     role: str
@@ -62,7 +62,8 @@ class QuorumState(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """A partition that is under-replicated, offline or under its min.insync.replicas."""
+    """A partition that is under-replicated, offline or under its min.insync.replicas. leader: None without a leader.
+    min_isr: min.insync.replicas, None if it is not known."""
 
     topic: str
     partition: int
@@ -73,8 +74,9 @@ class PartitionState(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """The state of the cluster. quorum: None if it is not known; quorum_error: why it is not known, None if the
-    brokers have no DescribeQuorum (before KRaft)."""
+    """The state of the cluster. id: None if the brokers tell none. topics, partitions: their numbers. quorum: None if
+    it is not known. quorum_error: why it is not known; None if it is known, and if the brokers have no DescribeQuorum
+    (before KRaft)."""
 
     id: str | None
     brokers: tuple[BrokerState, ...]
@@ -88,8 +90,9 @@ class ClusterState(NamedTuple):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the quorum is known and has a leader, every broker is unfenced and every partition fully
-        replicated."""
+        """Whether the quorum has a leader (a cluster before KRaft needs none), no broker is fenced, and every partition
+        has a leader, all its replicas in sync, and at least min.insync.replicas of them, if that number is known. False
+        if the quorum's state could not be read."""
         has_leader = self.quorum_error is None and (self.quorum is None or self.quorum.leader is not None)
         return has_leader and not (
             self.under_replicated or self.offline or self.under_min_isr or any(each.is_fenced for each in self.brokers)
@@ -103,7 +106,7 @@ class StatusClient:
         self._brokers = wire.AnyBroker(bootstrap, timeout_s, security)
 
     def state(self) -> ClusterState:
-        """The present state of the cluster. Raises wire.NobodyAnswers."""
+        """Return the present state of the cluster. Raises wire.NobodyAnswers."""
         metadata = self._brokers.ask(lambda server: wire.call(server, _METADATA, MetadataResponse))
         cluster = self._optional(lambda server: wire.call(server, _CLUSTER, DescribeClusterResponse))
         brokers = metadata.brokers if cluster is None else cluster.brokers

@@ -134,8 +134,8 @@ _NOT_HONOURED: Final = frozenset(
         "ssl.trustmanager.algorithm",
     }
 )
-"""The settings of Kafka's clients that begin with _SECURING and that kcli's clients do not support: a file that has one
-is refused."""
+"""The settings of Kafka's clients that begin with a prefix in _SECURING and that kcli's clients do not support: a file
+that has one is refused."""
 _OF_GSSAPI: Final = "sasl.kerberos."
 _SECURING: Final = ("security.", "ssl.", "sasl.")
 

@@ -53,7 +53,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
         except KafkaException as error:
             if (reason := kafka_error(error).str()) != _UNNAMED:
                 raise UsageError(reason) from None
-        except (AttributeError, TypeError):  # confluent_kafka's own properties, which are functions
+        except (AttributeError, TypeError):  # raised for confluent_kafka's own properties, whose values are functions
             raise UsageError(f'The value of configuration property "{name}" cannot be a text') from None
 
 
@@ -73,7 +73,7 @@ class Refused(KcliError):
 
 
 def error_name(error: KafkaError) -> str:
-    """Kafka's name of an error code from a broker; librdkafka's name of an error of its own."""
+    """Return Kafka's name of an error code from a broker, or librdkafka's name of an error of librdkafka itself."""
     code = error.code()
     if code == KafkaError.UNKNOWN or code > 0:
         with suppress(ValueError):
@@ -82,7 +82,7 @@ def error_name(error: KafkaError) -> str:
 
 
 def kafka_error(error: KafkaException) -> KafkaError:
-    """The KafkaError in librdkafka's exception."""
+    """Return the KafkaError in librdkafka's exception."""
     found = error.args[0]
     assert isinstance(found, KafkaError), found
     return found
@@ -131,14 +131,16 @@ class Connection:
         return self._made(AdminClient, {})
 
     def producer(self, settings: dict[str, Any]) -> Producer:
-        """Return a producer of librdkafka. Raises UsageError for a property that librdkafka refuses."""
+        """Return a producer of librdkafka. settings: librdkafka's properties, which `properties` overrides. Raises
+        UsageError for a property that librdkafka refuses."""
         return self._made(Producer, settings)
 
     def consumer(self, settings: dict[str, Any]) -> Consumer:
-        """Return a consumer of librdkafka for assigned partitions. Raises UsageError for a property that librdkafka
-        refuses.
+        """Return a consumer of librdkafka. settings: librdkafka's properties, which `properties` overrides. Raises
+        UsageError for a property that librdkafka refuses.
 
-        librdkafka requires a group id, but the consumer joins no group and commits no offsets.
+        librdkafka requires a group id, which is "kcli" if `settings` has none: such a consumer must be given its
+        partitions by assignment, so that it joins no group, and it commits no offsets.
         """
         return self._made(Consumer, {"group.id": "kcli", "enable.auto.commit": False, **settings})
 
@@ -152,7 +154,7 @@ class Connection:
             **self.properties,
         }
         self._take_login(config)
-        if config.get("group.id") == "":  # librdkafka's consumer would abort the process
+        if config.get("group.id") == "":  # with an empty group id, librdkafka's consumer would abort the process
             raise UsageError("the group's id is empty")
         try:
             return client(config)

@@ -34,7 +34,7 @@ headers_of = methodcaller("headers")
 
 class Record(NamedTuple):
     """A record as a consumer receives it. timestamp: epoch ms, None in message format v0; headers: in the record's
-    order."""
+    order; leader_epoch: None if it is not known."""
 
     topic: str
     partition: int
@@ -49,8 +49,10 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordSelection:
-    """The records to read. partitions: empty for all; to_end: stop at the end that each partition has when reading
-    begins; count: the maximum number of records, None for no limit."""
+    """The records to read. partitions: empty for all. starts: the start of each partition; the key None stands for the
+    partitions that have no key of their own. times: the timestamps to read, instead of `starts`. to_end: stop at the
+    end that each partition has when reading begins. count: the maximum number of records, None for no limit.
+    committed_only: whether to read with read_committed."""
 
     topic: str
     partitions: tuple[int, ...] = ()
@@ -155,7 +157,7 @@ class _Reading:
                 return None
         record = record_of(message, self._topic)
         if self._first_time is not None and record.timestamp is not None and record.timestamp < self._first_time:
-            return None  # timestamps may go back: this record lies before FROM
+            return None  # timestamps may go back: this record is older than the first time wanted
         return record
 
     def _trouble(self, message: Message, error: KafkaError) -> None:
@@ -163,7 +165,8 @@ class _Reading:
         if error.code() == PARTITION_EOF:
             if partition in self._open and self._open[partition].stop is not None:
                 self._close(partition)
-        elif not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # kcli joins no group
+        # kcli joins no group here, so it needs no access to one
+        elif not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise Refused(self._topic if partition is None else f"{self._topic}-{partition}", error)
 
     def _close(self, partition: int) -> None:

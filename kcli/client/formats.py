@@ -30,12 +30,12 @@ _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def quoted(text: str) -> str:
-    """Text as a JSON string."""
+    """Return a text as a JSON string."""
     return printable_json(encode_basestring(text))
 
 
 def jsonl(record: Record) -> bytes:
-    """A record as a JSON line."""
+    """Return a record as a JSON line."""
     topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch = record
     pairs = ",".join([f"[{quoted(name)},{json_field(data)}]" for name, data in headers]) if headers else ""
     return (
@@ -47,7 +47,7 @@ def jsonl(record: Record) -> bytes:
 
 
 def json_field(data: bytes | None) -> str:
-    """Bytes as JSON: null, a string, or {"base64": ...} for bytes that are not UTF-8."""
+    """Return bytes as JSON: null for None, a string, or {"base64": ...} for bytes that are not UTF-8."""
     if data is None:
         return "null"
     try:
@@ -134,8 +134,8 @@ def unescaped(text: str) -> bytes:
 
 
 def percent(text: str, null: bytes) -> Printer:
-    """Return a function that returns a record in the form of a format string. null: stands for null keys, values and
-    headers. Raises UsageError."""
+    """Return a function that returns a record in the form of the format string `text`. null: stands for null keys,
+    values and headers. Raises UsageError."""
 
     def data(value: bytes | None) -> bytes:
         return null if value is None else value

@@ -37,8 +37,8 @@ def consume(connection: Connection, membership: Membership, report: Report) -> G
     """Yield lists of records, in order within each partition; an empty list after a poll without records. Ends after
     `membership.count` records, or with `membership.to_end` when all assigned partitions are read to their ends.
 
-    Closing the iterator leaves the group (a static member stays until its session ends). Raises UsageError,
-    Unreachable, Refused, KcliError.
+    report: called with each event of the member (see Report). Closing the iterator leaves the group (a static member
+    stays until its session ends). Raises UsageError, Unreachable, Refused, KcliError.
     """
     if membership.count == 0:
         return
@@ -101,7 +101,7 @@ class _Member:
 
     @property
     def is_done(self) -> bool:
-        """Whether `count` records were yielded, or all assigned partitions read to their ends."""
+        """Whether `count` records were yielded, or, with to_end, all assigned partitions are read to their ends."""
         if self._left == 0:
             return True
         return self._membership.to_end and bool(self._assigned) and self._assigned <= self._at_end
@@ -151,8 +151,8 @@ class _Member:
             )
 
     def taken(self, records: list[Record]) -> None:
-        """Commit the offsets of these records, which the caller has processed, as `membership.commit` says. Raises
-        Refused."""
+        """Commit the offsets of these records, which the caller has processed, as `membership.commit` says: now for
+        SYNC; for AUTO note them for librdkafka's next commit; never for NONE. Raises Refused."""
         if not records or self._membership.commit is Commit.NONE:
             return
         last = {(record.topic, record.partition): record for record in records}
@@ -174,7 +174,7 @@ class _Member:
         except KafkaException as error:
             found = kafka_error(error)
             if found.code() == NOT_ASSIGNED:
-                return  # revoked since, which has been reported
+                return  # the partition was revoked meanwhile, as `_on_revoke` has reported
             if found.code() not in TOO_LATE:
                 raise Refused(self._membership.group, found) from None
             self._report(f"not committed ({error_name(found)}):", list(nexts))

@@ -61,7 +61,7 @@ class Groups:
     trouble: Sequence[str | KcliError] = ()
 
     def __init__(self, connection: Connection) -> None:
-        """Raises UsageError, Unreachable."""
+        """Read the cluster's topics. Raises UsageError, Unreachable."""
         self._connection = connection
         self._client = connection.admin()
         self._timeout_s = connection.timeout_s
@@ -104,8 +104,9 @@ class Groups:
         )
 
     def _epochs(self, name: str, node: Node) -> wire.GroupEpochs | None:
-        """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None if the coordinator
-        returns an error."""
+        """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None if they cannot be
+        read: the coordinator returns an error or does not answer, or `wire` does not support the connection's
+        security."""
         try:
             server = wire.Server(node.host, node.port, self._timeout_s, self._connection.security())
             return wire.group_epochs(server, name)
@@ -113,8 +114,8 @@ class Groups:
             return None
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
-        """Return the committed offsets of a group. The caller must have called `group` or `describe` for the group just
-        before. Raises Refused, Unreachable."""
+        """Return the committed offsets of a group; a partition without one is left out. The caller must have called
+        `group` or `describe` for the group just before. Raises Refused, Unreachable."""
         requested = [ConsumerGroupTopicPartitions(group)]
         found = self._result(
             group, lambda: self._client.list_consumer_group_offsets(requested, request_timeout=self._timeout_s)[group]
@@ -126,7 +127,7 @@ class Groups:
         }
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """All partitions of a topic. Raises Refused."""
+        """Return all partitions of a topic. Raises Refused if there is no such topic."""
         found = self._topics.get(topic)
         if found is None:
             raise Refused(topic, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
@@ -143,7 +144,8 @@ class Groups:
     def at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """Return, for each partition that exists and has a leader, the first offset with a timestamp of `time_ms`
         (epoch ms) or later; -1 if the partition has no such offset. Raises Refused, Unreachable."""
-        return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))  # ListOffsets: -1 to -5 are no times
+        # ListOffsets takes the negative times -1 to -5 for other queries
+        return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))
 
     def _offsets(self, places: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         requested = {confluent_kafka.TopicPartition(*place): spec for place in places if self._has_leader(*place)}
@@ -239,8 +241,8 @@ class Groups:
 
 
 def _metadata(described: confluent_kafka.TopicPartition) -> str:
-    """Return the metadata string of a committed offset. confluent-kafka 2.16 may append bytes that lie behind the
-    string in memory; from the first of these that is not UTF-8 on, they are cut off."""
+    """Return the metadata string of a committed offset. confluent-kafka 2.16 may append bytes that follow the string in
+    memory. The result ends before the first byte that is not UTF-8."""
     try:
         return described.metadata or ""
     except UnicodeDecodeError as error:

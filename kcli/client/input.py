@@ -60,8 +60,9 @@ def pieces(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:
 
 
 def text_records(lines: Iterator[bytes], separator: bytes | None, *, empty_is_null: bool) -> Iterator[NewRecord]:
-    """Yield a record for each line; the key is the text before the first separator, null without one. empty_is_null:
-    whether empty keys and values become null."""
+    """Yield a record for each line. The key is what comes before the first separator in the line, the value what comes
+    after it; in a line without the separator, and with `separator` None, the key is null and the whole line is the
+    value. empty_is_null: whether empty keys and values become null."""
     for line in lines:
         key, value = None, line
         if separator is not None:
@@ -75,7 +76,8 @@ def text_records(lines: Iterator[bytes], separator: bytes | None, *, empty_is_nu
 
 
 def json_records(lines: Iterator[bytes]) -> Iterator[NewRecord]:
-    """Yield a record for each line. Raises BadInput with the number of the line."""
+    """Yield a record for each line, except empty lines and those of control records. Raises BadInput with the number of
+    the line."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

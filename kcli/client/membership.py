@@ -28,7 +28,8 @@ class Protocol(StrEnum):
 class Commit(StrEnum):
     """When the offsets of yielded records are committed.
 
-    AUTO: every five seconds, before partitions are revoked, and at the end; SYNC: before the next records are fetched.
+    AUTO: every five seconds, before partitions are revoked, and at the end; SYNC: before the next records are fetched;
+    NONE: never.
     """
 
     AUTO = "auto"
@@ -46,8 +47,9 @@ class Reset(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """The settings of a member. assignors: none for Kafka's default; to_end: leave the group when all assigned
-    partitions are read to their ends; count: the maximum number of records, None for no limit."""
+    """The settings of a member. assignors: none for Kafka's default; instance_id: group.instance.id of a static member,
+    None for a dynamic one; to_end: leave the group when all assigned partitions are read to their ends; count: the
+    maximum number of records, None for no limit; committed_only: whether to read with read_committed."""
 
     group: str
     topics: tuple[str, ...]

@@ -47,7 +47,7 @@ class Partitioner:
         self._sent = 0
 
     def partition(self, key: bytes | None, size: int) -> int:
-        """Return the partition of a record with that key and `size` bytes."""
+        """Return the partition of the next record, which has that key (None for null) and `size` bytes."""
         if self._kind is Partitioning.MURMUR2 and key is not None:
             return murmur2(key, self._count)
         if self._kind is Partitioning.ROUND_ROBIN:

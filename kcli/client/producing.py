@@ -14,7 +14,8 @@ from kcli.client.input import NewRecord
 from kcli.client.partitioner import Partitioner, Partitioning
 from kcli.errors import KcliError, UsageError
 
-CREATED_WITHIN_S = 2.0  # for a broker to create the topic after its first Metadata (auto.create.topics.enable)
+# the time that a broker has to create the topic, after the first Metadata request for it (auto.create.topics.enable)
+CREATED_WITHIN_S = 2.0
 MAX_MESSAGE_BYTES = 1_000_000_000  # librdkafka's maximum, so that the broker decides what is too large
 FAILURES_KEPT = 10
 POLL_EVERY = 64  # records
@@ -24,10 +25,11 @@ PURGED = KafkaError._PURGE_QUEUE  # noqa: SLF001 (librdkafka's own codes have no
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings:
-    """The producer's settings; for a setting that is None, librdkafka's default applies.
+    """The producer's settings. For compression, linger_ms and batch_bytes, None stands for librdkafka's default.
 
-    acks: all, 1 or 0. partition: the partition of every record; if it is None, `partitioning` chooses one for each
-    record. own_partitions: whether a record's own partition, if it has one, is used instead.
+    acks: all, 1 or 0; None for all. idempotence: None to turn it on only with acks=all. partition: the partition of
+    every record; if it is None, `partitioning` chooses one for each record. own_partitions: whether each record's own
+    partition is used instead; a record without one is then an error.
     """
 
     acks: str | None = None
@@ -40,7 +42,8 @@ class ProducerSettings:
     own_partitions: bool = False
 
     def properties(self) -> dict[str, Any]:
-        """librdkafka's properties. enable.idempotence is on with acks=all, as in Java's producer. Raises UsageError."""
+        """Return librdkafka's properties. enable.idempotence is on with acks=all, as in Java's producer. Raises
+        UsageError if idempotence is asked for with other acks."""
         acks = self.acks or "all"
         idempotence = self.idempotence if self.idempotence is not None else acks in ("all", "-1")
         if idempotence and acks not in ("all", "-1"):
@@ -60,7 +63,9 @@ class ProducerSettings:
 
 @dataclass
 class Delivery:
-    """Counts of records. failures: Kafka's name and text of an error -> the number of records that failed with it."""
+    """Counts of records. records, bytes: those given to librdkafka, failed ones included. failures: Kafka's name and
+    text of an error -> the number of records that failed with it; after FAILURES_KEPT different errors, further ones
+    are counted as "other errors"."""
 
     records: int = 0
     bytes: int = 0
@@ -133,8 +138,8 @@ class TopicProducer:
                 self._poll(0)
 
     def close(self, timeout_s: float | None = None) -> Delivery:
-        """Wait at most `timeout_s` for every record to be delivered or to fail; records that are undelivered after that
-        count as failed. Returns the counts."""
+        """Wait at most `timeout_s` seconds (None: without limit) for every record to be delivered or to fail; records
+        that are undelivered after that count as failed. Returns the counts."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while left := self._undelivered():
             is_down = self._connection.trouble.down_for(self._connection.timeout_s)

@@ -4,8 +4,8 @@
     times   FROM:TO, each epoch milliseconds, ISO 8601 or relative to now (-2h); either may be missing
 
 Offsets are found when reading begins: `end` is the high watermark, under read_committed the last stable offset. A range
-of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets); if there
-is no such record, at the partition's end at the time when reading begins.
+of times begins at the first record of FROM or later, and ends before the first record of TO or later (ListOffsets). If
+there is no such record, it begins, or ends, at the end that the partition has when reading begins.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ END = Start(None, at_end=True)
 
 
 class Range(NamedTuple):
-    """The offsets from `start` to `stop`, exclusive. A stop of None: no end, so that records still to be written are
-    read too."""
+    """The offsets to read of a partition: from `start` up to, not including, `stop`. stop: None for no end, so that
+    records still to be written are read too."""
 
     partition: int
     start: int
@@ -45,7 +45,7 @@ class Range(NamedTuple):
 
 
 class Times(NamedTuple):
-    """A range of timestamps in epoch ms, the second exclusive. None: unbounded."""
+    """A range of timestamps, in epoch ms: from `first` up to, not including, `stop`. None: no bound on that side."""
 
     first: int | None
     stop: int | None
@@ -62,8 +62,9 @@ def parse_start(text: str) -> tuple[int | None, Start]:
 
 
 def parse_times(text: str, time_ms: Callable[[str], int]) -> Times:
-    """Parse FROM:TO, whose times may contain colons themselves. time_ms(text): returns epoch ms, and raises UsageError
-    for a text that is no time."""
+    """Parse FROM:TO. As times may contain colons, the text is split at the first colon that leaves on each side a time
+    or nothing, and FROM not after TO. time_ms(text): returns epoch ms, and raises UsageError for a text that is no
+    time. Raises UsageError if there is no such colon."""
     found: list[Times] = []
     for colon in re.finditer(":", text):
         sides = text[: colon.start()], text[colon.end() :]
@@ -89,7 +90,7 @@ class Offsets:
         self._topic = topic
 
     def partitions(self) -> list[int]:
-        """The numbers of the topic's partitions. Raises Unreachable, Refused."""
+        """Return the numbers of the topic's partitions. Raises Unreachable, Refused."""
         found = self._connection.metadata(self._consumer, self._topic).topics[self._topic]
         if found.error is not None:
             raise Refused(self._topic, found.error)

@@ -113,14 +113,14 @@ class Tokens:
         return sorted(found, key=lambda token: (token.owner, token.issued_ms, token.token_id))
 
     def renew(self, hmac: bytes, period_ms: int) -> int:
-        """Extend the expiry time of the token with this HMAC by a period; return the new expiry time, in ms since 1970.
-        Raises NobodyAnswers, ErrorAnswer."""
+        """Let the token with this HMAC expire a period from now, but not after the end of its lifetime. Return the new
+        expiry time, in ms since 1970. Raises NobodyAnswers, ErrorAnswer."""
         request = RenewDelegationTokenRequest(hmac=hmac, renew_period=_period(period_ms))
         return _expiry_ms(self._brokers.ask(lambda server: call(server, request, RenewDelegationTokenResponse)))
 
     def expire(self, hmac: bytes, period_ms: int) -> int:
-        """Let the token with this HMAC expire after a period; return the new expiry time, in ms since 1970. Raises
-        NobodyAnswers, ErrorAnswer."""
+        """Let the token with this HMAC expire a period from now (at once for -1), also if it would expire later by
+        itself. Return the new expiry time, in ms since 1970. Raises NobodyAnswers, ErrorAnswer."""
         request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period=_period(period_ms))
         return _expiry_ms(self._brokers.ask(lambda server: call(server, request, ExpireDelegationTokenResponse)))
 

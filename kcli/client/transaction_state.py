@@ -17,7 +17,8 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """The state of a transactional id. transaction_timeout_ms: in ms; transaction_start_time: in epoch ms."""
+    """The state of a transactional id. transaction_timeout: in ms; transaction_start_time: in epoch ms, -1 if no
+    transaction is open."""
 
     __type__: ClassVar = described.TransactionState.__type__
     __version__: ClassVar = described.TransactionState.__version__

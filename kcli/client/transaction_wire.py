@@ -50,7 +50,8 @@ FENCING_TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
 
 
 class Coordinator(NamedTuple):
-    """The coordinator of a transactional id, or the error that FindCoordinator returned for that id."""
+    """The coordinator of a transactional id. error: NONE, or the error that FindCoordinator returned for the id; the
+    other fields mean nothing then."""
 
     error: ErrorCode
     broker: int
@@ -59,7 +60,7 @@ class Coordinator(NamedTuple):
 
 
 def find_coordinators(server: Server, transactional_ids: Sequence[str]) -> dict[str, Coordinator]:
-    """Return the coordinator of each transactional id."""
+    """Return the coordinator of each transactional id, by the id."""
     request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=tuple(transactional_ids))
     answer = call(server, request, FindCoordinatorResponse)
     return {
@@ -69,9 +70,9 @@ def find_coordinators(server: Server, transactional_ids: Sequence[str]) -> dict[
 
 
 def list_transactions(server: Server, broker: int, selection: TransactionFilter) -> tuple[ErrorCode, list[Listing]]:
-    """Return the error code of ListTransactions and the transactional ids that a broker coordinates. Raises NoAnswer if
-    `selection` has a duration and the broker has only version 0 of ListTransactions, which has no filter by
-    duration."""
+    """Return the error code of ListTransactions and the transactional ids that a broker coordinates. broker: the id of
+    the broker at `server`. Raises NoAnswer if `selection` has a duration and the broker has only version 0 of
+    ListTransactions, which has no filter by duration."""
     filters = {"state_filters": tuple(sorted(selection.states))}
     producers = tuple(ProducerId(each) for each in sorted(selection.producer_ids))
     if selection.longer_than_ms is None:
@@ -91,7 +92,8 @@ def list_transactions(server: Server, broker: int, selection: TransactionFilter)
 def describe_transactions(
     server: Server, broker: int, transactional_ids: Iterable[str]
 ) -> list[tuple[ErrorCode, Transaction]]:
-    """Return, for each transactional id, the error code of DescribeTransactions and the state."""
+    """Return, for each transactional id, the error code of DescribeTransactions and the id's state. broker: the id of
+    the broker at `server`."""
     request = DescribeTransactionsRequest(transactional_ids=tuple(map(TransactionalId, transactional_ids)))
     answer = call(server, request, DescribeTransactionsResponse)
     return [(ErrorCode(each.error_code), _transaction(each, broker)) for each in answer.transaction_states]
@@ -144,7 +146,8 @@ def _producer(described: ProducerState) -> Producer:
 def abort(
     server: Server, place: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> ErrorCode:
-    """Have a partition's leader write an ABORT marker (WriteTxnMarkers)."""
+    """Have a partition's leader write an ABORT marker (WriteTxnMarkers). Return the error code in the response, NONE if
+    the marker was written."""
     topic, number = place
     marker = WritableTxnMarker(
         producer_id=ProducerId(producer_id),
@@ -161,7 +164,7 @@ def abort(
 
 def fence(server: Server, transactional_id: str) -> ErrorCode:
     """Abort the open transaction of a transactional id and raise its producer epoch, as a new producer's InitProducerId
-    does."""
+    does. Return the error code in the response, NONE for success."""
     request = InitProducerIdRequest(
         transactional_id=TransactionalId(transactional_id),
         transaction_timeout=FENCING_TIMEOUT,

@@ -45,8 +45,8 @@ class Transactions:
     trouble: Sequence[str | KcliError] = ()
 
     def __init__(self, connection: Connection) -> None:
-        """Raises UsageError, Unreachable; KcliError if the cluster requires TLS or SASL that wire does not
-        speak."""
+        """Read the cluster's brokers and topics. Raises UsageError, Unreachable; KcliError if the cluster requires TLS
+        or SASL that `wire` does not support."""
         self._timeout_s = connection.timeout_s
         self._security = connection.security()
         metadata = connection.metadata(connection.admin())
@@ -57,7 +57,8 @@ class Transactions:
         return Server(host, port, self._timeout_s, self._security)
 
     def all(self, selection: TransactionFilter) -> Iterator[Listing | KcliError]:
-        """Yield all transactional ids, sorted by name, and a KcliError for each broker that fails to list its own."""
+        """Yield all transactional ids, sorted by name, and a KcliError for each broker that fails to list the ids that
+        it coordinates. selection: which ids to list."""
         listed: list[Listing] = []
         failed: list[KcliError] = []
         for broker, server in sorted(self._servers.items()):
@@ -121,8 +122,8 @@ class Transactions:
                 yield transaction.transactional_id, transaction if error == ErrorCode.NONE else error
 
     def _coordinators(self, names: list[str]) -> dict[str, transaction_wire.Coordinator]:
-        """The coordinators of transactional ids, from the first broker that answers. Raises KcliError if none
-        answers."""
+        """Return the coordinator of each transactional id, from the first broker that answers. Raises KcliError if no
+        broker answers."""
         failure = KcliError("the cluster has no broker that answers")
         for _, server in sorted(self._servers.items()):
             try:
@@ -148,8 +149,9 @@ class Transactions:
     def producers(
         self, places: Iterable[TopicPartition], broker: int | None
     ) -> Iterator[tuple[TopicPartition, list[Producer]] | KcliError]:
-        """Yield each partition with its active producers, from the partition's leader or from the replica on `broker`,
-        or a KcliError in place of a partition that failed."""
+        """Yield each partition with its active producers, or a KcliError in place of a partition that failed. broker:
+        the id of the broker that is asked; None to ask each partition's leader. If a request fails as a whole, one
+        KcliError stands for all its partitions."""
         by_server: dict[Server, list[TopicPartition]] = {}
         for place in places:
             try:

@@ -30,7 +30,8 @@ _NAMES = {each.code: each.name for each in MECHANISMS.values()}
 
 
 class ScramUser(NamedTuple):
-    """One SCRAM credential of a user. mechanism: Kafka's name of it."""
+    """One SCRAM credential of a user. mechanism: its name in Kafka, such as SCRAM-SHA-256; its code if it is
+    unknown."""
 
     user: str
     mechanism: str

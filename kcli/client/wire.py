@@ -110,7 +110,8 @@ class AnyBroker:
         self._servers = [Server(host, port, timeout_s, security) for host, port in _addresses(bootstrap)]
 
     def ask(self, send: Callable[[Server], T]) -> T:
-        """Return what `send` returns for the first broker that answers it. Raises NobodyAnswers."""
+        """Return what `send` returns for the first broker that answers. send: sends a request to a Server; OSError and
+        NoAnswer mean that the broker does not answer. Raises NobodyAnswers."""
         last: Exception = NoAnswer("no address")
         for server in list(self._servers):
             try:
@@ -197,7 +198,7 @@ def quorum(server: Server) -> Quorum | None:
 
 
 def failure_reason(error: Exception) -> str:
-    """Why a broker did not answer, in one line. error: an OSError or NoAnswer."""
+    """Return the reason why a broker did not answer, in one line. error: an OSError or NoAnswer."""
     if not isinstance(error, OSError):
         return str(error)
     from kcli.tls.failures import failure_text
@@ -244,8 +245,8 @@ def _replica(state: ReplicaState) -> Replica:
 def delete_offsets(
     server: Server, group: str, places: Iterable[TopicPartition]
 ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
-    """Delete committed offsets of a group by its coordinator. Returns the error code of the group, and of each
-    partition. Raises NoAnswer, OSError."""
+    """Delete committed offsets of a group. server: the group's coordinator. Return the error code of the whole request,
+    and the error code of each partition. Raises NoAnswer, OSError."""
     topics = tuple(
         OffsetDeleteRequestTopic(
             name=TopicName(topic),
@@ -263,8 +264,8 @@ def delete_offsets(
 
 
 def group_epochs(server: Server, group: str) -> GroupEpochs | None:
-    """Return the state and the epochs of a consumer group, from its coordinator; None if the coordinator answers
-    with an error. Raises NoAnswer, OSError."""
+    """Return the state and the epochs of a consumer group. server: the group's coordinator. Return None if the
+    coordinator answers with an error. Raises NoAnswer, OSError."""
     request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
     (found,) = call(server, request, ConsumerGroupDescribeResponse).groups
     if found.error_code != ErrorCode.NONE:

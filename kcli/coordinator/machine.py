@@ -31,7 +31,8 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 class Batch(NamedTuple):
-    """Records to append as one batch. Their producer's id and epoch are set if they belong to a transaction."""
+    """Records to append as one batch. producer_id, producer_epoch: those of the transaction to which the records
+    belong; -1 for records outside a transaction."""
 
     records: Sequence[Pair]
     producer_id: int = -1
@@ -65,7 +66,7 @@ class Commits(Protocol):
 
     @property
     def records(self) -> Sequence[Pair]:
-        """The records, in one batch; none for a request without any."""
+        """The records, which are appended as one batch; empty for a request that writes none."""
 
 
 class AtOnce(Protocol):

@@ -78,8 +78,8 @@ def check_export(directory: Path, watch: Callable[[JobProgress], None] = lambda 
 
 
 def _check_files(directory: Path, files: Sequence[DataFile], proof: Proof) -> bool:
-    """Compare the files of a table with the manifest, and add the differences to `proof`. Return whether there are
-    none."""
+    """Compare the files of a table with the manifest, and add the differences to `proof`. Return True if there are no
+    differences."""
     before = len(proof.findings)
     for each in files:
         path = directory / each.path
@@ -120,7 +120,7 @@ def _check_sources(manifest: Manifest, proof: Proof) -> None:
 
 
 class _Records:
-    """Compares the rows of the table and the dead-letter table with the records of the sources."""
+    """Compares the rows of the table, and those of the dead-letter table, with the records of the sources."""
 
     def __init__(self, directory: Path, manifest: Manifest, proof: Proof, watch: Callable[[JobProgress], None]) -> None:
         self._directory = directory
@@ -204,8 +204,8 @@ class _Records:
                 yield batch
 
     def _latest_offsets(self, splits: Sequence[Split]) -> pa.Array:
-        """Return the latest offset of each key in one partition, from all splits of that partition: the rows that a
-        --latest-by-key table keeps."""
+        """Return the latest offset of each key in one partition: those of the rows that a --latest-by-key table keeps,
+        and of tombstones. splits: all splits of the partition."""
         known = pa.table({"key": pa.array([], pa.binary()), "offset": pa.array([], pa.int64())})
         for split in splits:
             for batch in self._read(split, ("key", "offset")):
@@ -217,7 +217,7 @@ class _Records:
     def _expected(self, split: Split, shape: Shape, latest: pa.Array | None) -> tuple[pa.Table, pa.Table]:
         """Return the rows that a split's records give in the table and in the dead-letter table.
 
-        latest: the offsets that a --latest-by-key table keeps.
+        latest: the offsets that a --latest-by-key table keeps; None for any other table.
         """
         needed = tuple(dict.fromkeys((*shape.reads, *(("key", "value", *DEAD_COLUMNS) if self._latest else ()))))
         rows: list[pa.RecordBatch] = []
@@ -284,9 +284,11 @@ def _rows(directory: Path, file: DataFile, split: Split, first: int, last: int) 
 
 
 def _difference(actual: pa.Table, expected: pa.Table) -> str:
-    """Return a text that says how two tables with the same columns differ; "" if they have the same offsets, each once.
+    """Return a text that says how the offsets of the rows of `actual` and `expected` differ; "" if both have the same
+    offsets, each once. Other columns are not compared.
 
-    It names the first offset with two rows; otherwise it counts the missing and the extra offsets.
+    The text names the first offset that is twice in `actual`; if there is none, it counts the missing and the extra
+    offsets.
     """
     actual_offsets, expected_offsets = actual.column("offset").to_pylist(), expected.column("offset").to_pylist()
     if len(set(actual_offsets)) < len(actual_offsets):

@@ -34,13 +34,14 @@ LOWEST = 19
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """The directory of the archives."""
+    """Return the directory of the archives; it need not exist."""
     home = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (may have no home: stays)
     return Path(home) / "kcli"
 
 
 def configuration_directory() -> Path | None:
-    """Return an empty configuration directory for Spark, the same in every session; None if it cannot be created.
+    """Return an empty configuration directory for Spark, the same in every session; None if it cannot be created, or
+    has files.
 
     Java writes no archive for a class path that has a directory with files.
     """
@@ -53,7 +54,8 @@ def configuration_directory() -> Path | None:
 
 
 def options(java: Java) -> str:
-    """Return the options with which a JVM uses the archive; "" without an archive."""
+    """Return the options with which a JVM uses the archive; "" if there is no archive. Note the use in the archive's
+    modification time, for _forget_old."""
     path = archive_path(java)
     if path is None or not path.exists():
         return ""
@@ -74,8 +76,8 @@ def make_soon() -> None:
 
 
 def make() -> Path | None:
-    """Make the archive, unless it exists; return its path. Return None if archives are turned off, another process
-    is making it, or this Java cannot make one.
+    """Make the archive, unless it exists; return its path. Return None if archives are turned off, the empty
+    configuration directory cannot be made, another process is making the archive, or this Java cannot make one.
 
     Raises OSError, UsageError, SparkFailed.
     """

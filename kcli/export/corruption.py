@@ -91,7 +91,7 @@ class Findings:
 
         read_from: directory of the replica from which the damaged offsets are read, None if no replica has them.
         is_missed: whether the damage contains offsets that the split must read. Raises CorruptLog with
-        onCorruption=fail if it does and no replica has them.
+        onCorruption=fail if is_missed is True and read_from is None.
         """
         for row, error in self._pending:
             self._rows[row]["readFrom"] = read_from

@@ -141,8 +141,8 @@ def _expand(path: str) -> list[str]:
 
 
 def _without_query(url: str) -> tuple[str, str]:
-    """Return a URL with wildcards, and its query. A `?` begins the query if the text after it contains a `=`; otherwise
-    it is a wildcard."""
+    """Return a URL with wildcards without its query, and the query. A `?` begins the query if the text after the `?`
+    contains a `=`; otherwise the `?` is a wildcard."""
     head, mark, query = url.rpartition("?")
     return (head, mark + query) if "=" in query and "/" not in query.partition("=")[0] else (url, "")
 

@@ -22,7 +22,8 @@ FILE_SCHEME = "file://"
 
 
 class Entry(NamedTuple):
-    """A file or directory: its name and, of a file, its size in bytes. error: why it cannot be read, None if it can."""
+    """A file or directory: its name and, for a file, its size in bytes (0 for a directory). error: why the file cannot
+    be read; None if it can."""
 
     name: str
     is_directory: bool

@@ -10,7 +10,8 @@ from types import FrameType
 
 
 class Held:
-    """Keeps a SIGINT until `deliver` raises it. then: called in a new thread when SIGINT arrives."""
+    """Keeps a SIGINT that has arrived until `deliver` raises KeyboardInterrupt for it. then: called in a new thread
+    when SIGINT arrives; None for no call."""
 
     def __init__(self, then: Callable[[], None] | None) -> None:
         self._then = then
@@ -32,7 +33,8 @@ class Held:
 
 @contextmanager
 def held(then: Callable[[], None] | None = None) -> Iterator[Held]:
-    """Defer SIGINT inside the `with`; the caller calls `deliver` to raise it. Does nothing outside the main thread.
+    """Defer SIGINT inside the `with` block. The caller calls `deliver` to raise KeyboardInterrupt if SIGINT has
+    arrived; without that call the first SIGINT has no effect. then: see Held. Does nothing outside the main thread.
 
     The previous handler is restored at the end, also if the body installs one of its own, as PySpark does.
     """

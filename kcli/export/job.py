@@ -133,7 +133,8 @@ def _spec_json(spec: DecoderSpec) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The progress of a job: the current step, and its tasks, records and bytes of input done so far."""
+    """The progress of a job: the current step, and how much of the step is done: tasks, records, and bytes of input.
+    tasks, bytes_total: the totals of the step."""
 
     step: str
     tasks_done: int
@@ -317,8 +318,9 @@ class Job:
             raise SchemaError(str(error) if where in str(error) else f"{where}: {error}") from error
 
     def _ordered(self, spark: SparkContext, staging: Staging, paths: Sequence[str]) -> list[Path]:
-        """Sort the rows of Parquet files, or keep only the latest row of each key; return the Parquet files that Spark
-        wrote, in the order of their rows."""
+        """Have Spark keep only the latest row of each key, without tombstones (--latest-by-key), and sort the rows
+        (--sort). Return the Parquet files that Spark wrote, in the order of their rows. paths: the Parquet files with
+        the unsorted rows."""
         from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
@@ -348,9 +350,10 @@ class Job:
     def _run(
         self, spark: SparkContext, step: str, items: Sequence[Any], task: Callable[..., TaskReport], size: int
     ) -> list[TaskReport]:
-        """Run one Spark task for each item; return their reports. Raises KcliError for the first task that failed.
+        """Run one Spark task for each item; return the reports of the tasks. Raises KcliError for the first task that
+        failed.
 
-        step: its name in the progress; size: input bytes of all items.
+        step: the step's name in the progress; size: the bytes of input of all items together.
         """
         counters = spark.accumulator(0), spark.accumulator(0)
         with self._polling(spark, step, (counters[0], counters[1], len(items), size)):
@@ -498,7 +501,8 @@ def damage_directory(out: Path) -> Path:
 
 
 def _damage(staged: Path, place: Path, increment: int) -> tuple[list[Damage], dict[Path, Path]]:
-    """Return the rows of the staged damage files, and the renames of these files (staged path -> place)."""
+    """Return the rows of the damage files in the directory `staged`, and the renames of these files to the directory
+    `place` (staged path -> final path). increment: the number of this commit, which is part of the final names."""
     found: list[Damage] = []
     renames: dict[Path, Path] = {}
     for path in sorted(staged.glob("*.parquet")):

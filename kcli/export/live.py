@@ -46,7 +46,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """Offsets [start, end) of a partition, in its replica at `directory`; copies: directories of other replicas."""
+    """The offsets from `start` up to, not including, `end` of a partition, in its replica at `directory`; copies:
+    directories of other replicas."""
 
     directory: str
     start: int
@@ -60,13 +61,15 @@ class LiveEnd:
     def __init__(self) -> None:
         self._segment: tuple[str, int] | None = None
         self._end = 0
-        self._transactions_end = -1  # the offset at which the transactions in _unfinished are open
+        self._transactions_end = -1  # the offset up to which _unfinished is right; -1 before the first call of `stable`
         self._unfinished: dict[int, int] = {}
         self.position = 0
         """The byte position after the last sound batch of the last segment."""
 
     def log_end(self, files: PartitionFiles) -> int:
-        """Return the log end offset: one above the last offset of the last sound batch. Raises UnreadableInput."""
+        """Return the log end offset: one above the last offset of the last sound batch in the last segment; that
+        segment's base offset if it has no sound batch; without segments the checkpoint's log start offset, else 0.
+        Raises UnreadableInput."""
         if not files.segments:
             return files.log_start_offset or 0
         segment = files.segments[-1]

@@ -1,14 +1,16 @@
 """The manifest of an export, `_kcli_manifest.json` in the table's directory: its files, and the sources of its rows.
 
     kcli_manifest   1, the version of this layout
-    id              of this export; an incremental STATE names it
+    id              of this export; the STATE file of an incremental export (state.py) names this id
     options         the options of the export (columns, formats, isolation, layout...), with which --check reads the
                     sources again
-    columns         [name, Arrow type] of each column of the files; the columns of `layout` are in the paths instead
+    columns         [name, Arrow type] of each column of the files; the columns of option `layout` are instead in
+                    the names of the directories that contain the files
     files           path, increment, bytes, crc32c, records, and per partition its records and first and last offset
     sources         for each part of a segment that was read: path, bytes [start, stop), crc32c, records, first and last
                     offset
-    partitions      per partition: the exported offsets from start to end (exclusive), records, gaps
+    partitions      per partition: the exported offsets from start to end (exclusive), records, gaps (ranges of offsets
+                    without a record)
     dead_letters    files of the dead-letter table (records that did not decode), in the form of `files`
     damage          damaged bytes that were skipped: topic, partition, segment, position, length, reason
 
@@ -46,7 +48,8 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file. path: relative to the table's directory; ranges: its records by partition."""
+    """A Parquet file. path: relative to the table's directory; bytes, crc32c: size and checksum of the whole file;
+    ranges: its records by partition."""
 
     path: str
     bytes: int

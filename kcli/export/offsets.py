@@ -38,7 +38,8 @@ SLICE_RECORDS = 1 << 12
 
 
 def log_start(files: PartitionFiles) -> int:
-    """Return the log start offset: the first offset that a consumer may read. Raises UnreadableInput."""
+    """Return the log start offset: the first offset that a consumer may read. Without segments it is the checkpoint's,
+    or 0 if the checkpoint has no entry for the partition. Raises UnreadableInput."""
     if not files.segments:
         return files.log_start_offset or 0
     first = _first_offset(files.segments[0])
@@ -60,13 +61,15 @@ def _first_offset(segment: SegmentFile) -> int:
 
 
 def batch_at(source: Source, position: int) -> BatchRow | None:
-    """Return the batch that begins at a byte position, sound or not; None without one. Raises UnreadableInput."""
+    """Return the batch that begins at a byte position, sound or not; None if no batch does. Raises UnreadableInput."""
     part = next(read_segment(source, start=position, resync=False, window_bytes=PEEK_BYTES), None)
     return BatchRow._make(part.batches.row(0)) if isinstance(part, Window) else None
 
 
 def log_end(files: PartitionFiles) -> int:
-    """Return the log end offset: one above the last offset of the last sound batch. Raises UnreadableInput."""
+    """Return the log end offset: one above the last offset of the last sound batch. If the last segment has no sound
+    batch, it is that segment's base offset; without segments, the checkpoint's log start offset, else 0. Raises
+    UnreadableInput."""
     if not files.segments:
         return files.log_start_offset or 0
     segment = files.segments[-1]
@@ -109,15 +112,16 @@ def _is_readable(files: PartitionFiles, offset: int) -> bool:
 
 def snapshot_transactions(files: PartitionFiles, end: int) -> tuple[int, dict[int, int]]:
     """Return the offset of the latest sound producer snapshot at or below `end`, and the transactions open at that
-    offset: their first offsets by producer id."""
+    offset: their first offsets by producer id. Without such a snapshot, return 0 and {}."""
     at, entries = _latest_snapshot(files, end)
     return at, {e.producer_id: e.current_txn_first_offset for e in entries if e.current_txn_first_offset >= 0}
 
 
 def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: dict[int, int]) -> None:
-    """Bring `unfinished`, the transactions open at offset `at` (first offsets by producer id), forward to offset `end`.
+    """Update `unfinished` from the transactions open at offset `at` to those open at offset `end`, by reading the
+    batches with offsets in [at, end). Raises UnreadableInput.
 
-    Raises UnreadableInput.
+    unfinished: the first offset of each open transaction, by producer id; changed in place.
     """
     for segment, next_base in files.following(at):
         if segment.base_offset >= end:
@@ -167,7 +171,8 @@ def _latest_snapshot(files: PartitionFiles, end: int) -> tuple[int, list[Produce
 
 
 def offset_for_time(files: PartitionFiles, time_ms: int) -> int | None:
-    """Return the first offset whose timestamp is at or after `time_ms`, None without one. Raises UnreadableInput."""
+    """Return the offset of the first record whose timestamp is `time_ms` (epoch ms) or later; None if there is no such
+    record. Raises UnreadableInput."""
     selection = Selection(from_time_ms=time_ms)
     records = RecordTable(SLICE_RECORDS)
     for segment in files.segments:
@@ -186,8 +191,8 @@ def offset_for_time(files: PartitionFiles, time_ms: int) -> int | None:
 
 
 def find(source: Source, segment: SegmentFile, selection: Selection) -> int:
-    """Return the byte position at which to begin reading a segment for an offset or a timestamp, looked up in the
-    segment's indexes."""
+    """Return the byte position from which to read a segment to find the first record that `selection` selects by offset
+    or timestamp. The position is looked up in the segment's index files."""
     return seek(source, segment.base_offset, index_reader(segment), selection)
 
 

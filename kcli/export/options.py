@@ -47,10 +47,12 @@ class OnCorruption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The start or the end of each partition in a query. Each offset may be EARLIEST or LATEST.
+    """The start, or the exclusive end, of each partition in a query. Instead of an offset there may be EARLIEST or
+    LATEST.
 
-    time_ms: a timestamp (epoch ms) for all partitions. times_ms, offsets: by partition. default: the offset of
-    partitions without an entry.
+    time_ms: a timestamp (epoch ms) that bounds all partitions; None if the other attributes bound them. times_ms,
+    offsets: a timestamp or an offset by partition; a timestamp comes first. default: the offset of partitions without
+    an entry.
     """
 
     default: int
@@ -63,7 +65,8 @@ class Bound:
         return self.times_ms.get(partition) if self.time_ms is None else self.time_ms
 
     def offset_of(self, partition: TopicPartition) -> int:
-        """Return the offset that bounds a partition, EARLIEST or LATEST."""
+        """Return the offset that bounds a partition; EARLIEST or LATEST if the option names no number. Call this only
+        if `time_of` returns None."""
         return self.offsets.get(partition, self.default)
 
 
@@ -87,7 +90,12 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of a query as values; `parse` reads them from Spark's strings, the module docstring lists them."""
+    """The options of a query as values; `parse` reads them from Spark's strings, the module docstring lists them.
+
+    An attribute is None if its option is not given. latest_without_time: if no record has the starting timestamp or a
+    later one, begin at the log end offset; false: raise UsageError. narrowed: the records that the query's filters
+    select.
+    """
 
     paths: tuple[str, ...]
     subscribe: frozenset[str] | None = None

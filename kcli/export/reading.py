@@ -62,8 +62,9 @@ OFFSETS_PER_SEGMENT = 1 << 31
 CORRUPT = UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER | FAULT_OFFSETS_NOT_INCREASING | FAULT_OFFSET_OUT_OF_RANGE
 """Faults of a batch whose records before the fault can still be read."""
 MISPLACED, DOUBLED = 1 << 30, 1 << 31
-"""Faults that only this module sets. MISPLACED: all offsets of the batch are outside the segment, or were all in
-batches read before; DOUBLED: some of them were."""
+"""Faults that only this module sets. MISPLACED: the batch has an offset that its segment cannot contain (negative, or
+2^31 or more above the segment's base offset), or all its offsets are also in earlier batches of the split. DOUBLED:
+some of its offsets are also in earlier batches of the split."""
 LOW = 0
 KNOWN_MAGIC = 2
 CODEC_LABELS = [*CODEC_NAMES, "5", "6", "7"]
@@ -143,10 +144,12 @@ class _Reader:
         self._decoder = decoded_json(split.topic) if is_decoded else None
         self._decoded: list[str | None] = []
         self._source = open_source(split.segment)
-        self._last = -1  # largest offset read so far
-        self._ceiling = MAX_OFFSET  # offsets from here on may have been read before
+        self._last = -1  # last offset of the batch that was checked last, -1 before the first batch
+        # the lowest base offset above _last of a batch in _earlier: from it on offsets of later batches may be doubled;
+        # MAX_OFFSET if there is no such batch
+        self._ceiling = MAX_OFFSET
         self._doubled: array[int] = array("q")
-        # (first offset, last offset, position) of the batches below byte _earlier_end
+        # (first offset, last offset, byte position) of the sound batches that begin in [split.start, _earlier_end)
         self._earlier: list[tuple[int, int, int]] = []
         self._earlier_end = split.start
         self._aborted: array[int] | None = None
@@ -214,7 +217,7 @@ class _Reader:
             i = batches.first_fault(i + 1)
         window.release()
 
-    # damage
+    # damaged, doubled and misplaced batches: reports, and their records from other replicas
 
     def _found(self, window: Window, i: int) -> None:
         batch = BatchRow._make(window.batches.row(i))
@@ -251,8 +254,9 @@ class _Reader:
         drop_batches(batches, faults=UNSOUND)
 
     def _check_offsets(self, window: Window) -> None:
-        """Report and drop batches whose offsets are all outside the segment or in earlier batches of the split. If only
-        some of a batch's offsets are in earlier batches, drop the records with these offsets."""
+        """Report and drop each batch with an offset that its segment cannot contain, and each batch whose offsets are
+        all in earlier batches of the split. If only some of a batch's offsets are in earlier batches, report the batch
+        and drop only the records with these offsets."""
         batches = window.batches
         high = self._split.base_offset + OFFSETS_PER_SEGMENT
         row, last = odd_offsets(batches, self._last, LOW, min(high, self._ceiling))
@@ -285,7 +289,7 @@ class _Reader:
         drop_batches(batches, faults=MISPLACED)
 
     def _look_back(self, position: int) -> None:
-        """Add the offsets of the split's sound batches below byte `position` to `_earlier`."""
+        """Add to `_earlier` the sound batches of the split from byte `_earlier_end` to byte `position` (exclusive)."""
         found = []
         for part in read_segment(self._source, start=self._earlier_end, stop=position):
             if isinstance(part, Window):
@@ -311,7 +315,8 @@ class _Reader:
         return doubled, bool(own) and doubled == own
 
     def _behind(self) -> int:
-        """Return the offset at which the split ends: the base offset of the batch after the split, else to_offset."""
+        """Return the exclusive end offset of the split: the base offset of the batch that begins at byte `stop`;
+        to_offset if the split ends with the segment, or no batch begins there."""
         split = self._split
         if split.stop is not None:
             following = offsets.batch_at(self._source, split.stop)
@@ -360,8 +365,8 @@ class _Reader:
         return max(found, key=lambda pair: pair[1], default=None)
 
     def _segments(self) -> Iterator[SegmentFile]:
-        """Yield the split's segment and the later segments of its log, then later segments of other replicas, whose
-        logs may reach further."""
+        """Yield the split's segment and the later segments of its log, then later segments of other replicas, which may
+        contain offsets above the end of this log."""
         address = self._split.segment
         last = self._split.base_offset
         for segment in refresh(parent_of(address)).segments:
@@ -372,7 +377,7 @@ class _Reader:
             for segment, _ in refresh(directory).following(last):
                 yield segment
 
-    # columns
+    # the columns of the record batches that are yielded
 
     def _decode(self, batches: BatchTable, row: tuple[int, ...], buffer: memoryview) -> str | None:
         record = RecordRow._make(row)
@@ -407,7 +412,7 @@ class _Reader:
 
 
 def _next_unsound(batches: BatchTable, i: int) -> int:
-    """Return the row of the first unsound batch from row i on, -1 if there is none."""
+    """Return the row of the first unsound batch, at or after row i; -1 if there is none."""
     i = batches.first_fault(i)
     while i >= 0 and not batches.field(i, FAULTS) & UNSOUND:
         i = batches.first_fault(i + 1)

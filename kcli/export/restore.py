@@ -57,8 +57,9 @@ class RestoreOptions:
     """The options of a restore.
 
     now_ms: the time (epoch ms). segment_bytes: size of a segment; None: segments begin where column `segment` names
-    their base offsets, and without this column have Kafka's default size. codec: compression of the batches, None: as
-    in the export. topic_ids: topic ids by name, in Kafka's base64; a restored metadata log gives further ones.
+    their base offsets, and without this column have Kafka's default size. codec: the id of the batches' compression
+    codec; None: as in the export. topic_ids: topic ids by name, in Kafka's base64; a restored metadata log gives
+    further ones.
     """
 
     now_ms: int
@@ -70,7 +71,7 @@ class RestoreOptions:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """A restored partition. In a dry run only the attributes that the survey of the export gives are set; the others
-    are None.
+    are None. topic_id: also None if the topic's id is not known, so that no partition.metadata was written.
 
     missing: the number of offsets between the first and the last that have no record. left_out: the number of control
     records that were not restored (see restore_columns). has_open_ends: whether the export has transactional records
@@ -111,8 +112,8 @@ def restore(
 ) -> Iterator[Restored]:
     """Write the log directory `target`, which must not exist; yield each partition once it is restored.
 
-    If the restore fails, nothing of the directory remains. finish: called with the complete directory before it is
-    renamed to `target`. Raises TargetExists, UnreadableInput, DoubledOffset, OSError.
+    If the restore fails, nothing of the directory remains. disk: None for the real disk. finish: called with the
+    complete directory before it is renamed to `target`. Raises TargetExists, UnreadableInput, DoubledOffset, OSError.
     """
     disk = Disk() if disk is None else disk
     with new_directory(disk, target) as partial:
@@ -139,7 +140,8 @@ def restore(
 
 
 def _known_ids(directory: Path) -> dict[str, str]:
-    """Return the topic ids in the restored metadata log, by topic name; {} without that log."""
+    """Return the topic ids in the metadata log of the restored directory, by topic name; {} if the export has no
+    metadata log."""
     image = read_image(directory)
     return {} if image is None else {name: uuid_text(topic.id.bytes) for name, topic in image.topics.items()}
 
@@ -295,7 +297,8 @@ class _Segments:
         self._close()
 
     def begin_at(self, base_offset: int) -> None:
-        """Put the next batches into a segment with this base offset; NO_SEGMENT: roll by size only."""
+        """Begin a segment with this base offset at the next batch that is appended; NO_SEGMENT: begin segments by size
+        only."""
         self._next_base = base_offset
 
     def append(self, batches: memoryview) -> None:
@@ -332,7 +335,8 @@ class _Segments:
 
 
 def _by_segment(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the base offset and the rows of each run of consecutive rows of one segment."""
+    """Yield, for each run of consecutive rows with the same value in column `segment`, this value (the segment's base
+    offset, or NO_SEGMENT) and the rows."""
     runs = pc.run_end_encode(rows.column("segment"))
     start = 0
     for base, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):

@@ -84,8 +84,8 @@ class Layout:
         return pa.table([topics, partitions, self._numbers(batch, "offset")], names=list(KEY_COLUMNS))
 
     def having(self, batch: pa.RecordBatch, bit: int, keys: pa.Table) -> list[TopicPartition]:
-        """Return the partitions with at least one row whose attributes have the bit. keys: what the method `keys`
-        returns for the batch."""
+        """Return the partitions with at least one row in whose attributes `bit`, a mask, is set. keys: the table that
+        the method `keys` returns for the batch."""
         found = keys.filter(pc.not_equal(pc.bit_wise_and(self._numbers(batch, "attributes", 0), bit), 0))
         groups = found.group_by(["topic", "partition"]).aggregate([]).to_pylist() if found.num_rows else []
         return [TopicPartition(row["topic"], row["partition"]) for row in groups]
@@ -191,10 +191,10 @@ class Layout:
 
 
 def layout(path: str, schema: pa.Schema, directories: Mapping[str, str]) -> Layout:
-    """Return the columns that a restore reads of a file with this schema.
+    """Return the columns that a restore reads of a file with this schema. path: of the file.
 
-    directories: columns from the names of its directories (date=2026-11-20). Raises UnreadableInput if a needed
-    column is missing, or has a type that cannot be converted back.
+    directories: the values of the columns in the names of its directories (date=2026-11-20), by column name. Raises
+    UnreadableInput if a needed column is missing, or has a type that cannot be converted back.
     """
     present = set(schema.names)
     constants = {
@@ -217,7 +217,8 @@ def layout(path: str, schema: pa.Schema, directories: Mapping[str, str]) -> Layo
 
 
 def notes(layouts: Sequence[Layout]) -> list[str]:
-    """Return notes for the user: what is not restored because columns are missing, and which columns are text."""
+    """Return notes for the user: what is not restored because a file lacks columns, and which columns are text; [] if
+    there is nothing to note."""
 
     def lacking(names: tuple[str, ...]) -> list[str]:
         return [name for name in names if not all(each.has(name) for each in layouts)]

@@ -37,7 +37,7 @@ from kcli.protocol.topic_partition import TopicPartition
 SURVEY_ROWS = 1 << 18
 READ_BUFFER_BYTES = 1 << 16
 LEAST_ROWS, MOST_ROWS = 64, 1 << 16
-ROW_BYTES = 8 * len(ROW_SCHEMA)  # added to a row's size in the file, which may lack columns or have smaller ones
+ROW_BYTES = 8 * len(ROW_SCHEMA)  # added to the measured size of a row, as rows with ROW_SCHEMA may have more columns
 COPIES = 4  # of each row in memory: as read, with ROW_SCHEMA, sorted, concatenated
 LARGEST_PARTITION = (1 << 31) - 1
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -53,7 +53,8 @@ class RowGroup(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Rows of one partition in the order of their offsets: a whole row group, or `batches` of a run file (`file`).
+    """Rows of one partition in the order of their offsets: a whole row group (`group`), or the batches with the numbers
+    `batches` in the run file `file`.
 
     path: the Parquet file that the rows are from.
     """
@@ -86,9 +87,10 @@ class Export:
     """The Parquet files of an export: those in a directory, or a single file. The constructor and all methods raise
     UnreadableInput.
 
-    topics: the topics to restore, () for all. memory_bytes: about the maximum size of all rows in memory. fan_in: the
-    number of runs that are merged at a time. bytes: the size of all files. advance: called with the number of bytes of
-    the files that were read since the last call.
+    topics: the parameter names the topics to restore, () for all; the attribute has the names of all topics in the
+    files. memory_bytes: about the maximum size of all rows in memory. fan_in: the maximum number of runs that are
+    merged at a time. bytes: the size of all files. partitions: the rows of each partition to restore. advance: called
+    with the number of bytes of the files that were read since the last call.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class Export:
         for each in parquet_files(path):
             self._survey(each)
 
-    # survey
+    # the step `survey` of the module docstring
 
     def _survey(self, path: Path) -> None:
         with _reading(str(path)), pq.ParquetFile(path) as file:
@@ -168,7 +170,7 @@ class Export:
     def _wants(self, partition: TopicPartition) -> bool:
         return not self._topics or partition.topic in self._topics
 
-    # sort
+    # the step `sort` of the module docstring
 
     def sort(self, directory: Path) -> None:
         """Sort the row groups that are not in order into runs, in files in `directory`. Raises OSError."""
@@ -193,7 +195,7 @@ class Export:
     def _run_file(self, directory: Path) -> _RunFile:
         return _RunFile(directory / f"{next(self._numbers)}.arrow", self._memory_bytes // self._fan_in)
 
-    # merge
+    # the step `merge` of the module docstring
 
     def rows(self, partition: TopicPartition, directory: Path) -> Iterator[pa.RecordBatch]:
         """Yield the partition's rows with restore_columns.ROW_SCHEMA, in the order of their offsets; call `sort`
@@ -336,14 +338,16 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def dead_letters(path: Path) -> int:
-    """Return the number of dead letters of an export, the records that did not decode. Raises UnreadableInput."""
+    """Return the number of dead letters of an export, the records that did not decode; 0 if the export has no manifest.
+    Raises UnreadableInput."""
     if not (path / MANIFEST).exists():
         return 0
     return sum(file.records for file in read_manifest(path).dead_letters)
 
 
 def hive_columns(root: Path, path: Path) -> dict[str, str]:
-    """Return the columns in the names of the directories between root and file: `date=2026-11-20`."""
+    """Return the columns in the names of the directories between root and file, as values by name: `date=2026-11-20`
+    gives {"date": "2026-11-20"}. A column whose value is Hive's name for null is left out."""
     pairs = [part.partition("=") for part in path.relative_to(root).parts[:-1]]
     return {name: unquote(value) for name, equals, value in pairs if equals and value != HIVE_NULL}
 
@@ -373,8 +377,8 @@ def _increases(offsets: pa.Array) -> bool:
 
 
 def _rows_within(size: int, rows: int, memory_bytes: int) -> int:
-    """Return how many rows may be read at a time, so that all copies of them fit into memory_bytes. size: what `rows`
-    rows take, in bytes."""
+    """Return how many rows may be read at a time, so that all copies of them fit into memory_bytes. size: the bytes in
+    memory of one copy of `rows` rows."""
     return max(LEAST_ROWS, min(MOST_ROWS, memory_bytes * rows // (COPIES * max(1, size))))
 
 

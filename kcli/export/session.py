@@ -71,8 +71,8 @@ class SparkFailed(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to start Spark. conf: further Spark properties. environment: an archive of a Python environment, which
-    executors unpack and run."""
+    """How to start Spark. master: Spark's master URL. conf: further Spark properties. environment: an archive of a
+    Python environment, which executors unpack and run; None to run this Python interpreter."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -304,7 +304,8 @@ def cause(error: BaseException) -> str | None:
 
 
 def _cause(text: str) -> str:
-    """Return the one line of a Java or Python trace that names the cause of the failure."""
+    """Return the line of a Java or Python trace that names the cause of the failure, as a reason for the user; "it gave
+    no reason" if no line names one."""
     if "No space left on device" in text:
         return "no space left on the device"
     if "OutOfMemoryError" in text:

@@ -30,7 +30,7 @@ class Shape:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns to read from the log."""
+        """The columns to read from the log for the table and the dead-letter table."""
         dead = DEAD_COLUMNS if self.key or self.value else ()
         return tuple(dict.fromkeys((*self.columns, *PLACE, *dead)))
 
@@ -46,8 +46,9 @@ class Shape:
         )
 
     def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        """Return the rows of the table, which always have the columns of PLACE, and the rows of the dead-letter table,
-        None if there are none."""
+        """Return the rows of the table and the rows of the dead-letter table (None if there are none) for a batch with
+        the columns of `reads`. The rows of the table have the columns of PLACE (topic, partition, offset, timestamp)
+        even if the table lacks them."""
         arrays = {name: batch.column(name) for name in dict.fromkeys((*self.columns, *PLACE))}
         reasons: dict[str, pa.Array] = {}
         for name, decoder in (("key", self.key), ("value", self.value)):
@@ -70,7 +71,8 @@ def dead_schema() -> pa.Schema:
 def dead_rows(batch: pa.RecordBatch, dead: pa.Array, reasons: dict[str, pa.Array]) -> pa.RecordBatch:
     """Return the rows of the dead-letter table for the records that the mask `dead` marks.
 
-    reasons: of `key` and of `value`: for each record, why that part of it does not decode; null if it decodes.
+    reasons: by "key" and "value", an array with the reason why each record's key or value does not decode, null if it
+    decodes. No entry for "key" or "value" means that keys or values are not decoded, but stay bytes.
     """
     none = pa.nulls(batch.num_rows, pa.string())
     arrays: Sequence[pa.Array] = [

@@ -102,7 +102,8 @@ class KafkaLogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a task's splits. Raises UnreadableInput, CorruptLog, DataLoss."""
-        for split in partition.splits if isinstance(partition, SplitsPartition) else ():  # Spark may add an empty one
+        # Spark may pass an InputPartition of its own, which has no splits.
+        for split in partition.splits if isinstance(partition, SplitsPartition) else ():
             yield from read(
                 split,
                 self._columns,
@@ -119,8 +120,8 @@ class FilteringReader(KafkaLogReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
-        """Narrow the offsets and partitions to read by the filters; return the filters that Spark has to apply
-        itself."""
+        """Narrow the topics, partitions, offsets and timestamps to read to those that the filters select. Return the
+        filters that Spark still has to apply to the records read."""
         narrowed, left = narrow(filters, self._options.narrowed)
         self._options = replace(self._options, narrowed=narrowed)
         return left

@@ -53,10 +53,10 @@ class Split:
     first_offset, next_offset: the offsets [first_offset, next_offset) that an undamaged log has in these bytes. If
     the file's inode is not `inode` (0: unknown) any more, because the segment was cleaned or deleted, the reader looks
     for these offsets in the partition's present segments.
-    size: bytes. committed: leave out the records of aborted transactions. aborted: the aborted transactions that the
-    transaction indexes list. copies: directories of other replicas of the partition, read if this one is damaged.
-    corruption_report: the directory of the damage table. may_vanish: whether files that are deleted before they are
-    read are no error.
+    size: the number of bytes from `start` to `stop`. committed: leave out the records of aborted transactions. aborted:
+    the aborted transactions that the transaction indexes list. copies: directories of other replicas of the partition,
+    read if this one is damaged. corruption_report: the directory of the damage table, None for no damage table.
+    may_vanish: whether files that are deleted before they are read are no error.
     """
 
     topic: str
@@ -175,7 +175,8 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
 
 
 def narrowed(copies: list[PartitionFiles], options: SourceOptions, start: int, end: int) -> tuple[int, int]:
-    """Return the part of the offsets [start, end) that the query's pushed filters select. Raises UnreadableInput."""
+    """Return the start and the exclusive end of the part of [start, end) that the query's pushed filters select; a
+    start at or above the end means that they select none of it. Raises UnreadableInput."""
     filters = options.narrowed
     if filters.from_time_ms is not None:
         found = offsets.offset_for_time(copies[0], filters.from_time_ms)
@@ -243,7 +244,8 @@ def _cuts(
     """Yield consecutive parts of a segment that hold [from_offset, to_offset): start byte, stop byte (None: the
     segment's end), first offset and exclusive end offset.
 
-    split_bytes, max_records: cut at the first indexed batch at or above that many bytes, or that many offsets.
+    split_bytes, max_records: a part ends at the first batch in the offset index that is at least split_bytes bytes or
+    max_records offsets after the part's start; max_records None: only bytes count.
     """
     index = SparseIndex(segment)
     source = open_source(segment.address)
@@ -296,7 +298,8 @@ class SparseIndex:
         if sys.byteorder == "little":
             cells.byteswap()
         relative, positions = cells[::2], cells[1::2]
-        used = next((i for i, each in enumerate(positions) if each == 0), len(positions))  # 0: unused entries
+        # The entries from the first one with position 0 on are the unused rest of a preallocated index.
+        used = next((i for i, each in enumerate(positions) if each == 0), len(positions))
         del relative[used:], positions[used:]
         if used and (min(positions[0], relative[0]) < 0 or self._base + relative[-1] > MAX_OFFSET):
             return
@@ -305,24 +308,24 @@ class SparseIndex:
             self.positions = array("q", positions)
 
     def batch(self, source: Source, slot: int) -> BatchRow | None:
-        """Return the sound batch that entry `slot` points to; None if no sound batch with that last
-        offset begins at that position."""
+        """Return the sound batch that the index entry number `slot` points to; None if no sound batch with the entry's
+        last offset begins at the entry's position."""
         return indexed_batch(
             source, self._base, OffsetIndexEntry(self.offsets[slot] - self._base, self.positions[slot])
         )
 
     def begin(self, source: Source, offset: int) -> int:
-        """Return the position of the last batch in the index whose last offset is at most `offset`; 0 if there is
-        none."""
+        """Return the position of the last batch in the index whose last offset is at most `offset`; 0 if there is none,
+        or if no sound batch with this last offset begins at the position in the index."""
         slot = bisect_right(self.offsets, offset) - 1
         return self.positions[slot] if slot >= 0 and self.batch(source, slot) else 0
 
     def end(self, source: Source, offset: int) -> int | None:
-        """Return the position of a batch in the index from which on all offsets are at or above `offset`; None if
-        there is none.
+        """Return the position of a batch in the index such that this batch and all later ones have only offsets at or
+        above `offset`; None if there is none, or if the batch in the log differs from the index entry.
 
-        The batch of the first entry whose last offset reaches `offset` may itself begin below `offset`, so the entry
-        after it is used.
+        The batch of the first entry whose last offset is at or above `offset` may itself begin below `offset`, so the
+        next entry is used.
         """
         slot = bisect_left(self.offsets, offset) + 1
         return self.positions[slot] if slot < len(self.offsets) and self.batch(source, slot) else None

@@ -70,14 +70,15 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
 
-    # offsets
+    # the methods by which Spark asks for offsets
 
     @steady
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 (Spark's name)
         """Return the offsets at which a new query begins. Raises UnreadableInput, UsageError, DataLoss.
 
-        Spark calls this twice, and checkpoints offsets only as the end of a batch. If a start offset depends on the
-        log end offset, the first batch is therefore empty: the start is in the checkpoint before a record is read.
+        Spark writes to the checkpoint only the offsets at which a batch ends. If a start offset is the log end offset,
+        which is another one after a restart, the first batch is therefore empty: its end, which is the start of the
+        query, is in the checkpoint before a record is read. Spark calls this method twice; both calls return the same.
         """
         if self._initial is None:
             found = self._found(known=())
@@ -120,12 +121,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return as_json(ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
-        """Return the limit of a batch: maxOffsetsPerTrigger offsets, or none."""
+        """Return the limit of a batch: maxOffsetsPerTrigger offsets, or no limit without this option."""
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's name)
-        """Return the end offsets that latestOffset found last, for the query's progress."""
+        """Return the end offsets that the last call of latestOffset found, before the read limit was applied, for the
+        query's progress; None before the first batch."""
         return None if self._latest is None else as_json(self._latest)
 
     @steady
@@ -163,7 +165,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _lost(self, what: str) -> None:
         lost(what, fails=self._options.fail_on_data_loss)
 
-    # records
+    # the methods by which Spark reads records
 
     @steady
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -271,7 +273,8 @@ def _size(whole: LiveRange) -> int:
 
 
 def _base_offset(segment: str, position: int) -> int | None:
-    """Return the base offset of the batch that begins at a byte position, None without one. Raises UnreadableInput."""
+    """Return the base offset of the batch that begins at a byte position, None if no batch begins there. Raises
+    UnreadableInput."""
     source = open_source(segment)
     try:
         batch = offsets.batch_at(source, position)
@@ -281,8 +284,8 @@ def _base_offset(segment: str, position: int) -> int | None:
 
 
 def _has_logs(path: str, depth: int = DEPTH_MAX) -> bool:
-    """Whether a path has a log, or is no directory. False for a directory without a log (before the first topic is
-    created).
+    """Whether a path is to be searched for logs: true if it is a directory with a log in it, is a file, or does not
+    exist (the search then raises). False for a directory without a log (before the first topic is created).
 
     depth: levels of directories to search. Raises UnreadableInput.
     """

@@ -2,7 +2,8 @@
 row counts and checksums.
 
     writer.write(batch)      rows with all columns of the table, and topic, partition, offset and timestamp of each
-    writer.close()           the files: for each its name in the staging directory and its directory in the table
+    writer.close()           finishes the files and returns them: for each its name in the staging directory and its
+                             directory in the table
 
 pyarrow writes the files, not Spark, so the size, statistics and row count of each file are known here and are part of
 the task's report. Offsets and timestamps are stored as differences (DELTA_BINARY_PACKED), topics and other columns of
@@ -54,7 +55,8 @@ class TableFormat:
     """How a table is stored.
 
     layout: columns of LAYOUT that become directories, named as Hive does (`topic=orders`). codec, level: compression of
-    the Parquet pages. file_bytes: the size at which a file is finished and the next one begun.
+    the Parquet pages; level None: the codec's default. file_bytes: the size at which a file is finished and the next
+    one begun.
     """
 
     layout: tuple[str, ...] = ()
@@ -85,7 +87,9 @@ class TableFormat:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A finished file: its name in the staging directory, and its directory in the table ("": the table's top)."""
+    """A finished file. staged: its name in the staging directory. directory: its directory in the table, relative to
+    the table's ("": that directory itself). file: its entry for the manifest; the path in it is "", as the driver sets
+    it."""
 
     staged: str
     directory: str
@@ -190,8 +194,10 @@ class TableWriter:
             path = self._staging / staged
             sink = pa.OSFile(str(path), "wb")
             file = _Open(staged, directory, path, sink, pq.ParquetWriter(sink, self._schema, **self._settings))
+        # Move the file to the end of `_open`: if too many files are open, the first, least recently used one is
+        # finished.
         self._open.pop(directory, None)
-        self._open[directory] = file  # _open is in the order of last use
+        self._open[directory] = file
         return file
 
     def _flush(self, file: _Open) -> None:
@@ -238,7 +244,7 @@ def _leaves(schema: Iterable[pa.Field], above: str = "") -> Iterator[str]:
 
 
 def _labels(name: str, batch: pa.RecordBatch) -> tuple[Sequence[object], Any]:
-    """Return the distinct values of a layout column, and for each row the number of its value."""
+    """Return the distinct values of a layout column, and for each row the index of its value in them."""
     if name in ("topic", "partition"):
         coded = batch.column(name).dictionary_encode()
         return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
@@ -259,7 +265,8 @@ def _labels(name: str, batch: pa.RecordBatch) -> tuple[Sequence[object], Any]:
 
 
 def _note(ranges: dict[TopicPartition, list[int]], rows: pa.RecordBatch) -> None:
-    """Add to `ranges`, by topic and partition, the count of rows and their lowest and highest offset."""
+    """Add rows to the sums in `ranges`: by topic and partition, a list of the number of rows, their lowest offset and
+    their highest offset. rows: at least one, with the columns topic, partition and offset."""
     topic, partition, offset = rows.column("topic"), rows.column("partition"), rows.column("offset")
     first, last = topic[0], partition[0]
     if pc.all(pc.equal(partition, last)).as_py() and pc.all(pc.equal(topic, first)).as_py():

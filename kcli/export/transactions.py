@@ -32,12 +32,17 @@ KIND_AT = 69
 def aborted_ranges(
     segments: Iterator[SegmentFile], start: int, stop: int | None, aborts: list[AbortedTxn] | tuple[AbortedTxn, ...]
 ) -> array[int]:
-    """Return the aborted transactions of a split in one array: producer id, first and last offset of each, sorted by
-    producer.
+    """Return the aborted transactions of a split in one array, with three numbers for each transaction: producer id,
+    first and last offset of the range in which all transactional batches of this producer are aborted. The array is
+    sorted by producer id, then by offset.
 
-    segments: the split's segment, then the segments above it, which are read only until no transaction of the split is
-    open. start, stop: the split's bytes in the first segment. aborts: entries of the transaction indexes. Transactions
-    outside the split may be in the result. Raises UnreadableInput.
+    A range begins after the producer's previous marker, or at BEFORE_ALL if no previous marker was read; a transaction
+    that only the transaction index lists begins at its first offset. The last offset is that of the abort marker.
+
+    segments: the split's segment, then the segments with higher base offsets, which are read only until no transaction
+    of the split is open. start, stop: the split's bytes [start, stop) in the first segment; stop None: to its end.
+    aborts: entries of the transaction indexes. Transactions outside the split may be in the result. Raises
+    UnreadableInput.
     """
     markers = _Markers({entry.last_offset: entry for entry in aborts})
     for number, segment in enumerate(segments):
@@ -63,7 +68,9 @@ class _Markers:
     def __init__(self, indexed: dict[int, AbortedTxn]) -> None:
         self._indexed = indexed
         self._without_marker = sorted(indexed)
-        self._found: dict[int, list[tuple[int, int, int]]] = {}  # (offset, type, first offset or BEFORE_ALL)
+        # By producer id, a tuple for each marker: the marker's offset; ABORT or COMMIT; the first offset of the
+        # transaction in the transaction index, BEFORE_ALL for a marker that was read from the log.
+        self._found: dict[int, list[tuple[int, int, int]]] = {}
         self.open: set[int] = set()
 
     def add(self, window: Window, *, opens: bool, until: int | None) -> None:
@@ -94,8 +101,8 @@ class _Markers:
             del self._without_marker[first : bisect_right(self._without_marker, table.field(i, LAST_OFFSET))]
 
     def ranges(self) -> array[int]:
-        """Return the aborted transactions in the array that aborted_ranges returns: producer id, first and last offset
-        of each."""
+        """Return the array that aborted_ranges returns, from the markers read so far, and from the entries of the
+        transaction index whose markers are not in a sound batch."""
         for offset in self._without_marker:
             entry = self._indexed[offset]
             self._found.setdefault(entry.producer_id, []).append((offset, ABORT, entry.first_offset))
@@ -110,7 +117,7 @@ class _Markers:
 
 
 def _kind(batch: bytes) -> int:
-    """Return the type of a control batch's record: ABORT, COMMIT or another number."""
-    if batch[ZEROS] == b"\0\0\0\x08":  # one byte each: attributes, deltas of 0, and a key's length of 4
+    """Return the type of a control batch's record: ABORT, COMMIT, or another number for a record that is no marker."""
+    if batch[ZEROS] == b"\0\0\0\x08":  # attributes, timestamp delta and offset delta are 0, key length is 4
         return batch[KIND_AT] if batch[KIND_AT - 1] == 0 else -1
     return read_control(batch)[1]

@@ -40,7 +40,7 @@ READ_ROWS = 1 << 14
 
 
 class Counter(Protocol):
-    """An accumulator of Spark's."""
+    """The method of Spark's Accumulator that tasks call."""
 
     def add(self, term: int) -> None:
         """Add a number to the count."""
@@ -57,7 +57,7 @@ def call(task: Callable[..., TaskReport], records: Counter, done: Counter, item:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The settings that all tasks of a step share.
+    """The settings that the tasks of an export share.
 
     staging: the run's staging directory. dead_keys: whether records without a key become dead letters, because a
     --latest-by-key table has no row for them.
@@ -120,9 +120,9 @@ class TaskReport:
     """The result of one task.
 
     files, dead_letters: the files that the task wrote for the table and for the dead-letter table. splits: a report for
-    each split that the task read. failure: the error that ended the task, None for success. surveys: what the keys, and
-    what the values, that a survey task read say about their types (decoding/survey.py). columns: (name, type) of the
-    table's columns.
+    each split that the task read. failure: the error that ended the task, None for success. surveys: the result of a
+    survey task, for the keys and for the values: what they show about their types (decoding/survey.py). columns: (name,
+    type) of the table's columns.
     """
 
     files: list[StagedFile] = field(default_factory=list)
@@ -172,8 +172,8 @@ class Sink:
 
 
 def _reported(staging: str, task: Callable[[TaskReport], None]) -> TaskReport:
-    """Run a task and return its report. A failure is written to the report and marked in the staging directory, so that
-    later tasks do nothing."""
+    """Run a task and return its report. A failure is written to the report, and a file FAILED in the staging directory
+    marks it for later tasks: if that file exists, return an empty report without running the task."""
     report = TaskReport()
     mark = Path(staging) / FAILED
     if mark.exists():
@@ -219,7 +219,7 @@ def survey_splits(
     work: Work, specs: tuple[DecoderSpec, DecoderSpec], splits: Sequence[Split], records: Counter, done: Counter
 ) -> TaskReport:
     """Read the keys and values of splits, and return a report with their surveys, from which the driver makes the
-    decoders."""
+    decoders. specs: those of keys and of values. records, done: see `call`."""
     names = [name for name, spec in zip(("key", "value"), specs, strict=True) if spec.infers]
 
     def task(report: TaskReport) -> None:

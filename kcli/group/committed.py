@@ -54,7 +54,7 @@ class Committed:
         return self._committed.get(group_id, {})
 
     def has_open(self, group_id: str) -> bool:
-        """Whether the group has pending offsets of an open transaction."""
+        """Whether the group has pending offsets, that is, offsets in an open transaction."""
         return group_id in self._open
 
     def is_open(self, group_id: str, partition: TopicPartition) -> bool:

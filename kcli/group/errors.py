@@ -6,7 +6,8 @@ from kcli.protocol.error_code import ErrorCode
 
 
 class GroupError(Exception):
-    """The coordinator refuses the whole request with this error code. message: for the answer, None for none."""
+    """The coordinator refuses the whole request with this error code. message: the error message for the answer, None
+    if the answer has none."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.name)

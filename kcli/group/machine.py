@@ -69,7 +69,8 @@ _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
 class GroupMachine:
     """The group coordinator of one partition of __consumer_offsets.
 
-    new_id, new_consumer_id: functions that return a random id for a member of a classic group and of a consumer group.
+    new_id, new_consumer_id: functions that return a random id for a member of a classic group and of a consumer group;
+    without new_consumer_id, new_id is called for both.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class GroupMachine:
         return self._shard.timers.deadline_ms()
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002 (the signature in Machine)
-        """Apply a record of the log. offset: the record's own. producer_id: that of its transaction, -1 for none.
+        """Apply a record of the log. offset: the record's offset. producer_id: that of its transaction, -1 for none.
         Raises FormatError."""
         commit = read_commit(record, offset)
         if commit is not None:
@@ -207,8 +208,8 @@ class GroupMachine:
         self._shard.committed.end_transaction(producer_id, commit=commit)
 
     def loaded(self, now_ms: int) -> Outcome:
-        """Begin to work, as the whole log is replayed: members' sessions start, and classic groups of more than
-        group.max.size members rebalance."""
+        """Begin to work, after the whole log has been replayed: members' sessions start, and classic groups of more
+        than group.max.size members rebalance."""
         self._is_loaded = True
         turn = Turn(self._shard, now_ms)
         self._shard.new_topics_version = self._shard.metadata.version

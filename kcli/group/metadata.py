@@ -41,7 +41,7 @@ class Metadata(Protocol):
         """The number of partitions of an existing topic."""
 
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:
-        """Return the racks of an existing topic's replicas, by partition."""
+        """Return the racks of the replicas of an existing topic's partitions, by partition number."""
 
     def settings(self, group_id: str) -> ConsumerSettings:
         """The group's configurations."""

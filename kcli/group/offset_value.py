@@ -30,8 +30,8 @@ _TAGS_SIZES = (len(_NO_TAGS), len(_TOPIC_ID) + 16)
 
 
 def write(offset: CommittedOffset) -> bytes | None:
-    """Return the record's value; None if the commit does not fit this form (non-ASCII or long metadata, or an expire
-    timestamp)."""
+    """Return the value of the commit's record; None if the commit does not fit this form (non-ASCII or long metadata,
+    or an expire timestamp)."""
     metadata = offset.metadata
     if not metadata.isascii() or len(metadata) >= _LENGTH_MAX or offset.expire_timestamp_ms != NONE:
         return None
@@ -41,7 +41,7 @@ def write(offset: CommittedOffset) -> bytes | None:
 
 def read(value: bytes, record_offset: int) -> CommittedOffset | None:
     """Parse the record's value; None if it has another form. record_offset: the offset of the record in
-    __consumer_offsets, which the value does not have and the CommittedOffset does."""
+    __consumer_offsets, which becomes the record_offset of the result."""
     if len(value) < _HEAD.size:
         return None
     version, offset, leader_epoch, length = _HEAD.unpack_from(value)

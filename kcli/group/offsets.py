@@ -42,7 +42,7 @@ GROUP_ID_NOT_FOUND_SINCE = 9
 EXPIRE: TimerKey = ("expire",)
 
 
-# commit
+# OffsetCommit and TxnOffsetCommit
 
 
 class Commits(NamedTuple):
@@ -84,7 +84,8 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
 
 
 def commit_at_once(turn: Turn, request: CommitOffsets, log_end_offset: int) -> Commits | None:
-    """Return the records of an OffsetCommit, and the offsets to apply once they are appended from `log_end_offset` on.
+    """Return the records of an OffsetCommit, which the caller must append, and the offsets to apply after that.
+    log_end_offset: the offset that the first of the records will have.
 
     Return None if the request or any of its partitions has an error, the group does not exist, or the records do not
     fit into one batch; nothing has changed then, except that the member's session may have been extended.
@@ -140,7 +141,7 @@ def utf16_length(text: str) -> int:
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
-# fetch
+# OffsetFetch
 
 
 def fetch(turn: Turn, token: Token, request: FetchOffsets) -> None:
@@ -189,12 +190,12 @@ def _fetched(shard: Shard, request: FetchOffsets, topic: FetchTopic, number: int
     )
 
 
-# delete
+# OffsetDelete, DeleteGroups, and offsets of deleted topics
 
 
 def delete_offsets(turn: Turn, token: Token, request: DeleteOffsets) -> None:
-    """Append tombstones for the offsets of an OffsetDelete. Errors of the request: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP;
-    of a partition: GROUP_SUBSCRIBED_TO_TOPIC."""
+    """Append tombstones for the offsets of an OffsetDelete; a partition without an offset is no error. Errors of the
+    request: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; of a partition: GROUP_SUBSCRIBED_TO_TOPIC."""
     shard, group_id = turn.shard, request.group_id
     try:
         group = shard.group(group_id)
@@ -240,7 +241,7 @@ def topics_deleted(turn: Turn, token: Token, request: TopicsDeleted) -> None:
     turn.answer(token, None)
 
 
-# expiration
+# the expiration of offsets
 
 
 def expire_later(turn: Turn) -> None:

@@ -1,4 +1,5 @@
-"""Records of __consumer_offsets: the coordinator's state to key and value bytes, and back.
+"""Records of __consumer_offsets: committed offsets and classic groups as key and value bytes, and the parser of all
+records of this topic.
 
     type  key                       value
     0     LegacyOffsetCommitKey     an offset commit of old brokers; read, never written

@@ -58,8 +58,8 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The generation that the member has joined. members: all members of the group, in the leader's answer only.
-    skip_assignment: whether the leader must not compute an assignment (KIP-814)."""
+    """The generation that the member has joined. members: all members of the group in the leader's answer, () in
+    others. skip_assignment: whether the leader must not compute an assignment (KIP-814)."""
 
     error: ErrorCode = NONE
     member_id: str = ""
@@ -72,8 +72,8 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncGroup(NamedTuple):
-    """A member requests its assignment. assignments: of all members by id, in the leader's request only. The answer is
-    a SyncAnswer."""
+    """A member requests its assignment. assignments: the assignment of each member by member id, in the leader's
+    request; {} in that of any other member. The answer is a SyncAnswer."""
 
     group_id: str
     member_id: str
@@ -274,7 +274,8 @@ class DeleteOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsDeleted:
-    """Topics were deleted: all groups' offsets of them are deleted too. topics: names and ids. The answer is None."""
+    """Topics were deleted: the committed offsets of all groups for them are deleted too. topics: (name, id) of each.
+    The answer is None."""
 
     topics: tuple[tuple[str, str], ...]
 

@@ -108,8 +108,8 @@ class Turn:
         self._following.clear()
 
     def append_all(self, records: Iterable[Pair]) -> None:
-        """Append the records in as many batches as their size needs; it can happen that only some of the batches are
-        appended."""
+        """Append the records in as many batches as their size needs. If appending fails after some of the batches,
+        those batches stay in the log."""
         left, batch = 0, list[Pair]()
         for record in records:
             if _size(record) > left and batch:
@@ -122,7 +122,7 @@ class Turn:
         self.outcome.append(*batch)
 
     def after(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:
-        """Set a timer that runs the action in `delay_ms`, in place of the timer that the key had."""
+        """Set a timer that runs the action in `delay_ms`; it replaces the timer that is set under the key, if any."""
         self.shard.timers.schedule(key, self.now_ms + delay_ms, action)
 
     def after_if_absent(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:

@@ -14,7 +14,8 @@ from kcli.metadata_log.replay import refuse, replay
 
 
 def read_image(log_directory: Path) -> MetadataImage | None:
-    """Return the image that the metadata log of a log directory makes; None if there is no metadata log.
+    """Return the cluster's metadata after the last record of the metadata log in a log directory; None if the directory
+    has no metadata log.
 
     Raises UnreadableInput.
     """
@@ -25,6 +26,7 @@ def read_image(log_directory: Path) -> MetadataImage | None:
 
 
 def read_image_around_damage(log_directory: Path) -> MetadataImage:
-    """Return the image of all records that can be read, those behind damage included. Raises UnreadableInput."""
+    """Return the cluster's metadata after all records that can be read, those after damaged bytes included. The log
+    directory must have a metadata log. Raises UnreadableInput."""
     directory = log_directory / METADATA_DIRECTORY
     return replay(directory, PartitionView(directory).original, lambda _: None, around_damage=True)

@@ -18,10 +18,12 @@ Entry = dict[str, Any]
 
 
 def file_entries(path: Path, file_type: FileType) -> Iterator[Entry]:
-    """Yield the entries of a file, in its order, up to the first that cannot be read.
+    """Yield the entries of a file, in its order.
 
-    Numbers are as stored, but the offsets of index entries are absolute if the file's name has the base offset.
-    Raises FormatError after the last readable entry, if more bytes follow, and UnreadableInput.
+    Numbers are as stored, but the offsets of index entries are absolute if the file's name has the base offset. Raises
+    FormatError: for an index that ends with a partial entry, after all whole entries were yielded; for a transaction
+    index with an entry of an unknown version, and for a damaged file of another type, before any entry was yielded.
+    Raises UnreadableInput if the file cannot be read.
     """
     data = read_input(path)
     name = parse_name(path.name)

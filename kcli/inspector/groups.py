@@ -10,7 +10,7 @@
 
 kind: ShareGroup, StreamsGroup; the tasks of a streams group are not shown. A group's state is the one in which a
 coordinator loads it: a classic group is never in the middle of a rebalance. Records above the high watermark and
-expired offsets count too: the files do not say which these are. Damaged bytes are passed over and reported in
+expired offsets count too: the files do not say which these are. Damaged bytes are skipped and reported in
 `GroupFiles.trouble`. Source: GroupMetadataManager (replay), ConsumerGroup, ShareGroup (state); KIP-848, KIP-932.
 """
 
@@ -95,8 +95,9 @@ class GroupFiles:
         }
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the log end offsets of these partitions, and of those of earlier calls. A partition whose log cannot
-        be read is left out, and the error is added to `trouble`."""
+        """Return the log end offset by partition, of these partitions and of those that earlier calls asked for. A
+        partition that is in none of the directories is left out. So is one whose log cannot be read; its error is added
+        to `trouble`."""
         for place in places:
             if place in self._partitions and place not in self._ends and place not in self._unreadable:
                 try:
@@ -111,7 +112,9 @@ class GroupFiles:
 
 
 def log_end_offset(directory: Path) -> int:
-    """The offset behind the last sound batch in a partition's directory. Raises UnreadableInput."""
+    """Return the log end offset of a partition's directory: one above the last offset of the last sound batch in its
+    last segment. Without a sound batch it is that segment's base offset; without segments, 0. Raises
+    UnreadableInput."""
     found = segments(directory)
     if not found:
         return 0
@@ -121,11 +124,11 @@ def log_end_offset(directory: Path) -> int:
 
 
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
-    """Return the offset behind the last of the sound batches that follow each other from byte `position` of a segment
-    on.
+    """Return the last offset plus 1 of the last batch of a segment. Batches are read from byte `position` to the first
+    damage.
 
-    Returns None if there is no sound batch at `position`, or if the first one does not end at `offset` (None: any end
-    will do).
+    offset: the last offset that the batch at `position` must have; None for any. Returns None if no sound batch with
+    this last offset begins at `position`, or if the result would be below the segment's base offset.
     """
     source = FileSource(path)
     end = None
@@ -176,7 +179,7 @@ def _topic_names(
         try:
             topic_id = topic_id_of(path)
         except OSError as error:
-            if topic != TOPIC:  # _shard reports these
+            if topic != TOPIC:  # _shard reports the errors of partitions of TOPIC
                 on_error(UnreadableInput.of(path, error))
             continue
         except KcliError as error:
@@ -365,9 +368,11 @@ def _places(parts: Iterable[Mapping[UUID, Iterable[int]]], name: Names) -> tuple
 
 @dataclass
 class _Modern:
-    """A share group or a streams group; its epochs begin at 1.
+    """A share group or a streams group.
 
-    members, targets, current: the last record of each member (metadata, target assignment, current assignment).
+    epoch, target_epoch: the group epoch, and the epoch of the target assignment; 1 if no record says otherwise.
+    members, targets, current: by member id, the value of the member's last record of metadata, of target assignment and
+    of current assignment.
     """
 
     id: str

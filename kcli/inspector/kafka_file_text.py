@@ -64,8 +64,9 @@ def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: 
 
 
 def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_size: int, notes: Notes) -> Iterator[str]:
-    """Check an index as a broker does when it starts, to decide whether to rebuild it. Yield the line for an index that
-    passes; add the error of any other to `notes`."""
+    """Check an index as a broker does when it starts, to decide whether to rebuild it. If the index passes, yield the
+    line that says so; otherwise yield nothing, and add the error to `notes`. base_offset: that of the segment.
+    last_offset: that of the last entry. length: the bytes of the file. entry_size: the bytes of an entry."""
     if last_offset < base_offset:
         notes.errors.append(BadValue(f"last offset {last_offset:,} is less than the base offset {base_offset:,}"))
     elif length % entry_size:
@@ -173,9 +174,10 @@ class _TimeCheck:
         self._previous = timestamp
 
     def _largest_timestamp(self, offset: int, position: int) -> tuple[int, int]:
-        """Last offset and largest timestamp of the first batch from byte `position` on that ends at or behind `offset`.
+        """Return the last offset and the largest timestamp of the first batch from byte `position` on whose last offset
+        is `offset` or higher.
 
-        -1, -1 if there is none before the first damage.
+        Return -1, -1 if there is no such batch before the first damaged bytes.
         """
         assert self._log is not None
         for part in read_segment(self._log, start=max(0, position), resync=False, window_bytes=SMALL_WINDOW_BYTES):
@@ -235,5 +237,6 @@ def print_producer_snapshot(path: Path, notes: Notes) -> Iterator[str]:
 
 
 def _first_sequence(last: int, delta: int) -> int:
-    """The first sequence of a batch by its last one and their difference; sequences wrap from 2^31 - 1 to 0."""
+    """Return the first sequence of a batch. last: its last sequence. delta: by how much the last one is above the first
+    one. After 2^31 - 1, sequences continue at 0."""
     return last - delta if last >= delta else 2**31 - (delta - last)

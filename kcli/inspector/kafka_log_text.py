@@ -1,8 +1,9 @@
 """A .log file as kafka-dump-log 4.3 prints it: a line for each batch; for each record with --deep-iteration; keys and
 values with --print-data-log or a decoder; one line about bytes at the end that are no batch.
 
-Kafka's tool ends with an exception at the first record that it cannot read. Here the error is kept, the remaining
-records of that batch are passed over, and the next batch is printed: Kafka's output is always the beginning of ours.
+Kafka's tool ends with an exception at the first record that it cannot read. Here the error is added to
+LogOutcome.errors, the remaining records of that batch are skipped, and the next batch is printed: the output of Kafka's
+tool is always the beginning of kcli's.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ GAPS_KEPT = 1000
 class LogOutcome:
     """What printing a log found: errors, at each of which Kafka's tool would have ended, and gaps between offsets.
 
-    gaps: (last offset, next offset) of the first GAPS_KEPT of gap_count gaps. last_offset: of the last record, -1 if
-    there is none. shown: the number of batches or records printed.
+    gaps: the offsets of the records before and after a gap, for the first GAPS_KEPT of gap_count gaps. last_offset: of
+    the last record, -1 if there is none. shown: the number of batches or records printed.
     """
 
     errors: list[FormatError] = field(default_factory=list)
@@ -63,9 +64,10 @@ def print_log(
     start: int = 0,
     name: str,
 ) -> LogOutcome:
-    """Write the lines of one .log file, from the batch at byte `start` on. name: the file's name, for the last line.
+    """Write the lines of one .log file, from the batch at byte `start` on. name: the file's name, for the line about
+    invalid bytes that is written last if the file ends inside a batch.
 
-    Returns the errors in the file's bytes and the gaps. Raises UnreadableInput.
+    Returns the errors that the file's bytes have, and the gaps between offsets. Raises UnreadableInput.
     """
     outcome = LogOutcome()
     renderer = _Renderer(options, selection)

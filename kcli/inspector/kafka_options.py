@@ -13,8 +13,8 @@ MAX_MESSAGE_BYTES = 5 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class KafkaTextOptions:
-    """The options of kafka-dump-log that concern logs. decoder: NAME of the option --NAME-decoder; max_bytes: the
-    maximum number of bytes to read."""
+    """The options of kafka-dump-log that concern logs. decoder: NAME of the option --NAME-decoder, None without this
+    option; max_bytes: the maximum number of bytes to read, None for no limit."""
 
     deep_iteration: bool = False
     print_data_log: bool = False

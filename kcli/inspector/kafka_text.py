@@ -35,7 +35,8 @@ def dump_file(
     start: int = 0,
     open_log: Callable[[Path], Source] = open_source,
 ) -> int:
-    """Write what Kafka's tool prints of one file. Returns how many batches or records of a .log file it printed.
+    """Write what Kafka's tool prints of one file. Returns how many batches or records of a .log file were written, 0
+    for a file of another type.
 
     notes: receives mismatches and errors. file_type: overrides the type that the file's name has. start: the byte of a
     .log file to begin at, at which a batch must begin. Raises UnreadableInput.
@@ -73,7 +74,7 @@ def dump_log(
     source: Source, path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0
 ) -> int:
     """Write what Kafka's tool prints of a .log file, but without the line "Dumping PATH". Returns how many batches or
-    records it printed.
+    records were written.
 
     source: the .log file. path: only for the names in the output. notes, start: as in `dump_file`. Raises
     UnreadableInput.

@@ -1,4 +1,4 @@
-"""The records of a .log file as JSON lines for programs or as a table for people. Damaged bytes are passed over and
+"""The records of a .log file as JSON lines for programs or as a table for people. Damaged bytes are skipped and
 reported."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SLICE_RECORDS = 16384
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How the table looks. fold_bytes: bytes of a key, value or header to show, -1: all. styles: the bytes before and
-    after a batch, an offset, a time, a label, a value and a fault."""
+    """How the table looks. fold_bytes: bytes of a key, value or header to show, -1: all. styles: the bytes to write
+    before and after a batch, an offset, a time, a label, a value and a fault, such as colors; None: no bytes."""
 
     batches_only: bool = False
     raw_time: bool = False
@@ -62,8 +62,12 @@ def print_jsonl(
     selection: Selection = ALL,
     start: int = 0,
 ) -> LogReport:
-    """Write one JSON object for each record; that of a record of an internal topic also has the decoded record. Raises
-    UnreadableInput."""
+    """Write one JSON object for each record; for a record of an internal topic, the object also has the decoded record.
+    Raises UnreadableInput.
+
+    topic, partition: are written into each object; None if they are unknown. Without a topic, no record is
+    decoded. start: the byte at which to begin reading.
+    """
     lead = printable_json(
         json.dumps({"topic": topic, "partition": partition}, separators=(",", ":"), ensure_ascii=False)
     )
@@ -85,7 +89,10 @@ def print_table(
     selection: Selection = ALL,
     start: int = 0,
 ) -> LogReport:
-    """Write a line for each batch, record and fault. Raises UnreadableInput."""
+    """Write a line for each batch, record and fault. Raises UnreadableInput.
+
+    topic: decides how records are decoded; None if it is unknown. start: the byte at which to begin reading.
+    """
     decode_record = None
     if topic is not None and _is_internal(topic):
         from kcli.inspector.decoded import decoder_of

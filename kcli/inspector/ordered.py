@@ -35,13 +35,15 @@ class _Turns:
         self._failed = False
 
     def write(self, turn: int, out: TextBuffer, write: Write) -> None:
-        """Write the text of job `turn`, and clear it."""
+        """Wait until the jobs before number `turn` have ended, then write the text of this job, which is in `out`, and
+        clear `out`. Raises _Abandoned if `fail` was called."""
         with self._changed:
             self._wait_for(turn)
             _write_out(out, write)
 
     def end(self, turn: int) -> None:
-        """Let the next job write."""
+        """Wait until the jobs before number `turn` have ended, then end this job, so that the next one can write.
+        Raises _Abandoned if `fail` was called."""
         with self._changed:
             self._wait_for(turn)
             self._turn += 1

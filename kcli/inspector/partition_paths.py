@@ -44,8 +44,8 @@ class PartitionPaths:
         return found
 
     def of_topic(self, topic: str) -> dict[int, Path]:
-        """The directories of a topic's partitions, by number. Raises UnreadableInput if there are some and none is
-        readable."""
+        """Return the directories of a topic's readable partitions, by number; {} if the topic has no partition here.
+        Raises UnreadableInput if the topic has partitions, but none of them is readable."""
         found = {number: path for (name, number), path in sorted(self.paths.items()) if name == topic}
         if not found and any(name == topic for name, _ in self.named):
             raise next(each for each in self.unreadable if (place := _place(Path(each.path))) and place.topic == topic)

@@ -1,4 +1,4 @@
-"""Records as kafka-dump-log prints them: keys and payloads through its decoders, control records, and errors of both.
+"""Records as kafka-dump-log prints them: keys and payloads through its decoders, control records, and its errors.
 
     decoder              option                          key                        payload
     offsets              --offsets-decoder               {"type":..,"data":{..}}    {"version":..,"data":{..}}
@@ -26,7 +26,7 @@ from formats.message_json import json_text, printable, to_json
 __all__ = ["DECODERS", "Decoder", "control_text", "decoder", "java_utf8"]
 
 Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
-"""A function of a record's offset, key and value, which returns the texts behind `key: ` and `payload: `; None for a
+"""A function of a record's offset, key and value, which returns the texts after `key: ` and `payload: `; None for a
 text that is not printed."""
 
 _INT16: Final = struct.Struct(">h")
@@ -55,7 +55,7 @@ def decoder(name: str) -> Decoder:
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """The text of a control record behind its `headerKeys: [..]`, with the space before it.
+    """Return what Kafka's tool prints of a control record after `headerKeys: [..]`; the text begins with a space.
 
     Raises FormatError if Kafka's tool ends with an exception before it prints any of this text.
     """

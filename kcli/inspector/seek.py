@@ -2,7 +2,7 @@
 
 An index may be wrong, so its entries are checked. An offset index entry must point to a sound batch that ends at the
 entry's offset, a time index entry to one that has the entry's timestamp as its largest; else reading begins at byte 0.
-Entries from the first of zeros on are the unused rest of a preallocated file.
+The first entry of zeros, and all entries after it, are the unused rest of a preallocated file.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_inde
 
 
 def _has_largest(source: Source, position: int, offset: int, timestamp: int) -> bool:
-    """Return whether the first batch from byte `position` on that ends at or behind `offset` has `timestamp` as its
-    largest timestamp."""
+    """Return whether `timestamp` is the largest timestamp of the first batch, from byte `position` on, whose last
+    offset is `offset` or higher. False if there is no such batch."""
     row = next((row for row in _rows(source, position) if row.last_offset >= offset), None)
     return row is not None and row.max_timestamp == timestamp
 

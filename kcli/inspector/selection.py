@@ -32,7 +32,8 @@ class Selection:
         return self == ALL
 
     def narrowed(self, **changes: Any) -> Selection:
-        """The same selection with these fields changed; None leaves a field as it is."""
+        """Return this selection with other values for the fields that `changes` names; a value of None changes
+        nothing."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def batches(self, table: BatchTable) -> None:

@@ -34,7 +34,8 @@ class Unfit:
     kind: transaction-open or transaction-state-end (see the module). partition: for an open transaction, the partition
     that has it; else the partition of __transaction_state whose records are too old or, if the transactional id is not
     known, the partition with the producer's batches. offset: the first offset of the open transaction; None if the
-    coordinator's records are too old.
+    coordinator's records are too old. expected, found: what should be there, and what is there, as texts. outcome: what
+    Kafka does about it.
     """
 
     kind: str
@@ -50,8 +51,8 @@ def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
     """Yield the contradictions between the transaction coordinator's records and the partitions in the log directories
     of a broker; none if the directories have no partition of __transaction_state.
 
-    If some partition is missing or cannot be read, no hanging transaction is yielded, because the records that are
-    missing may explain the difference.
+    homes: the log directories. If some partition is missing or cannot be read, no hanging transaction is yielded,
+    because the records that are missing may explain the difference.
     """
     if not any(
         each.name.topic == TOPIC and not each.name.state for at in homes for each in LogDirectory(at).partitions()
@@ -90,7 +91,7 @@ def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
 
 def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:
     """Whether a partition's log contradicts one of its producer snapshots, so that the producers taken from the
-    snapshot may be wrong; True if the files cannot be read."""
+    snapshot may be wrong; True if the files cannot be read. homes: the log directories."""
     directories = [each / str(place) for each in homes if (each / str(place)).is_dir()]
     try:
         return any(wrong_snapshots(PartitionView(each)) for each in directories)
@@ -120,7 +121,8 @@ def _older(
     is_whole: bool,
 ) -> Iterator[Unfit]:
     """Yield the contradictions that show that the coordinator's records are older than the partitions: one for each
-    transactional id that has a higher epoch in a partition, and one for all producer ids that no record has.
+    transactional id that has a higher epoch in a partition; and, if `is_whole`, at most one for a producer id that no
+    record has, whose last batch in a partition is later than every record.
 
     found: the producers of each partition. known: the transactions by transactional id. partitions: the partition of
     __transaction_state by transactional id. is_whole: whether all of the coordinator's records are known.

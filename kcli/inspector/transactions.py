@@ -1,7 +1,7 @@
 """Transactional ids and producers from the files of log directories, without a broker.
 
     __transaction_state   replayed: transactional ids, in the state in which their coordinators load them
-    partitions            producers, from the latest producer snapshot and the log behind it
+    partitions            producers, from the latest producer snapshot and the batches from its offset on
 
 The directories may lack partitions of `__transaction_state`: then `TransactionFiles.trouble` says how many. No producer
 expires. Source: TransactionStateManager, ProducerStateManager; KIP-98, KIP-664.
@@ -27,11 +27,12 @@ from kcli.views.transactions import Listing, NoSuchTransactionalId, Producer, Tr
 
 
 class TransactionFiles:
-    """The transactions in log directories. trouble: a line for each damage, an error for each file that cannot be
-    read."""
+    """The transactions in log directories. trouble: a line for each damaged batch or record, and an error for each file
+    that cannot be read."""
 
     def __init__(self, directories: Iterable[Path], now_ms: int, warn: Callable[[str], None] = log.warning) -> None:
-        """now_ms: the time against which TransactionFilter.longer_than_ms counts. warn: see ReadOnlyLog. Raises
+        """now_ms: the present time, from which TransactionFilter.longer_than_ms counts back to the beginning of a
+        transaction. warn: called with a line of text for each file of a partition that cannot be read. Raises
         UnreadableInput if no directory is readable."""
         self._directories = list(directories)
         self._now_ms = now_ms
@@ -160,8 +161,8 @@ class TransactionFiles:
                 found[parsed.transactional_id] = parsed.transaction
 
     def _state_partitions(self, numbers: Iterable[int]) -> int:
-        """Return the number of partitions of __transaction_state: the highest that a metadata log in the directories
-        gives, but at least the highest of `numbers` plus one.
+        """Return the number of partitions of __transaction_state: the largest count in the metadata logs of the
+        directories, but at least the highest of `numbers` plus one.
 
         numbers: the partitions of __transaction_state that lie in the directories.
         """

@@ -153,7 +153,8 @@ def _unquoted(pattern: str) -> str:
 class _Frame:
     """A group that is not closed yet, or the whole pattern, and whether its alternatives may match the empty text.
 
-    captures: whether the group is a capturing group, or contains one. last_captures: the same for its last piece.
+    captures: whether the group is a capturing group, or contains one. last_captures: whether its last piece is, or
+    contains, a capturing group.
     """
 
     captures: bool = False
@@ -166,7 +167,8 @@ class _Frame:
     last_captures: bool = False
 
     def add(self, *, is_empty: bool, captures: bool = False) -> None:
-        """Add the next piece (an atom or a group) to the alternative."""
+        """Add the next piece (an atom or a group) to the alternative. is_empty: whether the piece may match the empty
+        text. captures: whether it is, or contains, a capturing group."""
         self.is_empty &= self.last_is_empty
         self.last_is_empty, self.last_captures = is_empty, captures
         self.captures |= captures

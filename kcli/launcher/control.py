@@ -121,7 +121,7 @@ class ControlServer:
 
 
 def _request(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of a line. Raises Refused if it holds none."""
+    """Return the JSON object in a line. Raises Refused if the line is no JSON object."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):  # no JSON; JSON nested too deeply

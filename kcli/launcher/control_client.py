@@ -23,7 +23,9 @@ class LauncherRefused(KcliError):
 
 
 def ask(data_dir: Path, command: str, **more: object) -> dict[str, Any]:
-    """Return the launcher's answer to one request; there is no timeout. Raises NoLauncher, LauncherRefused."""
+    """Send a request to the launcher of the cluster in `data_dir`, and return the fields of its answer; {} for a
+    command that has no result. There is no timeout. command: the request's name. more: the request's other fields, such
+    as `node`. Raises NoLauncher, LauncherRefused."""
     path = data_dir.absolute() / CONTROL_SOCKET
     try:
         with reachable(path) as name, socket.socket(socket.AF_UNIX) as connection:

@@ -48,10 +48,11 @@ class NotACluster(KcliError):
 class ClusterRequest:
     """The options of the command line.
 
-    nodes: number of brokers; listen: the first broker's address; None if not given. controllers: number of separate
-    controllers, 0 for combined roles. file: the server.properties of --config, which applies to all nodes, except for
-    the configurations that the launcher sets for each node (A_NODES_OWN). options: configurations of all nodes, which
-    override those of the file. secure: whether all listeners use SASL_SSL (`kcli.launcher.secured`).
+    nodes: number of brokers; listen: the first broker's address (host, port); each None if the command line does not
+    give it. controllers: number of separate controllers, 0 for combined roles. file: the server.properties of --config,
+    which applies to all nodes, except for the configurations that the launcher sets for each node (A_NODES_OWN).
+    options: configurations of all nodes, which override those of the file. secure: whether all listeners use SASL_SSL
+    (`kcli.launcher.secured`).
     """
 
     nodes: int | None
@@ -63,7 +64,7 @@ class ClusterRequest:
 
     @property
     def shared(self) -> dict[str, str]:
-        """The configurations of all nodes."""
+        """The configurations that --config and the options set for all nodes, by name; an option overrides --config."""
         of_file = {name: text for name, text in (self.file or {}).items() if name not in A_NODES_OWN}
         return {**of_file, **self.options}
 
@@ -89,7 +90,8 @@ class ClusterDirectory:
 
 
 def open_cluster(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> ClusterDirectory:
-    """Return the cluster in a directory, created if there is none, and reserve its ports.
+    """Return the cluster in a directory, created if there is none, and reserve its ports. request: the options of the
+    command line.
 
     Raises UsageError, NotACluster, NotSecure, PortTaken, InvalidConfig, CannotServe, UnreadableInput, OSError.
     """
@@ -129,8 +131,8 @@ def _existing(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> 
 
 
 def _check_listeners(path: Path, plans: list[NodePlan], names: ListenerNames) -> None:
-    """Raises NotACluster if the nodes of an existing cluster have other listener names than `names`, those of
-    --config."""
+    """Raises NotACluster unless the listener names of `plans`, the nodes of an existing cluster, are exactly `names`,
+    those that the command line asks for. path: the cluster's directory."""
     known, asked = set[str]().union(*(each.listeners for each in plans)), {*names.brokers, *names.controllers}
     if known != asked:
         reason = f"its nodes have the listeners {', '.join(sorted(known))}, and --config has {', '.join(sorted(asked))}"
@@ -199,7 +201,8 @@ def _new(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> Clust
 
 
 def _write(cluster: ClusterDirectory, disk: Disk) -> None:
-    """Write the server.properties of all nodes: the last step, since they make the directory a cluster."""
+    """Write the server.properties of all nodes. This is the last step of `_new`: a directory with these files counts
+    as a cluster (`is_cluster`)."""
     for each in cluster.plans:
         lines = [b"# kcli serve --nodes made this; a change holds from the node's next start\n"]
         lines += [_line(name, value) for name, value in each.properties.items()]
@@ -207,7 +210,8 @@ def _write(cluster: ClusterDirectory, disk: Disk) -> None:
 
 
 def _line(name: str, value: str) -> bytes:
-    """Return the line `name=value`, with Java's escapes only if the plain line would be read differently."""
+    """Return the line `name=value`, with Java's escapes if a reader of the plain line would find another name or
+    value."""
     plain = f"{name}={value}\n".encode("latin-1", "replace")
     same = {name: value}
     return plain if parse(plain).entries == same else build(Properties(same))

@@ -48,7 +48,8 @@ class ForkServer:
     """
 
     def __init__(self, main: NodeMain) -> None:
-        """Fork the server, which runs `main` in each node's process; call it after the imports of a node."""
+        """Fork the server, which runs `main` in each node's process. Before this call, import the modules that a node
+        needs, so that all nodes share their memory."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         gc.collect()
         gc.freeze()  # otherwise a garbage collection in a child would write to, and so copy, all shared pages
@@ -65,11 +66,12 @@ class ForkServer:
         self.on_death: Callable[[], None] = lambda: None
 
     def attach(self) -> None:
-        """Read the server's messages on the running loop."""
+        """From now on, read the fork server's messages on the running event loop, and call `on_exit` and `on_death`."""
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
     async def start(self, node: int, config: Path, channel: socket.socket, output: int) -> int:
-        """Start a node's process and return its pid. output: descriptor for its stdout and stderr. Raises
+        """Start a node's process and return its pid. node: its node id. config: the path of its server.properties.
+        channel: the node's end of a socket pair with the launcher. output: descriptor for its stdout and stderr. Raises
         ForkServerDied."""
         async with self._lock:
             self._answer = asyncio.get_running_loop().create_future()
@@ -184,8 +186,8 @@ def _node(request: dict[str, object], descriptors: list[int], main: NodeMain) ->
 
 
 def _end(run: Callable[[], int]) -> None:
-    """Run `run` in a forked process and exit with the status it returns, so that the process never returns to the code
-    of the launcher."""
+    """Call `run`, and end this process, which was just forked, with the status that `run` returns, or 1 after an
+    exception. So the process never returns to the launcher's code that it was forked from."""
     status = 1
     try:
         status = run()

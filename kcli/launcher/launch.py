@@ -52,9 +52,9 @@ def launch(
 ) -> None:
     """Run the cluster in the directory until it is stopped. Raises KcliError, OSError.
 
-    ready: called once, when every node is ready (a broker: unfenced). restart: restart nodes that die. json_lines:
-    write the nodes' output as JSON. main: the main function of a node's process.
-    leave: ends the process at once, with a status, at a second signal.
+    request: the options of the command line. ready: called once, when every node is ready (a broker: unfenced).
+    restart: restart nodes that die. json_lines: write the nodes' output as JSON. main: the main function of a node's
+    process. leave: ends the process at once, with a status, at a second signal.
     """
     raise_limit()
     if main is run_node:

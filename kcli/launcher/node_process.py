@@ -43,8 +43,8 @@ PROCESS_NAME = Path("/proc/self/comm")
 
 
 def run_node(node: int, config: Path, channel: socket.socket) -> int:
-    """Serve until a signal, or until the launcher ends. Return the exit status, after logging the error of a nonzero
-    one."""
+    """Serve the node until a signal comes or the launcher ends; then return the exit status. A nonzero status means
+    that an error has been logged. config: the node's server.properties. channel: the node's socket to the launcher."""
     from kcli.broker.config.single_node import single_node_config
     from kcli.broker.startup.serve import serve
     from kcli.log.log_directory import read_properties

@@ -35,14 +35,16 @@ def data_directory(home: Path, node: int) -> Path:
 
 
 def server_properties(data: Path) -> Path | None:
-    """Return the server.properties of the node that has this log directory, if `kcli serve --nodes` made it."""
+    """Return the server.properties of the node that has the log directory `data`; None if `kcli serve --nodes` did not
+    make that directory."""
     found = data.absolute().parent / SERVER_PROPERTIES
     return found if is_cluster(found.parent.parent) and found.is_file() else None
 
 
 @contextmanager
 def reachable(path: Path) -> Iterator[str]:
-    """Yield a path of a socket that is short enough for a socket address; it is valid within the `with` block. Raises
+    """Yield a path by which the socket `path` can be bound or connected to. An address of a Unix socket has at most
+    some 100 bytes, so a longer path is replaced by a short one in /proc, valid within the `with` block. Raises
     OSError."""
     if len(os.fsencode(path)) <= ADDRESS_BYTES_MAX:
         yield str(path)

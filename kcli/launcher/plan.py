@@ -48,7 +48,8 @@ class ListenerNames:
 
 
 def listener_names(file: Mapping[str, str]) -> ListenerNames:
-    """Return the listeners that a server.properties names. Raises InvalidConfig."""
+    """Return the listener names that a server.properties file sets; PLAINTEXT for brokers and CONTROLLER for
+    controllers where it sets none. file: the entries of the file. Raises InvalidConfig."""
     default = ListenerNames()
     controllers = tuple(each.upper() for each in comma_list(file.get("controller.listener.names", "")) if each)
     listening = tuple(listener_name(each) for each in comma_list(file.get("listeners", "")) if each)
@@ -101,7 +102,8 @@ def _address(listener: str) -> Address:
 
 
 def ids(nodes: int, controllers: int) -> tuple[list[int], list[int]]:
-    """Return the ids of the brokers and of the controllers: the same ids if `controllers` is 0 (combined roles)."""
+    """Return the ids of the brokers and of the controllers; both lists are the same if nodes have combined roles.
+    nodes: the number of brokers. controllers: the number of separate controllers, 0 for combined roles."""
     brokers = list(range(1, nodes + 1))
     return brokers, list(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)) if controllers else brokers
 
@@ -115,8 +117,8 @@ def plan(
 ) -> list[NodePlan]:
     """Return the nodes, in the order of their ids.
 
-    home: the cluster's directory. brokers, controllers: node id -> an address for each of the listeners. options:
-    configurations of all nodes.
+    home: the cluster's directory. brokers, controllers: node id -> an address for each of the listeners in `names`.
+    options: configurations of all nodes.
     """
     voters = ",".join(f"{each}@{_joined(addresses[0])}" for each, addresses in controllers.items())
     replicas, in_sync = min(3, len(brokers)), min(2, len(brokers))

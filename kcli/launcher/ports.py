@@ -22,7 +22,8 @@ class Ports:
         self._sockets: list[socket.socket] = []
 
     def take(self, host: str, port: int) -> int:
-        """Reserve a port, or with `port` 0 any free one, and return its number. Raises PortTaken."""
+        """Reserve a port, or with `port` 0 any free one, and return its number. host: the IP address or host name to
+        bind; "" for all addresses. Raises PortTaken."""
         sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -37,9 +37,10 @@ class SecuredPlans:
 
 
 def new_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecuredPlans:
-    """Make the certificates, the credentials and the configurations of a new cluster with --secure.
+    """Make the certificates and credentials of a new cluster with --secure, and return its nodes with the
+    configurations for them.
 
-    home: the cluster's directory. now: with a time zone.
+    home: the cluster's directory. plans: the nodes without these configurations. now: the time, with a time zone.
 
     Raises UsageError, UnreadableInput, OSError.
     """
@@ -52,7 +53,7 @@ def new_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> Secu
 
 def open_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecureDirectory:
     """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are
-    replaced.
+    replaced. home, plans, now: as in new_secured.
 
     Raises NotSecure if the cluster was made without --secure, UsageError, UnreadableInput, OSError.
     """

@@ -39,7 +39,7 @@ NEXT_CANDIDATE_S = 0.2
 
 
 class State(StrEnum):
-    """The state of a node."""
+    """The state of a node; the module's docstring shows how it changes."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -134,8 +134,8 @@ class Supervisor:
             hastened.cancel()
 
     async def _hasten(self) -> None:
-        """Shorten the first election: once all controllers listen, let one after the other become a candidate, without
-        waiting for an election timeout."""
+        """Shorten the first election: once all controllers listen, make one after the other a candidate, again and
+        again until this is cancelled, so that none waits for an election timeout."""
         voters = [each for each in self.children.values() if each.plan.is_controller]
         await asyncio.gather(*(each.listening for each in voters))
         for each in cycle(voters):
@@ -242,7 +242,8 @@ class Supervisor:
         return found
 
     async def start(self, node: int) -> None:
-        """Start a node that is down, and wait until it is ready. Raises Refused, NotReady."""
+        """Start a node that has no process, and wait until it is ready. Raises Refused if the node has one,
+        NotReady."""
         child = self.child(node)
         if child.pid is not None or child.state == State.STARTING:
             raise Refused(f"node {node} is {child.state}")
@@ -250,7 +251,8 @@ class Supervisor:
         await asyncio.shield(child.ready)
 
     async def stop(self, node: int) -> None:
-        """Stop a node with SIGTERM and do not restart it. Raises Refused."""
+        """Stop a node with SIGTERM, and cancel its restart if it is dead and waits for one. Raises Refused if there is
+        no such node."""
         child = self.child(node)
         if child.timer is not None:
             child.timer.cancel()

@@ -91,7 +91,7 @@ def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) ->
     and the error; for a payload above limit_bytes, no bytes and the error."""
     start, stop = payload_bounds(data, batches, i)
     if start < 0:
-        return b"", None  # payload_bounds has marked the batch
+        return b"", None  # payload_bounds has set the batch's fault bit
     row = BatchRow._make(batches.row(i))
     payload = data[start:stop]
     try:
@@ -108,7 +108,8 @@ def faults_of(window: Window, i: int, *, limit_bytes: int = DEFAULT_LIMIT) -> li
     for a batch without faults.
 
     The batch's records are decoded again. Bytes inside a compressed payload have no place in the file: a fault in them
-    has the position of the batch, and its reason says which byte of the decompressed payload.
+    has the position of the batch, and its reason says which byte of the decompressed payload. limit_bytes: the most
+    bytes that the payload may decompress to.
     """
     row = BatchRow._make(window.batches.row(i))
     found: list[FormatError] = []
@@ -173,6 +174,6 @@ def is_readable(window: Window, i: int) -> bool:
     if faults != FAULT_BAD_PAYLOAD:
         return not faults
     error = faults_of(window, i)[0]
-    if isinstance(error, LimitExceeded):  # the limit is kcli's own
+    if isinstance(error, LimitExceeded):  # Kafka has no such limit, and reads the batch
         return True
     return isinstance(error, BytesBehind)

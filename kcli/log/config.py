@@ -74,7 +74,7 @@ def between(least: int, most: int | None) -> Validator:
 
 
 def one_of(*words: str) -> Validator:
-    """Return a validator for one of the strings `words`."""
+    """Return a validator that accepts only the strings `words`."""
 
     def check(name: str, value: Value) -> None:
         if value not in words:
@@ -139,8 +139,9 @@ class ConfigKey:
     distinct: bool = False
 
     def parse(self, name: str, text: str | None) -> Value:
-        """Return the value that `text` stands for (None: no value), checked. name: that of the configuration, for
-        errors. Raises InvalidConfig."""
+        """Return the value that `text` stands for, after the validator has checked it. text: None for a configuration
+        without a value; the result is then None, if the validator allows that. name: the configuration's, for errors.
+        Raises InvalidConfig."""
         value = None if text is None else parse_value(name, text, self.type)
         if self.distinct and isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -291,9 +292,9 @@ def validate_topic_configs(
     defaults: Mapping[str, str] | None = None,
     remote_storage: bool = False,
 ) -> dict[str, Value]:
-    """Validate a topic's new configurations, as a controller does before it writes them. existing: the topic's present
-    configurations; defaults: what the broker's properties set, see `broker_defaults`; remote_storage: whether the
-    cluster has tiered storage. Returns the value of every topic configuration. Raises InvalidConfig."""
+    """Validate `texts`, a topic's new configurations by name, as a controller does before it writes them. existing: the
+    topic's present configurations; defaults: what the broker's properties set, see `broker_defaults`; remote_storage:
+    whether the cluster has tiered storage. Returns the value of every topic configuration. Raises InvalidConfig."""
     values = parse_topic_configs({**(defaults or {}), **texts})
     validate_lags(values)
     if values["remote.storage.enable"]:
@@ -393,12 +394,12 @@ class LogConfig:
 
     @property
     def flush_messages(self) -> int:
-        """The number of records after which the log is flushed."""
+        """The log is flushed when it has this number of records that are not flushed."""
         return self._int("flush.messages")
 
     @property
     def flush_ms(self) -> int:
-        """The time after which the log is flushed."""
+        """The time since the last flush after which the log is flushed."""
         return self._int("flush.ms")
 
     @property
@@ -418,7 +419,8 @@ class LogConfig:
 
     @property
     def delete_retention_ms(self) -> int:
-        """The time for which the cleaner keeps tombstones, and markers of transactions without records."""
+        """The time for which the cleaner keeps tombstones, and the markers of transactions whose records it has all
+        removed."""
         return self._int("delete.retention.ms")
 
     @property
@@ -498,7 +500,8 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True)
 class CleanerConfig:
-    """The broker's configuration of its log cleaner."""
+    """The broker's configuration of its log cleaner (CLEANER_CONFIGS). dedupe_buffer_bytes: the memory for the offset
+    maps of all threads. dedupe_load_factor: the part of a map's slots that may be filled."""
 
     threads: int = 1
     dedupe_buffer_bytes: int = 128 << 20

@@ -53,7 +53,7 @@ class Resolved:
 
 
 def has_variable(text: str) -> bool:
-    """Whether the value contains a variable, which a config provider has to resolve."""
+    """Whether `text`, a value, contains a variable, which a config provider has to resolve."""
     return next(_variables(text), None) is not None
 
 
@@ -119,7 +119,9 @@ def resolve(properties: Mapping[str, str]) -> Resolved:
 
 
 def _provider(word: str, properties: Mapping[str, str]) -> Lookup | None:
-    """Return the provider of the name `word`; None if the properties give no class for it. Raises InvalidConfig."""
+    """Return the function that looks values up in the provider with the name `word`; None if the properties give no
+    class for that name. Raises InvalidConfig if kcli does not have the class, or a parameter of the provider is
+    invalid."""
     prefix = f"{PROVIDERS}.{word}"
     name = java_trim(properties.get(f"{prefix}.class", ""))
     if not name:

@@ -49,8 +49,9 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
 
 
 def read_records(directory: Path, on_error: ErrorHandler) -> Iterator[tuple[Path, CoordinatorRecord]]:
-    """Yield the readable records in a partition's directory, each with the path of its .log file. on_error: see
-    ErrorHandler. Raises UnreadableInput if the directory cannot be read."""
+    """Yield the readable records in a partition's directory, each with the path of its .log file. on_error: called with
+    a text for each damaged range and each fault of a batch, and with the error of each file that cannot be read. Raises
+    UnreadableInput if the directory cannot be read."""
     for _, path in segments(directory):
         try:
             for record in _read(path, on_error):

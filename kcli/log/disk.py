@@ -107,8 +107,9 @@ class Disk:
     waits = True
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
-        """Open a file; with `create`, create it if it does not exist. With `truncate`, a symbolic link is an error
-        (ELOOP): the file that it points to must not be overwritten."""
+        """Open a file for reading and writing, with `read_only` for reading alone; with `create`, create it if it does
+        not exist. With `truncate`, a symbolic link is an error (ELOOP): the file that it points to must not be
+        overwritten."""
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         flags |= (os.O_CREAT if create else 0) | (os.O_TRUNC | os.O_NOFOLLOW if truncate else 0)
         return DiskFile(path, os.open(path, flags, 0o644))
@@ -134,7 +135,7 @@ class Disk:
         self.write_file(path, data)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename, replacing `target` if it is there."""
+        """Rename `source` to `target`, which is replaced if it exists."""
         source.replace(target)
 
     def remove(self, path: Path) -> None:

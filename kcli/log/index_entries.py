@@ -1,7 +1,7 @@
 """The entries of a segment's indexes, as Kafka reads them: search, the last entry, cutting to whole entries.
 
-    .index       8 bytes an entry    relative offset, position       the offset is Kafka's IndexSearchType.KEY
-    .timeindex  12                   timestamp, relative offset      the offset is Kafka's IndexSearchType.VALUE
+    .index       8 bytes an entry    relative offset, position       the offset is the key (Kafka's IndexSearchType)
+    .timeindex  12                   timestamp, relative offset      the timestamp is the key, the offset the value
 
 Kafka counts all whole entries of a file that it opens, including preallocated zeros. It only opens indexes that a clean
 shutdown has trimmed or that recovery has rebuilt. Source: AbstractIndex, OffsetIndex, TimeIndex. Indexes are rebuilt
@@ -28,7 +28,7 @@ def whole_entries(data: bytes, entry_bytes: int) -> bytes:
 
 
 class OffsetIndexReader:
-    """The entries of a `.index` file, zeros included."""
+    """The entries of a `.index` file, in which preallocated zeros count as entries."""
 
     def __init__(self, data: bytes, base_offset: int) -> None:
         self._data = data
@@ -46,11 +46,11 @@ class OffsetIndexReader:
         return self.entry(self.count - 1)[0] if self.count else self._base
 
     def position_of(self, offset: int) -> int:
-        """Return the byte of the .log file from which Kafka scans for `offset`: the position in the entry at which the
-        search in the index ends; 0 if there is no such entry.
+        """Return the byte of the .log file from which Kafka scans for `offset`: the position in the last entry whose
+        offset is at most `offset`; 0 if there is no such entry.
 
-        The search is Kafka's, warm section first: in an index that is out of order it ends at the same entry as
-        Kafka's.
+        The binary search is Kafka's, warm section first. So in an index whose entries are out of order, it also ends at
+        the entry that Kafka finds, whichever that is.
         """
         if not self.count:
             return 0

@@ -34,8 +34,8 @@ def codec_of(path: Path) -> int | None:
 
 
 def inflated_size(path: Path, codec: int) -> int:
-    """Return the size in bytes of the decompressed content of a file. Raises UnreadableInput, also for damage and for a
-    size above that of the largest segment that Kafka opens."""
+    """Return the size in bytes of the decompressed content of a file. codec: GZIP or ZSTD. Raises UnreadableInput, also
+    for damage and for a size above that of the largest segment that Kafka opens."""
     source = InflatedSource(path, codec)
     buffer = memoryview(bytearray(CHUNK_BYTES))
     size = 0
@@ -60,7 +60,8 @@ class InflatedSource:
 
     def _begin(self) -> None:
         self._parts = inflated(self._codec, self._chunks())
-        self._kept: deque[tuple[int, bytes]] = deque()  # position and bytes, in order, without gaps
+        # The decompressed parts in memory, adjacent: the position of each in the content, and its bytes.
+        self._kept: deque[tuple[int, bytes]] = deque()
         self._end = 0
 
     def _chunks(self) -> Iterator[bytes]:

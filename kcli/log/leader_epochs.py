@@ -82,8 +82,10 @@ class LeaderEpochCache:
         self.changed = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the largest epoch not above `epoch`, and its end offset, as OffsetsForLeaderEpoch answers; (-1, -1)
-        if there is none."""
+        """Return the largest epoch in the cache that is not above `epoch`, and its end offset, as OffsetsForLeaderEpoch
+        answers. If all epochs in the cache are above `epoch`, return `epoch` itself and the start offset of the first
+        one. If `epoch` is -1 or above the latest epoch, return (-1, -1). log_end_offset: the end of the latest
+        epoch."""
         if epoch == -1:
             return -1, -1
         if epoch == self.latest_epoch:

@@ -65,8 +65,8 @@ class LinkedFile:
 
     @property
     def outcome(self) -> str:
-        """Return, in words, why Kafka does not start with the file (`refusal`); if it starts, what it does to the file;
-        if it does not write into the file, what deleting one of the names does."""
+        """Return in words what follows from the file's several names: why Kafka does not start (`refusal`); or else, if
+        Kafka writes into the file, what it does to the file; or else what happens if one of the names is deleted."""
         if self.refusal is not None:
             return self.refusal
         if self.is_written:
@@ -108,8 +108,8 @@ def is_link_to_batches(path: Path) -> bool:
 
 
 def linked_files(home: Path) -> list[LinkedFile]:
-    """Return the files that have two or more names in a log directory, by symbolic links: first those with which Kafka
-    does not start, then those that it writes in place. Raises UnreadableInput."""
+    """Return the files that have two or more names in the log directory `home`, by symbolic links: first those with
+    which Kafka does not start, then those that Kafka writes in place, then the others. Raises UnreadableInput."""
     directories: dict[Path, Path | None] = {home.resolve(): None}
     links = list(_links(home, None))
     partitions = sorted(LogDirectory(home).partitions(), key=lambda each: each.path.is_symlink())
@@ -155,7 +155,7 @@ def _links(path: Path, directory: Path | None) -> Iterator[_Name]:
 
 def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
     """Return in words how many links there are, the first of them, and what Kafka does with the file that it leads to.
-    files: those that `linked_files` returned, at least one."""
+    files: those that `linked_files` returned, at least one. home: the log directory."""
     found = [(file, link) for file in files for link in file.links]
     file, link = found[0]
     other = next(each.path for each in file.names if each.path != link)
@@ -169,7 +169,8 @@ def links_text(home: Path, files: Sequence[LinkedFile]) -> str:
 
 def start_with_links(home: Path) -> tuple[list[StartRefused], list[StartRefused]]:
     """Return two lists, of which at most one has an item: in the first, the reason why Kafka does not start because
-    links share files; in the second, if Kafka starts, how it damages the shared files. Raises UnreadableInput."""
+    links share files; in the second, if Kafka starts, how it damages the shared files. home: the log directory. Raises
+    UnreadableInput."""
     files = [each for each in linked_files(home) if each.is_written]
     if not files:
         return [], []

@@ -74,8 +74,9 @@ PASSED_OVER = {
     FileKind.CLEANER_OFFSETS: "Kafka starts, and its log cleaner ends at once",
     FileKind.REPLICATION_OFFSETS: "Kafka starts, and serves no partition of this directory",
 }
-"""What Kafka does at its start, by checkpoint file, if a number in the file is other text or the count is negative.
-With any other damage of these files Kafka does not start; only replication-offset-checkpoint may have any damage."""
+"""By checkpoint file, what Kafka does at its start if the file has other text where a number belongs, or a negative
+number of entries. With any other damage of these files Kafka does not start; only replication-offset-checkpoint may
+have any damage."""
 
 
 def read_properties(path: Path) -> Mapping[str, str]:
@@ -221,6 +222,13 @@ class LogDirectory:
         except UnreadableInput as error:
             raise StartRefused(kind, f"cannot be read: {error.reason}") from None
 
+    def legible_offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
+        """Return the entries of a checkpoint, by partition; none if the file is missing or damaged."""
+        try:
+            return self.offsets(kind)
+        except StartRefused:
+            return {}
+
     def passed_over(self) -> list[StartRefused]:
         """Return an error for each damaged checkpoint with which a broker nevertheless starts."""
         found = []
@@ -282,8 +290,8 @@ class LogDirectory:
 
     def adrift(self) -> list[Path]:
         """Return the directories with segments that lie deeper than Kafka looks: inside those of `misnamed`; inside a
-        partition's directory, as `mv` moves a directory to there if its new name is taken; and inside the lost+found
-        beside the log directory, where fsck puts directories whose parent it does not know. Raises UnreadableInput."""
+        partition's directory, where `mv a b` puts `a` if a directory `b` exists; and inside the lost+found beside the
+        log directory, where fsck puts directories whose parent it does not know. Raises UnreadableInput."""
         beside = self.path.absolute().parent / LOST_AND_FOUND
         around = [each for each in self.misnamed() if not each.is_symlink()]
         around += [each.path for each in self.partitions() if _has_directories(each.path)]
@@ -298,7 +306,8 @@ class LogDirectory:
         for each in self.partitions():
             if each.name.state:
                 continue
-            if os.path.exists(each.path / FileKind.PARTITION_METADATA):  # noqa: PTH110  (unreadable: not known)
+            # Path.exists would raise an error for a directory that may not be read; here it has no partition.metadata.
+            if os.path.exists(each.path / FileKind.PARTITION_METADATA):  # noqa: PTH110
                 by_partition.setdefault(each.partition, []).append(each)
         found = []
         for same in by_partition.values():
@@ -483,7 +492,8 @@ def unusable(meta: MetaProperties | None) -> str | None:
 
 
 def holds_segments(path: Path) -> bool:
-    """Whether the path is a partition's directory: it has files of one or, if it is empty, the name of one."""
+    """Whether the path is a partition's directory: it has files that only such a directory has, or it has no files of
+    Kafka at all, and its name is that of a partition."""
     kinds = _kinds(path)
     if any(kind in PARTITION_FILES for kind in kinds):
         return True

@@ -84,7 +84,8 @@ def name_for_end(topic: str, partition: int, state: str) -> str:
 
 
 def rename_for_end(disk: Disk, path: Path, topic: str, partition: int, state: str) -> Path:
-    """Rename the directory of a log that is not open to a name from `name_for_end`. Raises OSError."""
+    """Rename the directory of a log that is not open to a name from `name_for_end`. Returns the new path. Raises
+    OSError."""
     target = path.with_name(name_for_end(topic, partition, state))
     disk.rename(path, target)
     disk.sync_directory(path.parent)

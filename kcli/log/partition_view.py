@@ -84,7 +84,9 @@ class Content:
 
 
 class ContentSource:
-    """A Source over the parts of a Content. Raises UnreadableInput."""
+    """A `Source` (see kcli.log.source) of the bytes of a `Content`: reads its parts from the files on disk or from
+    memory. name: of the file, for messages. Raises UnreadableInput if one of the files on disk cannot be opened or
+    read."""
 
     def __init__(self, name: str, content: Content) -> None:
         self.name = name

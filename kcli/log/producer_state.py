@@ -166,8 +166,8 @@ class ProducerStateManager:
         return min([*(first for first, _ in ongoing), *self.unreplicated], default=None)
 
     def follow(self, batches: BatchTable, data: bytes | bytearray | memoryview) -> list[AbortedTxn] | None:
-        """Apply batches of the log to the state, in order, without a leader's checks. Returns the transactions that
-        they abort.
+        """Apply batches of the log, whose bytes are in `data`, to the state, in order, without a leader's checks.
+        Returns the transactions that they abort.
 
         Returns None if the batches contradict the state. `table.reason` then says why, and the state must not be used
         any more.
@@ -209,8 +209,9 @@ class ProducerStateManager:
         return build_snapshot(ProducerSnapshot(entries))
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Remove the snapshots at or below the log start offset and above the log end offset, then load the state of
-        the latest one that is left; if the state ends at the log end offset already, keep it."""
+        """Remove the snapshots that are at or below the log start offset, and those above the log end offset. Then load
+        the state of the latest snapshot that is left; but if the state in memory ends at the log end offset already,
+        keep that state."""
         for offset in sorted(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
                 self.remove_snapshot(offset)

@@ -35,6 +35,7 @@ class AgedSegment(Protocol):
 
 
 AnySegment = TypeVar("AnySegment", bound=AgedSegment)
+# Whether a segment is to be deleted; it is called with the segment and the next one (None: the segment is active).
 Condition = Callable[[AgedSegment, AgedSegment | None], bool]
 
 
@@ -56,7 +57,7 @@ def deletable(
     for condition_for in conditions:
         rest = segments[expired:]
         condition = condition_for(rest)
-        for segment, behind in zip(rest, [*rest[1:], None], strict=False):  # `rest` may be empty
+        for segment, behind in zip(rest, [*rest[1:], None], strict=False):  # if `rest` is empty, there is no pair
             upper = log_end_offset if behind is None else behind.base_offset
             if high_watermark < upper or not condition(segment, behind) or (behind is None and not segment.size):
                 break

@@ -80,8 +80,8 @@ def read_segment(
     window_bytes: int = WINDOW_BYTES,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Iterator[Window | Damage]:
-    """Yield the batches of `source` from byte `start`, where one must begin, to byte `stop` (None: its end), and the
-    damage in between.
+    """Yield the batches in bytes [start, stop) of `source` (stop None: to its end), and the damage in between. A batch
+    must begin at `start`.
 
     check_crc: compute each batch's CRC. resync: go on after damage, see the module. window_bytes: how many bytes to
     read at a time, more if a batch is larger, up to max_batch_bytes. Every Window has a buffer of its own: the
@@ -101,9 +101,10 @@ class _Reader:
         self._window_bytes = window_bytes
         self._max_batch_bytes = max_batch_bytes
         self._spare: list[bytearray] = []
-        self._sound: tuple[int, int | None] = (0, 0)  # [from, to): no sound batch begins in it, one does at `to`
+        self._sound: tuple[int, int | None] = (0, 0)  # the last call of _hunt: its argument and its result
         self._framed_to = -1  # batch lengths are known to lead to this byte
-        self._work = 0  # bytes that searches have read and checked, less 8 times those they skipped: see find_batch
+        # What find_batch limits: the bytes that searches have read for CRCs, less 8 times the bytes that they passed.
+        self._work = 0
 
     def parts(self, position: int) -> Iterator[Window | Damage]:
         yield from self._parts(position)

@@ -44,8 +44,9 @@ def contradictions(
     """Yield the contradictions between a snapshot and the batches below its offset.
 
     offset: the one in the snapshot's name. check: has checked the log up to that offset. first_base: the base offset of
-    the log's first segment. is_missing(offset): whether no batch of the log has the offset. If the batch that an entry
-    describes is lost, and the entry has no open transaction, it may be newer than its producer's last batch in the log.
+    the log's first segment. is_missing(offset): whether no batch of the log has the offset. An entry that is newer than
+    its producer's last batch in the log is no contradiction if the batch that the entry describes is missing, and the
+    entry has no open transaction.
     """
     is_reached = check.next_offset == offset  # else batches are missing before the snapshot
     transactions = dict(check.open_transactions()) if is_reached else {}
@@ -68,8 +69,11 @@ def contradictions(
 
 
 def reached_by(entries: Sequence[ProducerEntry], offset: int) -> int:
-    """Return the offset that the log of a producer snapshot had reached: behind the last offset of the entries; without
-    entries, the offset in the snapshot's name. Returns 0 if an entry contradicts the name."""
+    """Return the end offset that the log had at least when Kafka wrote a producer snapshot: the highest offset in the
+    entries plus 1; without entries, `offset`. Return 0 if an entry has an offset that is not below `offset`.
+
+    offset: the one in the snapshot's name.
+    """
     if any(_beyond(entry, offset) for entry in entries):
         return 0
     return max((max(each.last_offset, each.current_txn_first_offset) + 1 for each in entries), default=offset)
@@ -145,7 +149,8 @@ def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tupl
         ]
     if timestamp >= 0:
         pairs.append(("timestamp", timestamp, entry.timestamp))
-    if coordinator >= 0 and entry.coordinator_epoch >= 0:  # -1 until the next marker of a producer that had expired
+    # The coordinator epoch in a snapshot is -1 for a producer that had expired, until the producer's next marker.
+    if coordinator >= 0 and entry.coordinator_epoch >= 0:
         pairs.append(("coordinator epoch", coordinator, entry.coordinator_epoch))
     if is_certain or (begun is not None and not 0 <= entry.current_txn_first_offset <= begun):
         pairs.append(("open transaction's first offset", first, entry.current_txn_first_offset))

@@ -42,7 +42,8 @@ class FileSource:
 
     The size is taken when the file is opened, so that a growing file is read up to where it ended then. Raises
     UnreadableInput if the file cannot be opened or read, or is a pipe or a device. /dev/null is an empty file.
-    Python gives a ResourceWarning for a source that nobody closed.
+    Python gives a ResourceWarning for a source that nobody closed. fd: a descriptor of the file, which is duplicated;
+    None: `path` is opened.
     """
 
     _fd = -1

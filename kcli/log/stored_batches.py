@@ -29,7 +29,8 @@ class StoredRecord(NamedTuple):
 
 
 def read_batches(path: Path, from_offset: int = 0) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
-    """Yield the batches of a segment or a snapshot from the first batch on whose base offset is from_offset or above.
+    """Yield the batches of a segment or a snapshot, each with its records. The first one is the first batch whose base
+    offset is from_offset or above.
 
     Raises UnreadableInput, with the position, for damaged bytes.
     """

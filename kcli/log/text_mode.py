@@ -35,7 +35,8 @@ class BeforeTextMode:
     def __init__(self, source: Source) -> None:
         self.name = source.name
         self._source = source
-        self._begins = [0]  # where what is left of each block begins, as far as blocks were read
+        # For each block read so far, the position of its first byte before the transfer; last, the position after them.
+        self._begins = [0]
         self._block = -1, b""
 
     def size(self) -> int:
@@ -62,7 +63,7 @@ class BeforeTextMode:
         self._source.close()
 
     def _left_of(self, number: int) -> bytes:
-        """Return block `number` of the file without the CRs that the transfer added."""
+        """Return block `number` of the file (BLOCK_BYTES of it) without the CRs that the transfer added."""
         if self._block[0] != number:
             data = _read(self._source, number * BLOCK_BYTES, BLOCK_BYTES + 1)
             block, behind = data[:BLOCK_BYTES], data[BLOCK_BYTES:]

@@ -38,8 +38,9 @@ def check_acls(acls: Iterable[AclFields]) -> dict[AclFields, Error]:
 def create_acls(
     image: MetadataImage, checked: Mapping[AclFields, Error], new_id: Callable[[], UUID] = uuid4
 ) -> Result[Mapping[AclFields, Error]]:
-    """Create those of the checked ACLs that are valid. Return the error of each ACL; valid ones have POLICY_VIOLATION
-    if they are too many. new_id: returns a random id."""
+    """Create those of the checked ACLs that are valid. Return the error of each ACL, or NO_ERROR. If the valid ACLs are
+    too many for one request, none is created, and each of them gets POLICY_VIOLATION. checked: what `check_acls`
+    returned. new_id: returns a random id."""
     valid = [acl for acl, error in checked.items() if error is NO_ERROR]
     too_many = len(valid) > RECORDS_PER_REQUEST_MAX + len(image.acl_ids)
     new = [] if too_many else [acl for acl in valid if acl not in image.acl_ids]
@@ -86,7 +87,8 @@ def _invalid(message: str) -> Error:
 
 
 def _new_id(image: MetadataImage, used: set[str], new_id: Callable[[], UUID]) -> str:
-    """Return an id that no ACL has and that does not begin with "-", as tools would take it for an option."""
+    """Return an id that no ACL has, that is not in `used`, and that does not begin with "-", as tools would take it for
+    an option. The id is added to `used`. new_id: returns a random id."""
     while (text := from_uuid(new_id())) in image.acls or text in used or text.startswith("-"):
         pass
     used.add(text)
@@ -131,7 +133,8 @@ def find_acls(acls: Sequence[AclFields], filters: Iterable[AclFilter]) -> dict[A
 
 
 def delete_acls(image: MetadataImage, found: Iterable[Sequence[AclFields]]) -> list[Record]:
-    """Return the records that delete those of the found ACLs that still exist. found: the answers of `find_acls`."""
+    """Return the records that delete those of the found ACLs that still exist. found: for each filter without an error,
+    the ACLs that `find_acls` returned."""
     ids = {acl: image.acl_ids[acl] for acls in found for acl in acls if acl in image.acl_ids}
     return [("RemoveAccessControlEntryRecord", 0, {"id": acl_id}) for acl_id in ids.values()]
 

@@ -43,7 +43,7 @@ class Operation(IntEnum):
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
     """Changes of single configurations of one resource. operations: for each change the name of the configuration, the
-    number of the Operation, and the value."""
+    number of the Operation, and the value, None for DELETE."""
 
     resource_type: int
     name: str

@@ -33,6 +33,7 @@ class AssignmentAnswer:
     code: ErrorCode
 
 
+# The answers to Assignments: directory ids, each with topic ids, each with the answers for its partitions.
 Answers = list[tuple[UUID, list[tuple[UUID, list[AssignmentAnswer]]]]]
 
 

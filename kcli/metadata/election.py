@@ -1,7 +1,8 @@
 """Leader elections: on ElectLeaders, when brokers are fenced, unfenced or unregistered, when log directories fail, and
 periodically.
 
-Source: ReplicationControlManager; KIP-460 (elections on demand), KIP-858 (directories), KIP-966 (ELR).
+broker_properties: the properties of this controller, which set the defaults of topic configurations. Source:
+ReplicationControlManager; KIP-460 (elections on demand), KIP-858 (directories), KIP-966 (ELR).
 """
 
 from __future__ import annotations
@@ -47,11 +48,13 @@ def elect_leaders(
     topics: Sequence[tuple[str, Sequence[int]]] | None,
     broker_properties: Mapping[str, str],
 ) -> Result[list[tuple[str, list[PartitionAnswer]]]]:
-    """Elect leaders of partitions.
+    """Elect leaders of partitions. Return the answer for each partition, by topic name. broker_properties: see the
+    module.
 
-    topics: names with partition numbers; None for all partitions: the answer then leaves out those that need no
-    election. Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE. Raises Refused(INVALID_REQUEST) for an unknown type.
+    election_type: the number of an ElectionType. topics: names with partition numbers; None for all partitions: the
+    answer then leaves out those that need no election. Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION,
+    ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE. Raises Refused(INVALID_REQUEST)
+    for an unknown type.
     """
     if election_type not in tuple(ElectionType):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
@@ -98,7 +101,8 @@ def _elect(
 
 
 def broker_is_unfenced(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """Return the records of elections in all partitions without a leader, once the broker is unfenced."""
+    """Return the records of elections in all partitions without a leader, once the broker is unfenced.
+    broker_properties: see the module."""
 
     def may_lead(each: int) -> bool:
         return each == broker_id or is_active(image, each)
@@ -113,8 +117,9 @@ def broker_leaves_isrs(
     broker_properties: Mapping[str, str],
     directories: Collection[UUID] | None = None,
 ) -> list[Record]:
-    """Return the records that take a broker out of the leadership and the ISR of its partitions. directories: only of
-    partitions whose replica on this broker is in one of these log directories; None: of all its partitions."""
+    """Return the records that take a broker out of the leadership and the ISR of its partitions. directories: if given,
+    only partitions whose replica on this broker is in one of these log directories are changed; None: all are.
+    broker_properties: see the module."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)
@@ -129,7 +134,7 @@ def broker_leaves_isrs(
 
 def broker_was_killed(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
     """Return the records for a broker that restarts after an unclean shutdown, and so may have lost records: it leaves
-    leadership, ISR and ELR of its partitions."""
+    leadership, ISR and ELR of its partitions. broker_properties: see the module."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)
@@ -139,7 +144,8 @@ def broker_was_killed(image: MetadataImage, broker_id: int, broker_properties: M
 
 
 def broker_is_unregistered(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """Return the records that take an unregistered broker out of leadership, ISR and ELR of its partitions."""
+    """Return the records that take an unregistered broker out of leadership, ISR and ELR of its partitions.
+    broker_properties: see the module."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)
@@ -155,7 +161,7 @@ def directories_missing(
     image: MetadataImage, broker_id: int, partitions: Collection[TopicIdPartition], broker_properties: Mapping[str, str]
 ) -> list[Record]:
     """Return the records that take a broker out of the leadership and the ISR of these partitions, whose replicas it
-    has assigned to offline directories. partitions: topic ids and numbers."""
+    has assigned to offline directories. partitions: topic ids and numbers. broker_properties: see the module."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)
@@ -168,7 +174,7 @@ def balance_leaders(
     image: MetadataImage, broker_properties: Mapping[str, str], elections_max: int = ELECTIONS_MAX
 ) -> list[Record]:
     """Return the records that elect the preferred leader of each partition that has another leader, if the preferred
-    leader can lead now."""
+    leader can lead now. elections_max: the largest number of elections. broker_properties: see the module."""
     defaults = broker_defaults(broker_properties)
     records: list[Record] = []
     for topic, number, partition in _partitions(image):
@@ -184,8 +190,8 @@ def balance_leaders(
 def elect_unclean_leaders(
     image: MetadataImage, broker_properties: Mapping[str, str], elections_max: int = ELECTIONS_MAX
 ) -> list[Record]:
-    """Return the records of unclean elections in partitions without a leader, if the topic's configuration allows
-    them."""
+    """Return the records of unclean elections in partitions without a leader, if the topic's configuration allows them.
+    elections_max: the largest number of elections. broker_properties: see the module."""
     defaults = broker_defaults(broker_properties)
     records: list[Record] = []
     for topic, number, partition in _partitions(image):
@@ -251,12 +257,14 @@ def change_partition(
 
 
 def usual_election(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> Election:
-    """Return the election to use when brokers or replicas change: unclean if the topic's configuration allows it."""
+    """Return the election to use when brokers or replicas change: unclean if the topic's configuration allows it.
+    defaults: as in change_partition."""
     return Election.UNCLEAN if is_unclean_allowed(image, topic, defaults) else Election.ONLINE
 
 
 def is_unclean_allowed(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> bool:
-    """Whether unclean.leader.election.enable allows a leader of the topic that may lack committed records."""
+    """Whether unclean.leader.election.enable allows a leader of the topic that may lack committed records. defaults: as
+    in change_partition."""
     return _config(image, topic, UNCLEAN_ELECTION, defaults).lower() == "true"
 
 

@@ -86,8 +86,9 @@ def update_features(
     """Set the levels of features, all of them or none.
 
     node_id: of this controller. kraft_version: the current level of kraft.version. min_insync_replicas: from the
-    controller's properties. upgrade_kraft(level): raises the quorum's kraft.version, and may raise Refused. Raises
-    Refused(INVALID_UPDATE_VERSION), whose message names the first feature that cannot be set.
+    controller's properties. upgrade_kraft(level): raises the quorum's kraft.version, and may raise Refused.
+    validate_only: return no records. Raises Refused(INVALID_UPDATE_VERSION), whose message names the first feature that
+    cannot be set.
     """
     requested = {update.name: update for update in updates}
     proposed = {**image.features, **{name: update.level for name, update in requested.items()}}

@@ -14,10 +14,10 @@
                          shut down)
     CONTROLLED_SHUTDOWN  in all cases SHUTDOWN_NOW once it leads no partition and all active brokers know this
 
-After SHUTDOWN_NOW a broker is unfenced only after a new registration, so a delayed heartbeat changes nothing. A
-heartbeat with the broker's epoch renews its session; without one for broker.session.timeout.ms the broker is fenced. A
-new active controller does not know the states of brokers: it gives every unfenced broker a session that begins when it
-becomes active.
+A FENCED broker that wants both gets SHUTDOWN_NOW. After SHUTDOWN_NOW a broker is unfenced only after a new
+registration, so a delayed heartbeat changes nothing. A heartbeat with the broker's epoch renews its session; without
+one for broker.session.timeout.ms the broker is fenced. A new active controller does not know the states of brokers: it
+gives every unfenced broker a session that begins when it becomes active.
 
 Source: BrokerHeartbeatManager, BrokerHeartbeatTracker, ReplicationControlManager; KIP-631, KIP-841.
 """
@@ -81,8 +81,9 @@ class _Known:
 
 
 class Heartbeats:
-    """The sessions and the progress of brokers. brokers: those registered when this controller becomes active, at
-    `now_ms`. Times are in milliseconds of a monotonic clock."""
+    """The sessions of brokers, the offsets of the last metadata records that they have replayed, and their controlled
+    shutdowns. brokers: those registered when this controller becomes active, at `now_ms`. Times are in milliseconds of
+    a monotonic clock."""
 
     def __init__(self, session_timeout_ms: float, brokers: Iterable[Broker] = (), now_ms: float = 0) -> None:
         self._session_timeout_ms = session_timeout_ms
@@ -122,7 +123,8 @@ class Heartbeats:
     # states
 
     def registered(self, broker_id: int) -> None:
-        """Forget the broker's progress and shutdown, as a new incarnation has registered."""
+        """Forget how far the broker has replayed the metadata log, and its controlled shutdown, as a new incarnation
+        has registered."""
         self._known.pop(broker_id, None)
 
     def is_shutting_down(self, broker_id: int) -> bool:
@@ -158,8 +160,8 @@ class Heartbeats:
         return State.UNFENCED, State.UNFENCED
 
     def _lowest_active_offset(self, image: MetadataImage) -> int:
-        """The lowest of the offsets up to which the brokers that are neither fenced nor shutting down have replayed the
-        metadata log."""
+        """The lowest of the offsets of the last metadata records that have been replayed by the brokers that are
+        neither fenced nor shutting down; OFFSET_MAX if there are none."""
         active = [each.id for each in image.brokers.values() if not each.fenced and not self.is_shutting_down(each.id)]
         return min((self._known.get(each, _Known()).metadata_offset for each in active), default=OFFSET_MAX)
 
@@ -169,7 +171,7 @@ class Heartbeats:
             self._known[broker_id].shutdown_offset = NO_OFFSET
 
     def has_read(self, broker_id: int, offset: int) -> None:
-        """Note the offset up to which the broker has replayed the metadata log."""
+        """Note the offset of the last metadata record that the broker has replayed."""
         self._known.setdefault(broker_id, _Known()).metadata_offset = offset
 
 

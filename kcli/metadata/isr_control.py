@@ -52,11 +52,13 @@ def alter_partitions(
     topics: Sequence[tuple[UUID, Sequence[IsrChange]]],
     broker_properties: Mapping[str, str],
 ) -> Result[list[tuple[UUID, list[IsrAnswer]]]]:
-    """Change the ISRs of partitions that the broker leads.
+    """Change the ISRs of partitions that the broker leads. Return the answer for each partition, by topic id.
 
-    Errors of a partition: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_CONTROLLER, FENCED_LEADER_EPOCH,
-    INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, and NEW_LEADER_ELECTED if the change completed a
-    reassignment that made another broker the leader. Raises Refused(STALE_BROKER_EPOCH).
+    broker_epoch: the one in the broker's request. broker_properties: the properties of this controller, which set the
+    defaults of topic configurations. Errors of a partition: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    NOT_CONTROLLER, FENCED_LEADER_EPOCH, INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, and
+    NEW_LEADER_ELECTED if the change completed a reassignment that made another broker the leader. Raises
+    Refused(STALE_BROKER_EPOCH).
     """
     check_epoch(image, broker_id, broker_epoch)
     defaults = broker_defaults(broker_properties)

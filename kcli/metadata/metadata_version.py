@@ -74,5 +74,6 @@ def level_of(version: str) -> int | None:
 
 
 def loses_metadata(high: int, low: int) -> bool:
-    """Whether a downgrade from level `high` to level `low` loses metadata that only higher levels can write."""
+    """Whether a downgrade from level `high` to level `low` loses metadata: one of the levels above `low`, up to `high`,
+    can write metadata that the level before it cannot."""
     return any(LEVELS[level][1] for level in LEVELS if low < level <= high)

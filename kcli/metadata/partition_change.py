@@ -32,8 +32,9 @@ from kcli.metadata.snapshot import ELR_VERSION
 
 
 class Election(Enum):
-    """The kind of a leader election: the preferred replica first; any online replica of ISR or ELR; or any online
-    one."""
+    """The kind of a leader election. ONLINE: an online replica of the ISR, or of the ELR if the ISR is empty, may lead;
+    the current leader is preferred. PREFERRED: as ONLINE, but the first of the partition's replicas is preferred.
+    UNCLEAN: as ONLINE, but if no such replica is there, any online replica may lead."""
 
     PREFERRED = auto()
     ONLINE = auto()

@@ -19,8 +19,8 @@ from kcli.protocol.error_code import ErrorCode
 
 
 def place(image: MetadataImage, partitions: int, replication_factor: int, random: Random) -> list[list[int]]:
-    """Return the brokers of each new partition. partitions: their number. Raises
-    Refused(INVALID_REPLICATION_FACTOR)."""
+    """Return the brokers of each new partition. partitions: their number. random: decides the order of racks and
+    brokers. Raises Refused(INVALID_REPLICATION_FACTOR)."""
     usable = [each for each in image.brokers.values() if not each.in_controlled_shutdown]
     brokers = [each for each in usable if each.has_uncordoned_directory]
     if replication_factor <= 0:
@@ -47,7 +47,9 @@ def place(image: MetadataImage, partitions: int, replication_factor: int, random
 @dataclass(slots=True)
 class _Ring:
     """The unfenced or the fenced brokers of a rack, in a circle. `next` returns the brokers in the order of the circle,
-    each at most once for one partition (an epoch). For the next partition it begins one broker further on."""
+    each at most once for one partition, and None when all were returned; for the next partition it begins one broker
+    further on. epoch: the number of the current partition. offset: the index of its first broker. taken: how many
+    brokers were returned for it."""
 
     brokers: list[int] = field(default_factory=list)
     offset: int = 0

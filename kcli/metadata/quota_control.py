@@ -25,7 +25,7 @@ from kcli.protocol.error_code import ErrorCode
 LONG_MAX: Final = 9.223372e18  # Kafka compares with Long.MAX_VALUE as a float
 INT_MAX: Final = 2**31 - 1
 
-# name: the largest value and the Java type of a quota that must be an integer, None for others
+# name of a quota -> its largest value and its Java type, if its value must be an integer; None for any other quota
 CLIENT_QUOTAS: Final = {
     "producer_byte_rate": (LONG_MAX, "LONG"),
     "consumer_byte_rate": (LONG_MAX, "LONG"),

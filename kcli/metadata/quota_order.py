@@ -16,24 +16,24 @@ from kcli.metadata.changes import QuotaEntity
 
 
 def quotas_in_order(quotas: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return the quotas of one entity, keys and values, as Java's map iterates them."""
+    """Return the quotas of one entity, keys and values, in the order in which Java iterates over its map of them."""
     return [(key, quotas[key]) for key in hash_order(quotas, java_hash, map_size(len(quotas), 1))]
 
 
 def all_in_order(entities: Iterable[QuotaEntity]) -> list[QuotaEntity]:
-    """Return the entities as Kafka's metadata image iterates them."""
+    """Return the entities in the order in which Kafka's metadata image lists them (DescribeClientQuotas)."""
     known = list(entities)
     return hash_order(known, entity_hash, map_size(len(known), 1))
 
 
 def altered_in_order(entities: Iterable[QuotaEntity]) -> list[QuotaEntity]:
-    """Return the entities as the results of AlterClientQuotas iterate them."""
+    """Return the entities in the order in which the response to AlterClientQuotas lists them."""
     known = list(entities)
     return hash_order(known, entity_hash, map_size(len(known)))
 
 
 def names_in_order(names: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return an entity's names by entity type, as its result in AlterClientQuotas iterates them."""
+    """Return an entity's names by entity type, in the order in which the response to AlterClientQuotas lists them."""
     return {kind: names[kind] for kind in hash_order(names, java_hash, map_size(len(names), size_for(len(names))))}
 
 

@@ -43,8 +43,9 @@ def alter_partition_reassignments(
     may_change_factor: bool = True,
     records_max: int = RECORDS_PER_REQUEST_MAX,
 ) -> Result[list[tuple[str, list[PartitionAnswer]]]]:
-    """Begin or cancel reassignments.
+    """Begin or cancel reassignments. Return the answer for each partition, by topic name.
 
+    broker_properties: the properties of this controller, which set the defaults of topic configurations.
     may_change_factor: whether the target may have another number of replicas. records_max: the largest number of
     records of the request. Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_SERVER_ERROR beyond `records_max`.

@@ -10,8 +10,9 @@ with both roles:
                      BrokerRegistrationChangeRecord (fenced)
 
 A broker's epoch is the offset of the first record of its registration. Its last shutdown was clean if the broker
-reports the epoch that it had then, from its `.kafka_cleanshutdown` file. Source: ClusterControlManager,
-ReplicationControlManager; KIP-841 (controlled shutdown), KIP-966 (unclean shutdowns), KIP-1066.
+reports the epoch that it had then, from its `.kafka_cleanshutdown` file. broker_properties: the properties of this
+controller, which set the defaults of topic configurations. Source: ClusterControlManager, ReplicationControlManager;
+KIP-841 (controlled shutdown), KIP-966 (unclean shutdowns), KIP-1066.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ NO_LEVEL = VersionRange(0, 0)
 
 
 def register_controller(image: MetadataImage, controller: Controller) -> list[Record]:
-    """Return the record of a controller's registration; none below the metadata.version that has it. Raises
-    Refused(UNKNOWN_SERVER_ERROR) for an unknown security protocol."""
+    """Return the record of a controller's registration; an empty list if metadata.version is too low for this record.
+    Raises Refused(UNKNOWN_SERVER_ERROR) for an unknown security protocol."""
     if image.metadata_version < levels.CONTROLLER_REGISTRATION:
         return []
     _check_endpoints(controller.endpoints)
@@ -60,9 +61,11 @@ def register_broker(
     """Return the records of a broker's registration, when the broker has started or when the same incarnation registers
     again. The last record is the broker's RegisterBrokerRecord.
 
-    broker: with its new epoch, which is the offset that the first of these records will have; a registered incarnation
-    keeps its epoch. previous_epoch: the epoch that the broker had at its last clean shutdown, NO_EPOCH if it knows
-    none, None if its request has no such field. has_session: whether the registered incarnation has a session.
+    broker: the registration that the request asks for; its epoch is the offset that the first of these records will
+    have. If this incarnation is registered already, its record gets the registered epoch instead. previous_epoch: the
+    epoch that the broker had at its last clean shutdown, NO_EPOCH if it knows none, None if its request has no such
+    field. kraft_version: the finalized level of kraft.version, which the image does not have. has_session: whether the
+    registered incarnation has a session; another incarnation is refused while it has one.
 
     Raises Refused: DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION; UNSUPPORTED_VERSION if the broker does not
     support a finalized feature level; UNKNOWN_SERVER_ERROR for an unknown security protocol, as no Kafka node could
@@ -148,8 +151,8 @@ def unregister_broker(image: MetadataImage, broker_id: int, broker_properties: M
 
 
 def unfence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """Return the records that unfence a broker, and elect leaders of partitions that have none. Raises
-    Refused(BROKER_ID_NOT_REGISTERED)."""
+    """Return the records that unfence a broker, and elect leaders of partitions that have none; no records if the
+    broker is not fenced. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     if not broker.fenced:
         return []
@@ -157,8 +160,8 @@ def unfence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapp
 
 
 def fence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """Return the records that fence a broker, and take it out of the leadership and the ISR of its partitions. Raises
-    Refused(BROKER_ID_NOT_REGISTERED)."""
+    """Return the records that fence a broker, and take it out of the leadership and the ISR of its partitions; no
+    records if the broker is fenced already. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     if broker.fenced:
         return []
@@ -177,7 +180,7 @@ def begin_controlled_shutdown(
 
 def cordon_directories(image: MetadataImage, broker_id: int, directories: Sequence[UUID]) -> list[Record]:
     """Return the record that sets a broker's cordoned log directories, which take no new replicas; no record if they
-    are unchanged. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
+    are unchanged, or if metadata.version is too low for it. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     known = broker.cordoned
     if image.metadata_version < levels.CORDONED_DIRECTORIES or (known is not None and set(known) == set(directories)):
@@ -189,7 +192,8 @@ def directories_offline(
     image: MetadataImage, broker_id: int, directories: Collection[UUID], broker_properties: Mapping[str, str]
 ) -> list[Record]:
     """Return the records for failed log directories of a broker: its replicas in these directories give up
-    leadership and leave the ISR. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
+    leadership and leave the ISR, and its registration loses the directories. No records if the broker has registered
+    none of them, or if metadata.version is too low. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     failed = [each for each in broker.directories if each in directories]
     if image.metadata_version < levels.DIRECTORIES or not failed:

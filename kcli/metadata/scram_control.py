@@ -45,7 +45,8 @@ class Upsertion(NamedTuple):
 
 
 class UserCredentials(NamedTuple):
-    """The credentials of a user as the response describes them. mechanisms: codes with iterations."""
+    """The credentials of a user as the response describes them. mechanisms: the mechanism's code and the iterations of
+    each credential; empty with an error."""
 
     name: str
     error: Error
@@ -53,7 +54,8 @@ class UserCredentials(NamedTuple):
 
 
 def upsertion(name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> Upsertion:
-    """Return the Upsertion of a request's fields. This computes three HMACs, and does not read the image."""
+    """Return the Upsertion of a request's fields. This computes three HMACs, and does not read the image. If the fields
+    are invalid, its `credential` is an Error."""
     error = _unacceptable(name, mechanism)
     if error is not None:
         return Upsertion(name, mechanism, error)

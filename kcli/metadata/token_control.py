@@ -44,7 +44,8 @@ class NewToken(NamedTuple):
 
 
 def create_token(image: MetadataImage, new: NewToken, times: TokenTimes, now_ms: int) -> Result[dict[str, Any]]:
-    """Create a token; return the fields of its record. Raises Refused(UNSUPPORTED_VERSION)."""
+    """Create a token; return the fields of its record. times: the limits in the controller's configuration. Raises
+    Refused(UNSUPPORTED_VERSION)."""
     _check_version(image)
     lifetime_ms = times.lifetime_ms_max if new.lifetime_ms <= 0 else min(times.lifetime_ms_max, new.lifetime_ms)
     max_ms = _later(now_ms, lifetime_ms)
@@ -63,9 +64,9 @@ def create_token(image: MetadataImage, new: NewToken, times: TokenTimes, now_ms:
 def renew_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, times: TokenTimes, now_ms: int
 ) -> Result[int]:
-    """Renew a token; return its new expiry time, in ms since 1970. token_id: None if no token has the request's HMAC.
-    period_ms: the requested period from now on; the token gets delegation.token.expiry.time.ms at most, and exactly
-    that for zero or a negative number.
+    """Renew a token; return its new expiry time, in ms since 1970. principal: that of the client. token_id: None if no
+    token has the request's HMAC. period_ms: the requested period from now on; the token gets
+    delegation.token.expiry.time.ms at most, and exactly that for zero or a negative number.
 
     Raises Refused: UNSUPPORTED_VERSION, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
     DELEGATION_TOKEN_OWNER_MISMATCH.
@@ -82,7 +83,8 @@ def expire_token(
     image: MetadataImage, token_id: str | None, principal: str, period_ms: int, now_ms: int
 ) -> Result[int]:
     """Let a token expire `period_ms` from now on, but not after its max timestamp, or remove it at once if `period_ms`
-    is negative; return the time, in ms since 1970, when it expires. Raises Refused as `renew_token` does."""
+    is negative; return the time, in ms since 1970, when it expires. token_id, principal: as in `renew_token`. Raises
+    Refused as `renew_token` does."""
     record = _find(image, token_id)
     _check_principal(record, principal)
     if period_ms < 0:

@@ -35,7 +35,8 @@ class TopicContext:
 
     num_partitions, replication_factor: the defaults. broker_properties: server.properties with the brokers' dynamic
     configurations, by the names that brokers use (log.retention.ms). remote_storage: whether tiered storage is
-    enabled. new_id: returns a new topic id. charge(n): charges n partitions to create or delete to the client's quota;
+    enabled. deletion_enabled: whether topics may be deleted (delete.topic.enable). random: for the placement of
+    replicas. new_id: returns a new topic id. charge(n): charges n partitions to create or delete to the client's quota;
     returns False if the quota refuses them.
     """
 
@@ -80,7 +81,8 @@ def create_topics(
 
     Errors of a topic: INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_CONFIG,
     INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, THROTTLING_QUOTA_EXCEEDED. Raises
-    Refused(POLICY_VIOLATION) for a request of more than 10,000 partitions.
+    Refused(POLICY_VIOLATION) for a request of more than 10,000 partitions, or whose records would be more than
+    RECORDS_PER_REQUEST_MAX.
     """
     counts: dict[str, int] = {}
     for topic in topics:
@@ -217,8 +219,9 @@ def _assigned(image: MetadataImage, topic: NewTopic) -> list[Partition]:
 def chosen_partition(
     image: MetadataImage, number: int, brokers: list[int], replication_factor: int | None
 ) -> Partition:
-    """Return a new partition on the brokers that a client has chosen. replication_factor: required, None for any.
-    Raises Refused(INVALID_REPLICA_ASSIGNMENT)."""
+    """Return a new partition on the brokers that a client has chosen. number: the partition's, for the error's message.
+    replication_factor: the number of brokers that is required, None for any. Raises
+    Refused(INVALID_REPLICA_ASSIGNMENT)."""
     check_assignment(image, brokers, replication_factor)
     partition = new_partition(image, brokers)
     if partition is None:
@@ -248,8 +251,9 @@ def _placed(image: MetadataImage, topic: NewTopic, context: TopicContext) -> lis
 
 
 def led_partitions(image: MetadataImage, assignments: Sequence[list[int]], factor: int) -> list[Partition]:
-    """Return new partitions on the brokers that `place` has chosen. Raises Refused(INVALID_REPLICATION_FACTOR) if a
-    partition would have no active broker to lead it."""
+    """Return new partitions on the brokers that `place` has chosen. assignments: the broker ids of each partition.
+    factor: the replication factor, for the error's message. Raises Refused(INVALID_REPLICATION_FACTOR) if a partition
+    would have no active broker to lead it."""
     partitions = []
     for brokers in assignments:
         partition = new_partition(image, brokers)

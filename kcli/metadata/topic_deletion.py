@@ -19,7 +19,7 @@ from kcli.protocol.error_code import ErrorCode
 
 
 class Rights(NamedTuple):
-    """The names of the topics that a request may describe, and of those that it may delete; None for all."""
+    """The names of the topics that a request may describe, and of those that it may delete. None: all topics."""
 
     describable: Container[str] | None = None
     deletable: Container[str] | None = None
@@ -42,10 +42,11 @@ def delete_topics(
     context: TopicContext,
     rights: Rights = ALL_RIGHTS,
 ) -> Result[list[TopicAnswer]]:
-    """Delete topics. topics: the name and id of each topic; the one that the request lacks is None.
+    """Return the records that delete topics, and an answer for each topic or refused entry.
 
-    The answer about a topic that the request may not describe is the same whether it exists or not, unless the request
-    knows its id.
+    topics: the entries of the request, each with a topic's name or its id; the other one is None. context: says
+    whether topics may be deleted, and charges the quota. A name that the request may not describe gets the same answer
+    whether there is such a topic or not. An id does not: whether a topic has it shows in the error.
 
     Errors of a topic: TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
     THROTTLING_QUOTA_EXCEEDED. Raises Refused(TOPIC_DELETION_DISABLED).
@@ -68,7 +69,9 @@ def delete_topics(
 def _find(
     image: MetadataImage, topics: Sequence[tuple[str | None, UUID | None]], rights: Rights
 ) -> Iterator[Topic | TopicAnswer]:
-    """Yield the topics to delete, and the answers to entries that are refused."""
+    """Yield the topic to delete for each entry, or the answer to the entry if it is refused. Entries that
+    are repeated, or that give one topic by its name and by its id, get a single answer, an error. topics, rights: as
+    for `delete_topics`."""
     invalid = ErrorCode.INVALID_REQUEST
     for name, topic_id in topics:
         if name is None and topic_id is None:

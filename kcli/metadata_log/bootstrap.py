@@ -50,7 +50,7 @@ def bootstrap_refusal(log_directory: Path) -> StartRefused | None:
 def _records(data: bytes, path: Path) -> list[Record]:
     try:
         return [record for batch in batches_in(data, str(path)) for record in batch.records]
-    except UnreadableInput:  # this import loads Construct, which takes a tenth of a start's time
+    except UnreadableInput:  # imported only for a damaged file: the module loads Construct, a tenth of a start's time
         from kcli.metadata_log.damaged_bootstrap import records_of
 
         return list(records_of(data))

@@ -1,4 +1,5 @@
-"""The records of a bootstrap.checkpoint whose damage Kafka passes over: a wrong CRC, an incomplete batch at the end.
+"""The records of a damaged bootstrap.checkpoint, as Kafka reads them. Kafka accepts two kinds of damage: a wrong
+CRC, and an incomplete batch at the end.
 
 Source: BatchFileReader, FileLogInputStream.
 """
@@ -22,7 +23,8 @@ BATCH_LENGTH_MIN: Final = 14
 
 
 def records_of(data: bytes) -> Iterator[Record]:
-    """Yield the records of the batches that are not control batches. Raises StartRefused."""
+    """Yield the metadata records of a bootstrap.checkpoint. The records of control batches are checked, but not
+    yielded. data: the content of the file. Raises StartRefused for damage with which Kafka does not start."""
     for position, header in _batches(data):
         try:
             payload = data[position + HEADER.size : position + header.size]
@@ -39,7 +41,8 @@ def records_of(data: bytes) -> Iterator[Record]:
 
 
 def _batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield the position and header of each whole batch. Raises StartRefused."""
+    """Yield the byte position and the header of each batch; an incomplete batch at the end is left out. Raises
+    StartRefused."""
     position = 0
     while position + MAGIC_AT < len(data):
         length = int.from_bytes(data[position + 8 : position + OVERHEAD_BYTES], signed=True)

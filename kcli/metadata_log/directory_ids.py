@@ -5,10 +5,10 @@
                 more than half of the partitions that lie in the directory
     not known   if no id is right or decided, or if the same id would be decided for two directories
 
-No two directories get the same id, and no directory gets an id that is in the meta.properties of another one.
-Partitions that the metadata log places in the right or decided id of another directory do not count: somebody has moved
-them. If a partition lies in several directories, all but one are copies: such partitions count only for a directory
-all of whose partitions lie in other directories, too. Source: KIP-858.
+No two directories get the same id, and no directory gets an id that is in the meta.properties of another one, unless
+the other one gets another id. Partitions that the metadata log places in the right or decided id of another directory
+do not count: somebody has moved them. A partition that lies in several directories does not count either, as all but
+one of these are copies; but it counts for a directory that has no other partitions. Source: KIP-858.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Votes = Mapping[TopicPartition, UUID]
 def directory_ids(image: MetadataImage, node_id: int | None, directories: Sequence[Path]) -> Mapping[Path, str]:
     """Return the directory.id of each log directory of a node, without those for which it is not known.
 
-    directories: all log directories of the node that are known, also those that do not exist.
+    The result is empty if node_id is None, or if the metadata has no broker with this id. directories: all log
+    directories of the node that are known, also those that do not exist.
     """
     broker = None if node_id is None else image.brokers.get(node_id)
     if broker is None:

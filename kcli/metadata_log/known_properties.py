@@ -6,8 +6,9 @@ its cluster.id or node.id differs from theirs.
     version        1
     cluster.id     the one of the node's other log directories, else the one that is legible in the file; if neither has
                    it and the cluster has no other node, a new one, as no other node or file has the old one
-    node.id        the one of server.properties, else of the other log directories, else the one that is legible in the
-                   file if the metadata log knows it or is not there, else of the only broker in the metadata log
+    node.id        the first of these that is known: the one in server.properties; the one of the other log directories;
+                   the one that is legible in the file, if the metadata has a broker or controller with this id, or has
+                   no broker and no controller; the id of the only broker in the metadata
     directory.id   the one that `directory_ids` found for the directory, else the one that is legible in the file unless
                    the node has not registered it, or another of its log directories has it
 
@@ -38,8 +39,8 @@ def known_properties(
     directory_id: str | None,
     other_voters: Collection[int],
 ) -> MetaProperties | None:
-    """Return what meta.properties of `node.directory` should have; None if Kafka can use the file, or if the right ids
-    are not known.
+    """Return what meta.properties of `node.directory` should have; None if the file is neither missing nor damaged nor
+    foreign, or if the right ids are not known.
 
     server: the entries of server.properties. image: the metadata. directory_id: the id that is registered for the
     directory; None if that is not known. other_voters: the voters in quorum-state except this node. The cluster.id is
@@ -53,7 +54,7 @@ def known_properties(
     beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
     if meta is not None and unusable(meta) is None:
         is_home = len(beside) == 1 and (node.directory / METADATA_DIRECTORY).is_dir()
-        # of two cluster.ids, the one in the directory of the metadata log is right
+        # if two log directories differ in cluster.id alone, the one without the metadata log is the foreign one
         is_sure = not is_home or meta.node_id != beside[0].node_id
         return _as_registered(meta, beside, image) if is_sure else None
     if path.exists() and not path.is_file():
@@ -78,8 +79,9 @@ def known_properties(
 def _legible_id(
     legible: str | None, node_id: int, beside: Collection[MetaProperties], image: MetadataImage
 ) -> str | None:
-    """Return `legible`, the directory.id that is legible in a damaged file; None if it cannot be that of the directory.
-    beside: the meta.properties of the node's other log directories."""
+    """Return `legible`, the directory.id that is legible in a damaged file; None if it is not valid, if another log
+    directory of the node has it, or if node `node_id` has registered directories, but not this one. beside: the
+    meta.properties of the node's other log directories."""
     if unusable(MetaProperties(1, "", node_id, legible)) or legible in {each.directory_id for each in beside}:
         return None
     broker = image.brokers.get(node_id)
@@ -90,8 +92,9 @@ def _legible_id(
 def _as_registered(
     meta: MetaProperties, beside: Collection[MetaProperties], image: MetadataImage
 ) -> MetaProperties | None:
-    """Return what a foreign meta.properties (see the module) should have; None if `meta` is not foreign. meta: the
-    content of the file. beside: the meta.properties of the node's other log directories."""
+    """Return what a foreign meta.properties (see the module) should have; None if `meta` is not foreign, or if the
+    other log directories do not agree on cluster.id and node.id. meta: the content of the file. beside: the
+    meta.properties of the node's other log directories."""
     owners = {(each.cluster_id, each.node_id) for each in beside}
     if len(owners) != 1 or meta.directory_id is None or meta.directory_id in {each.directory_id for each in beside}:
         return None
@@ -120,6 +123,6 @@ def _number(text: str) -> int | None:
 
 
 def voters_of(server: Mapping[str, str]) -> Collection[int]:
-    """The ids in controller.quorum.voters."""
+    """The node ids in controller.quorum.voters. server: the entries of server.properties."""
     found = (_number(each.strip().partition("@")[0]) for each in server.get("controller.quorum.voters", "").split(","))
     return {each for each in found if each is not None}

@@ -31,23 +31,25 @@ LEADER_EPOCH: Final = BATCH_COLUMNS.index("leader_epoch")
 
 
 class LastBatches(NamedTuple):
-    """The highest producer id, and the leader epoch of the last batch, in the partition's last segment with a sound
-    batch; both -1 if no segment has one."""
+    """The highest producer id of the sound batches, and the leader epoch of the last sound batch, in the last segment
+    of the partition that has a sound batch; both -1 if no segment has one."""
 
     producer_id: int = -1
     leader_epoch: int = -1
 
 
 def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], node_id: int | None) -> Iterator[str]:
-    """Yield how partitions are newer than a metadata log, in words: at most once for producer ids, and once for leader
-    epochs.
+    """Yield a line of text if partitions use a producer id that the metadata log has not given out yet, and one if a
+    partition uses a leader epoch that the metadata log does not have.
 
-    The controller appends a block of producer ids before it allocates the block to a broker, and a leader epoch before
-    the leader appends with it. Only partitions that the image places on this node are compared. A leader epoch counts
-    only if the last batch and the leader-epoch-checkpoint agree on it, as no CRC covers either of them, if the topic id
-    and the name of the directory agree, and if no partition of the topic has the epoch in the image: directories of one
-    topic may have exchanged their names. image: of a
-    metadata log that has no other voter.
+    An intact log is never older: the controller appends a block of producer ids before it allocates the block to a
+    broker, and a leader epoch before the leader appends with it. Only partitions of which the image has a replica on
+    this node are compared. A leader epoch counts only under three conditions: the last batch and the
+    leader-epoch-checkpoint agree on it, as no CRC covers either of them; the topic id and the name of the directory
+    agree; and no partition of the topic has this epoch or a higher one in the image, as directories of one topic may
+    have exchanged their names.
+
+    image: of a metadata log that has no other voter. node_id: None if it is not known: all partitions are compared.
     """
     following = max(image.next_producer_id, 0)
     used, user = -1, ""
@@ -78,8 +80,8 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
 
 
 def last_batches(partition: Path) -> LastBatches:
-    """Return the LastBatches of a partition. The segments before its last one with a sound batch need not be read, as
-    the producer snapshots have their producer ids."""
+    """Return the LastBatches of a partition. Segments are read from the last one back, until one has a sound batch. The
+    earlier ones need not be read, as the producer snapshots have their producer ids."""
     try:
         logs = [(name.base_offset or 0, path) for path, name in _parsed(partition) if name.kind is FileKind.LOG]
     except OSError:  # recovery reports this error when it plans this partition
@@ -127,7 +129,7 @@ def _parsed(partition: Path) -> Iterator[tuple[Path, FileName]]:
 
 
 def last_leader_epoch(partition: Path) -> int:
-    """The last leader epoch in a partition's leader-epoch-checkpoint; 0 if there is none."""
+    """The last leader epoch in a partition's leader-epoch-checkpoint; 0 if it has none or cannot be read."""
     try:
         entries = parse_leader_epochs(read_whole(partition / LEADER_EPOCHS))
     except (FormatError, UnreadableInput):
@@ -136,7 +138,8 @@ def last_leader_epoch(partition: Path) -> int:
 
 
 def used_leader_epoch(partition: Path) -> int:
-    """The last leader epoch that a partition's leader-epoch-checkpoint or its last batch has; 0 if neither has one.
+    """The higher one of the last leader epoch in a partition's leader-epoch-checkpoint and that of its last batch; 0 if
+    neither can be read.
 
     A backup may lack the checkpoint, or have an older one."""
     return max(last_leader_epoch(partition), last_batches(partition).leader_epoch)

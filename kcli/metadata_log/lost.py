@@ -48,13 +48,15 @@ if TYPE_CHECKING:
     from kcli.log.recovery.plan import PartitionPlan  # not imported when a broker starts, as only salvage needs it
 
 PARTITION_MAX = 99_999
-"""The highest number that a partition of a lost topic may have."""
+"""The highest number that a partition of a lost topic may have: a directory with a higher one has a date behind its
+name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A partition directory that Kafka's start renames to -stray. is_removed: the metadata log has a RemoveTopicRecord
-    for its topic. is_renewed: the metadata has a topic of its name with another id."""
+    """A partition directory that Kafka's start renames to -stray. topic_id: from partition.metadata; None if the
+    directory lacks this file. reason: why Kafka renames it. is_removed: the metadata log has a RemoveTopicRecord for
+    topic_id. is_renewed: the metadata has a topic with the name in the directory's name, but with another id."""
 
     partition: PartitionDirectory
     topic_id: str | None
@@ -66,9 +68,10 @@ class Stray:
     def is_missed(self) -> bool:
         """Whether the directory may hold records of a topic that was not deleted.
 
-        A directory without a topic id holds none: Kafka writes partition.metadata before it appends the first record. A
-        copy of a directory with a date behind its name (`orders-0-20261127`) looks like a partition with that number; a
-        copy of the metadata log has its topic id.
+        It is false for a directory without a topic id, which has no records, as Kafka writes partition.metadata before
+        it appends the first record. It is also false for a copy of a partition's directory with a date behind its name
+        (`orders-0-20261127`), which looks like a partition with a number above PARTITION_MAX, and for a copy of the
+        metadata log.
         """
         is_partition = self.partition.name.partition <= PARTITION_MAX
         return is_partition and self.topic_id not in (None, METADATA_TOPIC_ID) and not self.is_removed
@@ -144,9 +147,9 @@ class LostMetadata:
         return image
 
     def refusals(self) -> Iterator[StartRefused]:
-        """Yield the damage that keeps Kafka from starting, without the damage that its start cuts off: in
-        partition.metadata, quorum-state, the latest snapshot, offsets beyond the log end offset, and records that
-        contradict earlier ones. Raises UnreadableInput."""
+        """Yield the damage in the metadata log's directory that keeps Kafka from starting: in partition.metadata,
+        quorum-state or the latest snapshot, offsets beyond the log end offset, and records that contradict earlier
+        ones. Damage that Kafka's start cuts off is not among it. Raises UnreadableInput."""
         if self.plan is None:
             return
         view = self.plan.view
@@ -173,7 +176,8 @@ class LostMetadata:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
 
     def refused_topic_ids(self, partitions: Iterable[PartitionDirectory]) -> Iterator[StartRefused]:
-        """Yield the partition.metadata files of these directories that keep Kafka from starting."""
+        """Yield the partition.metadata files of these directories that keep Kafka from starting. Add the files that
+        cannot be read to `unreadable`."""
         for each in partitions:
             if each.name.topic != METADATA_TOPIC and each.name.state in ("", "future"):
                 try:
@@ -188,9 +192,11 @@ class LostMetadata:
         self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
     ) -> Iterator[Stray | StartRefused]:
         """Yield each of these directories that Kafka's start renames to -stray, as the metadata has no replica of its
-        partition on this node; StartRefused for a partition.metadata that keeps Kafka from starting.
+        partition on this node; StartRefused for a partition.metadata that keeps Kafka from starting. Also fill
+        `misplaced` and `unreadable`. Only directories with plain names and with -future are looked at.
 
-        image: the metadata to compare with, if not `self.image`. Raises UnreadableInput.
+        node_id: None if it is not known: a replica on any node counts. image: the metadata to compare with; None:
+        `self.image`. Raises UnreadableInput.
         """
         for each in partitions:
             if each.name.topic == METADATA_TOPIC or each.name.state not in ("", "future"):
@@ -215,7 +221,8 @@ class LostMetadata:
 
     def _compare(self, directory: PartitionDirectory, topic_id: str | None, node_id: int | None) -> None:
         """Add the partition.metadata of a directory to `misplaced` if it has the id of another topic of which this node
-        has a replica: Kafka does not rename such a directory to -stray, but cannot serve it."""
+        has a replica: Kafka does not rename such a directory to -stray, but cannot serve it. topic_id: from
+        partition.metadata; None if this file is missing. node_id: as for `other_topic`."""
         topic = other_topic(self.image, directory.partition, topic_id, node_id)
         if topic is None:
             return
@@ -261,7 +268,8 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
     """Return why Kafka's start makes a partition's directory a stray; None if the metadata has a replica on this
     node.
 
-    number: the partition's. topic_id: from partition.metadata. node_id: None if it is not known.
+    number: the partition's. topic_id: from partition.metadata; None if this file is missing. node_id: None if it is
+    not known: a replica on any node counts as one on this node.
     """
     if topic_id is None:  # Kafka writes the file before the first append: without it the log is empty
         return "partition.metadata is missing"
@@ -278,10 +286,11 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 
 def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: int | None) -> bool:
     """Whether Kafka's start does not open a partition's directory, but renames it to -stray. If the metadata has no
-    topic at all, because the metadata log cannot be read, this is true only of directories without a topic id."""
+    topic at all, because the metadata log cannot be read, this is true only of directories without a topic id. node_id:
+    None if it is not known: a replica on any node counts as one on this node."""
     try:
         topic_id = topic_id_of(directory.path)
-    except (StartRefused, OSError):  # Kafka's start fails, or has an I/O error
+    except (StartRefused, OSError):  # Kafka's start then ends, or reports an I/O error: it renames nothing
         return False
     if not image.topics:
         return topic_id is None
@@ -292,7 +301,8 @@ def is_foreign(
     image: MetadataImage, removed: Collection[str], directories: Iterable[PartitionDirectory], ids: Collection[str]
 ) -> bool:
     """Whether a metadata log is that of another cluster: no broker in it has registered one of the node's log
-    directories, and it does not know the topic ids of most of the partition directories.
+    directories, and it does not know the topic ids of most of the partition directories. False if this is not known:
+    no broker in it has registered a log directory, or `ids` is empty.
 
     removed: the ids of deleted topics. directories: those of the partitions. ids: each directory.id of the node.
     """
@@ -318,7 +328,8 @@ def other_topic(
     Kafka keeps such a directory, and opens its log. If this node has a replica of the partition in the directory's
     name, too (`has_replica`), Kafka cannot apply the metadata of that partition (InconsistentTopicIdException);
     otherwise no request reaches the log. partition: that of the directory's name. topic_id: from partition.metadata.
-    node_id: None if it is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
+    node_id: None if it is not known: a replica on any node counts as one on this node. Source: LogManager.loadLog,
+    isStrayReplica; Partition.createLogIfNotExists.
     """
     if topic_id is None or why_stray(image, partition.partition, topic_id, node_id) is not None:
         return None
@@ -327,7 +338,8 @@ def other_topic(
 
 
 def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | None) -> bool:
-    """Whether the metadata has a replica of a partition on this node. node_id: None if it is not known."""
+    """Whether the metadata has a replica of a partition on this node. node_id: None if it is not known: a replica on
+    any node counts."""
     topic = image.topic(partition.topic)
     return topic is not None and why_stray(image, partition.partition, from_uuid(topic.id), node_id) is None
 
@@ -356,14 +368,14 @@ def _contradicted(plan: PartitionPlan) -> Iterator[str]:
 
 
 def marked_broker_epoch(homes: Iterable[Path]) -> int:
-    """The last broker epoch in the clean-shutdown markers of log directories of one node; -1 if none has one."""
+    """The highest broker epoch in the clean-shutdown markers of log directories of one node; -1 if none has one."""
     found = (LogDirectory(each).marked_broker_epoch for each in homes)
     return max((each for each in found if each is not None), default=-1)
 
 
 def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
-    """Yield a line for each sign that records are missing from the log, or will be missing after Kafka's start cuts
-    it."""
+    """Yield a line for each sign that records are missing from the log, or will be after Kafka's start cuts the log.
+    broker_epoch: the one in the clean-shutdown markers, -1 if there is none."""
     if plan.offsets is None:
         return
     latest = latest_snapshot(plan.view.files)
@@ -382,7 +394,8 @@ def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
 
 
 def _epoch_start(plan: PartitionPlan) -> int | None:
-    """Return the start offset of the last entry in leader-epoch-checkpoint; None if there is no entry."""
+    """Return the start offset of the last entry in leader-epoch-checkpoint; None if there is no entry, or if the file
+    cannot be parsed."""
     content = plan.view.original.get(LEADER_EPOCHS)
     if content is None:
         return None

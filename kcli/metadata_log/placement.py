@@ -101,15 +101,20 @@ class MissingPartition:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a metadata log places in one log directory.
+    """Compares the partitions that the metadata log places in one log directory with the directories that are there.
 
-    node_id, directory_id: those of the directory's meta.properties; directory_id is None if it is not known.
-    directories: the partitions' directories in the log directory. misnamed: the other directories in it, whose names
-    are no partition's, and the directories inside these, or in lost+found, that have segments. reached: the log end
-    offset of each partition in the checkpoints. removed: the ids of deleted topics.
+    image: the metadata. node_id: the node's id; None if it is not known: then no partition counts as placed in the log
+    directory. directory_id: the id of the log directory; None if it is not known: then the node's partitions of which
+    the checkpoints have an offset count as placed in it.
 
-    futures, elsewhere: the directories with -future, and the partitions' directories with plain names, in the node's
-    other log directories.
+    directories: the directories in the log directory that have a partition's name, also with a suffix such as -future.
+    reached: each partition's log end offset by the log directory's checkpoints: its recovery point or its high
+    watermark, whichever is higher. removed: the ids of deleted topics. misnamed: the directories in the log directory
+    whose names are no partition's, and directories with segments that lie deeper or in lost+found (see
+    LogDirectory.adrift).
+
+    futures: the directories with -future in the node's other log directories. elsewhere: the partitions that have a
+    directory with a plain name in one of the node's other log directories, each with the path of that directory.
     """
 
     image: MetadataImage
@@ -124,7 +129,8 @@ class Placement:
 
     def places(self) -> dict[TopicPartition, UUID]:
         """The partitions that have a directory with a plain name in this log directory, each with the id of the log
-        directory in which the metadata log places the node's replica."""
+        directory in which the metadata log places the node's replica. Directories with the topic id of another topic,
+        and partitions without a replica on the node, are left out."""
         found = {
             each.partition: self._directory_of(each.partition) for each in self.directories if self._is_of_topic(each)
         }
@@ -201,7 +207,7 @@ class Placement:
     def abandoned(self) -> Iterator[tuple[PartitionDirectory, int]]:
         """Yield the directories with -future whose partitions lie in no log directory of the node and have no other
         replicas, each with the offset after its last record: Kafka's start deletes them. Directories that Kafka's start
-        renames to the plain name are left out."""
+        renames to the plain name are left out, and so are directories without a record that can be read."""
         kept = {each.partition for each in self.directories if not each.name.state} | self._promoted()
         for each in self.directories:
             topic = self.image.topic(each.name.topic) if each.name.state == "future" else None
@@ -224,8 +230,8 @@ class Placement:
                 yield partition, path
 
     def directory_id_of(self, partition: TopicPartition) -> str | None:
-        """Return the id of the log directory in which the metadata log places the node's replica of a partition; None
-        if the metadata log has no such id."""
+        """Return the id of the log directory in which the metadata log places the node's replica of a partition. None
+        if the node has no replica, or if the metadata log has MIGRATING, UNASSIGNED or LOST in place of an id."""
         directory = self._directory_of(partition)
         return None if directory is None or directory in (MIGRATING, UNASSIGNED, LOST) else from_uuid(directory)
 
@@ -242,7 +248,8 @@ class Placement:
         return found
 
     def _is_elsewhere(self, partition: TopicPartition, topic_id: str) -> bool:
-        """Whether another log directory of the node has the directory of a partition, with the id of its topic."""
+        """Whether another log directory of the node has a directory with the partition's plain name and with
+        `topic_id`, the id of its topic."""
         return partition in self.elsewhere and _has_topic_id(self.elsewhere[partition], (topic_id,))
 
     def _is_placed_here(self, partition: TopicPartition) -> bool:
@@ -299,18 +306,19 @@ class Placement:
         return max(found, key=lambda each: _last_log(each.path), default=None)
 
     def _future(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
-        """Return the partition's directory with -future, if it has a log; None if there is none."""
+        """Return the directory with -future, in one of the node's other log directories, that has the partition's name
+        and `topic_id`, the id of its topic, and that has or had records; None if there is none."""
         fits = (each for each in self.futures if each.partition == partition and _has_log(each.path))
         return next((each for each in fits if _has_topic_id(each.path, (topic_id,))), None)
 
     def _adrift(self, absent: Mapping[TopicPartition, str]) -> dict[TopicPartition, list[Path]]:
-        """Return, for missing partitions, the directories that may be theirs although their names say nothing (as in
-        lost+found): one directory if it is certain which one, else several.
+        """Return, by missing partition, the directories that may be the partition's although their names say nothing
+        (as in lost+found): one directory if it is certain which one, else several. Partitions without any are left out.
 
-        absent: the missing partitions, with the ids of their topics. A directory with a topic id may belong to each
-        partition of that topic; a directory without a topic id to each partition whose log end offset in the
-        checkpoints equals the directory's. If it may belong to several partitions, those count whose log end offsets
-        equal the directory's.
+        absent: the missing partitions, with the ids of their topics. A directory with a topic id fits each partition of
+        that topic; a directory without a topic id fits each partition whose log end offset in the checkpoints equals
+        the directory's. It is certain which directory is a partition's if the two fit no other partition and directory:
+        first among those whose log end offsets are equal, then among all that are left.
         """
         fits: list[tuple[Path, TopicPartition, bool]] = []
         for path in self.misnamed if absent else ():
@@ -375,7 +383,8 @@ def _has_log(path: Path) -> bool:
 
 
 def _last_log(path: Path) -> tuple[int, int]:
-    """Return base offset and size in bytes of the last .log file in a directory."""
+    """Return base offset and size in bytes of the last .log file in a directory; -1 and 0 if there is none, or if the
+    directory cannot be read."""
     try:
         names = [(each, parse(each.name)) for each in path.iterdir()]
         return max(

@@ -20,29 +20,25 @@ Source: LogManager.recoverAbandonedFutureLogs and replaceCurrentWithFutureLog (K
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats.file_name import DirectoryName, FileKind, build_directory, parse
-from formats.kernels.columns import BatchRow
+from formats.file_name import DirectoryName, FileKind, build_directory
 from kcli.errors import KcliError
 from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.node_directories import same_path
 from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.recovery.partition_copies import Ranges, count, lacking, sound_offsets
 from kcli.log.recovery.plan import plan
 from kcli.log.recovery.run import no_configs
-from kcli.log.recovery.salvage import UNSOUND
-from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.source import FileSource
 from kcli.protocol.topic_partition import TopicPartition
 
-Ranges = Sequence[tuple[int, int]]
 REACHED = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
-"""The checkpoints with offsets that a log had reached."""
+"""The kinds of checkpoints that have, for each partition, an offset that its log end offset had reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,7 @@ class Compared:
 
     lost: ranges (first, last) of the offsets that Kafka loses: sound batches of the current log have them, and the
     future log after the start does not. If the move is resumed, only offsets below `end`, as Kafka copies the others.
-    Without a current log: the offsets from `end` up to the future log's offset in the checkpoints.
+    Without a current log: the offsets from `end` on that are below the future log's offset in the checkpoints.
 
     only_current, only_future: the number of offsets that sound batches of only this one of the two logs have, before
     the start; if the move is resumed, only_current counts offsets below the end of the future log.
@@ -92,7 +88,7 @@ class Compared:
     @property
     def lost_offsets(self) -> int:
         """The number of offsets in `lost`."""
-        return sum(last - first + 1 for first, last in self.lost)
+        return count(self.lost)
 
     @property
     def is_current_better(self) -> bool:
@@ -104,21 +100,24 @@ class Compared:
 
     @property
     def set_aside(self) -> Path | None:
-        """The directory of the worse log, which salvage renames to -stray so that Kafka serves the other log. None if
-        there is no current log, or if it is not better and Kafka's start resumes the move or loses no offset."""
+        """The directory that salvage renames to -stray so that Kafka serves the better log: that of the future log if
+        the current log is better, otherwise that of the current log. None if there is no current log. If the current
+        log is not better, also None if Kafka's start resumes the move, or if Kafka starts and the current log has no
+        offset that the future log lacks."""
         promotion = self.promotion
         if promotion.current is None:
             return None
         if self.is_current_better:
             return promotion.future
-        if promotion.is_resumed:  # the future log is not complete
+        if promotion.is_resumed:  # the future log is not complete: the start copies the rest from the current log
             return None
         return promotion.current if self.only_current or promotion.is_refused else None
 
 
 class Comparison:
-    """Compares the two logs of promotions, and reads each checkpoint once. clean: whether the broker was shut down
-    cleanly; None: the clean-shutdown marker decides. config: returns the configuration of a topic."""
+    """Compares the two logs of promotions, and reads each checkpoint once. now_ms: the time of Kafka's start. clean:
+    whether the broker was shut down cleanly; None: the clean-shutdown marker decides. config: returns the
+    configuration of a topic."""
 
     def __init__(
         self, now_ms: int, *, clean: bool | None = None, config: Callable[[str], LogConfig] = no_configs
@@ -128,28 +127,28 @@ class Comparison:
         self._marked: dict[Path, bool] = {}
 
     def compare(self, promotion: Promotion) -> Compared:
-        """Read both logs of a promotion, and return what is in one of them only. Raises UnreadableInput."""
+        """Read both logs of a promotion, and return how they differ. Raises UnreadableInput."""
         start, end = self._after_start(promotion)
         if promotion.current is None:
             home = promotion.future.parent
             reached = max(self._offset(promotion, home, kind) for kind in REACHED)
             return Compared(promotion, start, end, 0, [(end, reached - 1)] if reached > end else [], 0, 0)
-        future, current = _ranges(promotion.future), _ranges(promotion.current)
+        future, current = sound_offsets(promotion.future), sound_offsets(promotion.current)
         log_start = self._offset(promotion, promotion.current.parent, FileKind.LOG_START_OFFSETS)
         kept = OffsetRanges()
         for first, last in _below([*future], end):
             kept.add(first, last)
         current_end = max((last + 1 for _, last in current), default=0)
-        lost = _lacking(kept, current, log_start)
-        only_current, only_future = _lacking(future, current, log_start), _lacking(current, future, log_start)
+        lost = lacking(kept, current, log_start)
+        only_current, only_future = lacking(future, current, log_start), lacking(current, future, log_start)
         if promotion.is_resumed:
             lost = _below(lost, end)
             only_current = _below(only_current, max((last + 1 for _, last in future), default=0))
-        return Compared(promotion, start, end, current_end, lost, _count(only_current), _count(only_future))
+        return Compared(promotion, start, end, current_end, lost, count(only_current), count(only_future))
 
     def _after_start(self, promotion: Promotion) -> tuple[int, int]:
         """Return the log start and log end offset of the future log after Kafka's start; 0 and 0 if it has no .log
-        file. Raises UnreadableInput."""
+        file, or if Kafka does not start with it. Raises UnreadableInput."""
         directory, home = promotion.future, promotion.future.parent
         if not any(directory.glob(f"*{FileKind.LOG}")):
             return 0, 0
@@ -177,35 +176,6 @@ class Comparison:
         return self._checkpoints[home, kind].get(promotion.partition, 0)
 
 
-def _ranges(directory: Path) -> OffsetRanges:
-    """The offsets of the sound batches in a partition's directory. Raises UnreadableInput."""
-    found = OffsetRanges()
-    logs = ((parse(path.name), path) for path in sorted(directory.glob(f"*{FileKind.LOG}")))
-    for path in (path for name, path in logs if name is not None and not name.state):
-        source = FileSource(path)
-        try:
-            for part in read_segment(source):
-                if isinstance(part, Damage):
-                    continue
-                rows = (BatchRow._make(part.batches.row(number)) for number in range(part.batches.count))
-                for row in rows:
-                    if not row.faults & UNSOUND and row.last_offset >= row.base_offset >= 0:
-                        found.add(row.base_offset, row.last_offset)
-                part.release()
-        finally:
-            source.close()
-    return found
-
-
-def _lacking(one: OffsetRanges, other: OffsetRanges, log_start: int) -> list[tuple[int, int]]:
-    """Return the offsets from `log_start` on that `other` has and `one` lacks."""
-    return [each for first, last in other if last >= log_start for each in one.lacking(max(first, log_start), last)]
-
-
 def _below(ranges: Ranges, end: int) -> list[tuple[int, int]]:
     """Return the offsets in `ranges` below `end`."""
     return [(first, min(last, end - 1)) for first, last in ranges if first < end]
-
-
-def _count(ranges: Ranges) -> int:
-    return sum(last - first + 1 for first, last in ranges)

@@ -26,8 +26,8 @@ class QuorumRecords:
     voters_offset: int = field(default=NOT_IN_LOG, init=False)
 
     def follow(self, controls: Iterable[ControlRecord], offset: int) -> None:
-        """Replay the control records of a batch. offset: the batch's base offset; for a batch of a snapshot, the offset
-        before the snapshot's."""
+        """Replay the control records of a batch. offset: the voters_offset to set if one of them is a VotersRecord: the
+        base offset of the batch; for a batch in a snapshot, the end offset in the snapshot's file name less 1."""
         for control in controls:
             if control.type is ControlType.KRAFT_VERSION:
                 self.kraft_version = control.value["kRaftVersion"]
@@ -35,7 +35,8 @@ class QuorumRecords:
                 self.voters, self.voters_offset = control.value["voters"], offset
 
     def controls(self) -> list[Pair]:
-        """The control records of kraft.version and voters, for a snapshot's header or the log."""
+        """The control records of kraft.version and voters, for a snapshot's header or the log; none if kraft.version
+        is 0."""
         if not self.kraft_version:
             return []
         version = encode_control(ControlType.KRAFT_VERSION, {"kRaftVersion": self.kraft_version})

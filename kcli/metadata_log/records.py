@@ -32,13 +32,13 @@ CONTROL: Final = 0x20
 BATCH_RECORDS_MAX: Final = 10_000
 BATCH_BYTES_MAX: Final = 8 << 20
 OVERHEAD_BYTES: Final = 32
-"""An upper bound of a record's bytes beside its value."""
+"""The most bytes that a record takes in a batch, without its value."""
 HEADER_BYTES: Final = 61
 
 
 class Replayed(NamedTuple):
-    """A batch that was read back; `controls` or `records` is empty. The offsets of its records are consecutive from
-    base_offset."""
+    """A batch of the metadata log that was read from a file: a control batch has `controls` and no `records`, another
+    batch `records` and no `controls`. The offsets of its records are consecutive from base_offset."""
 
     base_offset: int
     last_offset: int
@@ -74,19 +74,21 @@ def decode_value(value: bytes | None) -> Record:
 
 
 def encode_control(kind: ControlType, value: dict[str, Any]) -> Pair:
-    """Key and value of a control record of the metadata log."""
+    """Key and value of a control record of the metadata log. value: the fields of its message, without the version,
+    which is 0."""
     key = control_record.KEY.pack((control_record.VERSION, kind))
     return key, write(control_record.MESSAGES[kind], 0, {"version": 0, **value})
 
 
 def control_batch(records: Sequence[Pair], timestamp_ms: int, *, base_offset: int, epoch: int) -> bytearray:
-    """A batch of control records."""
+    """Return a batch of control records, with consecutive offsets from base_offset on. timestamp_ms: the timestamp of
+    all records. epoch: the leader epoch of the batch."""
     return write_batch(records, timestamp_ms, base_offset=base_offset, leader_epoch=epoch, attributes=CONTROL)
 
 
 def split(values: Sequence[bytes], *, bytes_max: int = BATCH_BYTES_MAX) -> Iterator[Sequence[bytes]]:
-    """Yield parts of `values`, in order, each small enough for one batch by its bytes and by Kafka's limit of
-    records."""
+    """Yield parts of `values`, in order, each small enough for one batch: of at most bytes_max bytes, unless a single
+    value is longer, and of at most BATCH_RECORDS_MAX records, Kafka's limit."""
     begin = size = 0
     for i, value in enumerate(values):
         more = len(value) + OVERHEAD_BYTES
@@ -99,17 +101,17 @@ def split(values: Sequence[bytes], *, bytes_max: int = BATCH_BYTES_MAX) -> Itera
 
 
 def read_batches(path: Path, from_offset: int = 0) -> Iterator[Replayed]:
-    """Yield the batches of a segment or a snapshot whose base offset is from_offset or above.
+    """Yield the batches of a segment or a snapshot, without those whose base offset is below from_offset.
 
-    Raises UnreadableInput, with the place, for damaged bytes.
+    Raises UnreadableInput, with the byte position or the offset, for damaged bytes.
     """
     for row, records in stored_batches.read_batches(path, from_offset):
         yield _batch(str(path), row, records)
 
 
 def batches_in(data: bytes, name: str, from_offset: int = 0) -> Iterator[Replayed]:
-    """Yield the batches in the bytes of a part of the log, as `read_batches` does. name: what errors call the bytes.
-    Raises UnreadableInput."""
+    """Yield the batches in the bytes of a part of the log, as `read_batches` does. name: the file's name in errors.
+    from_offset: as for `read_batches`. Raises UnreadableInput."""
     for row, records in stored_batches.batches_of(BytesSource(data, name), from_offset):
         yield _batch(name, row, records)
 

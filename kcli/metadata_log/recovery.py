@@ -1,7 +1,7 @@
 """The metadata log in a recovery of its log directory: what Kafka's start would lose of the cluster's metadata.
 
 alone        this node is the only voter: the records that Kafka's start cuts off are lost, and partitions become
-             strays
+             strays, whose directories the start renames to -stray
 in a quorum  the node fetches the records that Kafka's start cuts off from the other voters: no record is lost, and
              salvage changes nothing
 elsewhere    the metadata log is in another log directory, which the configuration names
@@ -80,11 +80,12 @@ class MetadataRecovery:
     wants_salvage      whether records after damage are to be kept
     clean              whether the broker was shut down cleanly; None: the clean-shutdown marker decides
     config             returns the configuration of a topic
+    of_others          the checkpoints in `directory` that another broker wrote, whose offsets are not of its logs
     lost               the losses of the log; None until `look` is called, and in a quorum
     strays             the partition directories in `directory` that Kafka's start renames to -stray
     starts             whether Kafka starts with the log
-    is_loss            whether Kafka does not start, or metadata is lost
-    signs              evidence of lost records, if Kafka's start cuts nothing
+    is_loss            whether Kafka does not start, or metadata is lost, or the metadata log is another cluster's
+    signs              lines of text: the evidence of lost records except the damage at which Kafka's start cuts the log
     salvage            the metadata that can be saved; None if nothing is lost or node.id is not known
     is_salvaged        whether this run salvages the log
     other_voters       the voters of the quorum but this node
@@ -101,6 +102,7 @@ class MetadataRecovery:
     wants_salvage: bool = False
     clean: bool | None = None
     config: Callable[[str], LogConfig] = no_configs
+    of_others: Collection[FileKind] = ()
     lost: LostMetadata | None = None
     strays: list[Stray] = field(default_factory=list)
     is_loss: bool = False
@@ -119,8 +121,8 @@ class MetadataRecovery:
 
     @property
     def misplaced(self) -> list[StartRefused]:
-        """The partition.metadata files with the id of another topic, without those of directories that `missing` names.
-        Raises UnreadableInput."""
+        """The partition.metadata files with the id of another topic, each with what Kafka does. The directories of
+        `missing` partitions under other names are left out, as `missing` has them. Raises UnreadableInput."""
         found = {} if self.lost is None else self.lost.misplaced
         named = {each.renamed.path.name for each in self.missing if each.renamed is not None}
         unknown = {path.name for path in self.undecided}
@@ -158,14 +160,23 @@ class MetadataRecovery:
 
     @cached_property
     def node(self) -> NodeDirectories:
-        """The other log directories of the broker; none if the configuration does not list `directory`, except those
-        beside it in which copies have their originals."""
+        """`directory` and the other log directories of the broker. If the configuration does not list `directory`, the
+        others are not known; copies of partitions are then compared with the log directories of this node that lie in
+        the parent directory of `directory`."""
         listed, of_partitions = self.log_directories, (self._is_left_out, self._is_placed)
         if not any(same_path(each, self.directory) for each in listed):
             beside = directories_beside(self.directory)
             return NodeDirectories(self.directory, (), None, *of_partitions, None, self._topic_id, beside)
         node_id = node_id_of(self.server)
         return NodeDirectories(self.directory, listed, self.home, *of_partitions, node_id, self._topic_id)
+
+    @property
+    def count_of_unnamed(self) -> int:
+        """The number of log directories that the node has registered, if it is more than one and the configuration does
+        not say which these are; else 0."""
+        broker = self._readable.brokers.get(self._node_id() or 0)
+        is_named = any(same_path(each, self.directory) for each in self.log_directories)
+        return 0 if is_named or broker is None or len(broker.directories) == 1 else len(broker.directories)
 
     def _topic_id(self, topic: str) -> str | None:
         known = self._readable.topic(topic)
@@ -214,8 +225,9 @@ class MetadataRecovery:
 
     @property
     def old_marker(self) -> Sequence[StartRefused]:
-        """The clean-shutdown marker of `directory`, if a stop before the broker's last one wrote it, or no stop did;
-        otherwise empty. Raises UnreadableInput."""
+        """What is wrong with the clean-shutdown marker of `directory`, if an earlier stop than the broker's last one
+        wrote it, or if it was made by hand. Empty if there is no marker, or no evidence of this. Raises
+        UnreadableInput."""
         is_marked = self.is_log_directory and LogDirectory(self.directory).was_shut_down_cleanly
         if not is_marked:
             return []
@@ -259,15 +271,15 @@ class MetadataRecovery:
 
     @cached_property
     def _identities_and_unknown(self) -> tuple[Mapping[Path, Identity], Collection[Path]]:
-        """The values of `mended_identities` and `undecided`, by identity.mended_identities."""
+        """The values of `mended_identities` and `undecided`, which are found together."""
         if not self.is_log_directory:
             return {}, ()
         log_directory = LogDirectory(self.directory)
-        high_watermarks = _offsets(log_directory, FileKind.REPLICATION_OFFSETS)
+        high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         second = {each.path for each, _ in log_directory.duplicates()}
         second |= {each.path for each in self.node.copies if not each.is_kept}
         directories = [each for each in log_directory.partitions() if each.path not in second]
-        recovery_points = _offsets(log_directory, FileKind.RECOVERY_POINTS)
+        recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         found, unknown = mended_identities(
             directories,
             self._topic_ids(),
@@ -295,7 +307,8 @@ class MetadataRecovery:
 
     def _sole_futures(self) -> Iterator[tuple[Path, TopicPartition]]:
         """Yield each directory of `Placement.abandoned` with its partition, if it is the only directory with -future of
-        that partition in all log directories of the node. Raises UnreadableInput."""
+        that partition in all log directories of the node. Yields none if the node has no other log directory, or one
+        without meta.properties. Raises UnreadableInput."""
         if self.node.unformatted or not (self.node.others and self._readable.topics):
             return
         placement = self._placement(None)
@@ -334,7 +347,8 @@ class MetadataRecovery:
     @cached_property
     def registered_node_id(self) -> int | None:
         """The id of the broker whose registration has this directory's directory.id, if meta.properties has another
-        node.id. None if node.id is right, or if no broker or several have registered the directory."""
+        node.id. None if node.id is right, if no broker or several have registered the directory, or if meta.properties
+        has no directory.id that can be read."""
         meta = meta_of(self.directory)
         if meta is None or meta.directory_id is None:
             return None
@@ -377,8 +391,8 @@ class MetadataRecovery:
 
     @cached_property
     def known_properties(self) -> MetaProperties | None:
-        """What meta.properties should have, if it is missing or damaged. None if Kafka can use the file, or if the
-        right ids are not known. Raises UnreadableInput."""
+        """What meta.properties should have, if it is missing, damaged or foreign (see the module known_properties).
+        None if it is none of these, or if the right ids are not known. Raises UnreadableInput."""
         if not self.is_log_directory:
             return None
         alone = [each for each in self._voters if each != self._node_id()]
@@ -387,14 +401,14 @@ class MetadataRecovery:
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
         """The partitions that the metadata log places in `directory`, and that have no directory with their records
-        there (see MissingPartition). Raises UnreadableInput."""
+        there (see MissingPartition); none if the metadata has no topic. Raises UnreadableInput."""
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:
         """The directories with -future that have the only records of their partitions, and that Kafka's start deletes,
-        without those that salvage renames; none if the node's other log directories are not known. Raises
+        without those that salvage renames; none if no other log directory of the node is known. Raises
         UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
@@ -453,8 +467,8 @@ class MetadataRecovery:
         meta.properties."""
         log_directory, meta = LogDirectory(self.directory), meta_of(self.directory)
         image = self._readable  # replays the log, which fills `_removed`
-        points = _offsets(log_directory, FileKind.RECOVERY_POINTS)
-        high_watermarks = _offsets(log_directory, FileKind.REPLICATION_OFFSETS)
+        points = self._offsets(FileKind.RECOVERY_POINTS)
+        high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         return Placement(
             image,
             self.registered_node_id or self._node_id(),
@@ -466,6 +480,11 @@ class MetadataRecovery:
             futures=futures_in(self.node.others),
             elsewhere=self.node.elsewhere,
         )
+
+    def _offsets(self, kind: FileKind) -> Mapping[TopicPartition, int]:
+        """Return the entries of a checkpoint in `directory`; none if it cannot be read, which the recovery reports
+        itself, or is another broker's."""
+        return {} if kind in self.of_others else LogDirectory(self.directory).legible_offsets(kind)
 
     @cached_property
     def _readable(self) -> MetadataImage:
@@ -498,8 +517,9 @@ class MetadataRecovery:
 
     @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
-        """Why Kafka does not start with bootstrap.checkpoint; None if it does. Raises UnreadableInput."""
-        is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports it
+        """Why Kafka does not start with the file bootstrap.checkpoint; None if it does, or if this is a directory,
+        which LogDirectory.refusals reports. Raises UnreadableInput."""
+        is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports a directory
         return None if is_directory else bootstrap_refusal(self.home)
 
     @property
@@ -510,8 +530,9 @@ class MetadataRecovery:
 
     @cached_property
     def left_out(self) -> Sequence[str]:
-        """The files of `directory` that salvage leaves out; none if salvage is not wanted. This property reads files at
-        its first use: use it before files change. Raises UnreadableInput."""
+        """The files of `directory` that salvage does not copy to the recovered directory, or that it removes if it
+        recovers `directory` in place; none if salvage is not wanted. This property reads files at its first use: use it
+        before files change. Raises UnreadableInput."""
         if not self.wants_salvage:
             return ()
         is_mended = same_path(self.home, self.directory) and self.can_do_without_bootstrap
@@ -557,7 +578,7 @@ class MetadataRecovery:
         self.salvaged = [each for each in self.refusals if _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
         gaps = plan(planned.view.directory, planned.options, with_salvage=True, rescue=bool(planned.saved.unread))
-        if planned.saved.unread:  # Kafka does not start, and so cuts nothing
+        if planned.saved.unread:  # bytes that cannot be read keep Kafka from starting: its start cuts nothing
             salvaged = replace(salvaged, events=gaps.events, lost=gaps.lost)
         return replace(salvaged, saved=gaps.saved)
 
@@ -648,15 +669,16 @@ class MetadataRecovery:
 
     @cached_property
     def renamed_log(self) -> Path | None:
-        """The metadata log under another name in `directory`, if `directory` has none under its own name; None if there
-        is none. Raises UnreadableInput."""
+        """The metadata log under another name in `directory`, if the metadata log belongs there, and `directory` has
+        none under its own name. None if there is none. Raises UnreadableInput."""
         is_here = same_path(self.home, self.directory) and not (self.directory / METADATA_DIRECTORY).exists()
         return renamed_metadata_log(self.directory) if is_here and self.is_log_directory else None
 
     @property
     def _can_begin_anew(self) -> bool:
-        """Whether salvage can make a metadata log from the partitions' directories: the configuration says that this
-        node is the only voter, and that the log belongs in `directory`."""
+        """Whether salvage can make a metadata log from the partitions' directories: there is no metadata log, also
+        under another name, and the configuration says that this node is a controller and the only voter, and that the
+        log belongs in `directory`."""
         is_controller = "controller" in self.server.get("process.roles", "")
         is_here = is_controller and self.is_missing and same_path(self.home, self.directory)
         return is_here and self.renamed_log is None and voters_of(self.server) == {self._node_id()}
@@ -726,9 +748,11 @@ class MetadataRecovery:
             self.passed_over.append(StartRefused(METADATA_DIRECTORY, f"{reason}: {outcome}"))
 
     def _look_at_directory_id(self) -> None:
-        """Add to `passed_over` that meta.properties has a directory.id that the node has not registered."""
+        """Add to `passed_over` that meta.properties has another directory.id than the metadata log has for `directory`,
+        unless this run writes the right one."""
         registered, meta = self.registered_directory_id, meta_of(self.directory)
-        if meta is None or unusable(meta) is not None or meta.directory_id in self.node.ids_elsewhere:  # in `refusals`
+        # other checks report a meta.properties with which Kafka does not start
+        if meta is None or unusable(meta) is not None or meta.directory_id in self.node.ids_elsewhere:
             return
         if registered is not None and self.mended_directory_id is None:
             found = "is missing" if meta.directory_id is None else f"is {meta.directory_id}"
@@ -767,8 +791,8 @@ class MetadataRecovery:
 
     def _was_never_here(self, stray: Stray) -> bool:
         """Whether no broker has served the partition from this directory, because the directory is a copy of another
-        partition's: the metadata has the topic but not the partition, and no checkpoint has the partition, though a
-        broker writes its checkpoints every few seconds."""
+        partition's: the metadata has the topic but not the partition, and neither of the two offset checkpoints has the
+        partition, though a broker writes them every few seconds. False if one of them is empty or cannot be read."""
         if stray.topic_id is None:
             return False
         topic = self._readable.topic_by_id(to_uuid(stray.topic_id))
@@ -776,7 +800,7 @@ class MetadataRecovery:
             return False
         log_directory = LogDirectory(stray.partition.path.parent)
         kinds = FileKind.REPLICATION_OFFSETS, FileKind.RECOVERY_POINTS
-        known = [_offsets(log_directory, kind) for kind in kinds]
+        known = [log_directory.legible_offsets(kind) for kind in kinds]
         return all(known) and not any(stray.partition.partition in each for each in known)
 
     def keeps(self, stray: Stray) -> bool:
@@ -808,14 +832,6 @@ class MetadataRecovery:
 def _is_of_log(refused: StartRefused) -> bool:
     """Whether the file that `refused` names is in the metadata log's directory: salvage repairs such a file."""
     return refused.file.startswith(f"{METADATA_DIRECTORY}/")
-
-
-def _offsets(log_directory: LogDirectory, kind: FileKind) -> Mapping[TopicPartition, int]:
-    """Return the entries of a checkpoint; none if it cannot be read, which the recovery reports itself."""
-    try:
-        return log_directory.offsets(kind)
-    except (StartRefused, UnreadableInput):
-        return {}
 
 
 def voters(directory: Path) -> Sequence[int]:

@@ -63,9 +63,9 @@ def replay(
 ) -> MetadataImage:
     """Return the image that the files of a metadata log make. Raises UnreadableInput.
 
-    directory: the one that holds the files. on_error: called with each error. around_damage: see the module. removed:
-    receives the topic ids of the RemoveTopicRecords in the log (not in the snapshot). lenient: records that contradict
-    earlier ones are ignored without an error.
+    directory: the one that holds the files. files: their contents by name, also of other kinds. on_error: called with
+    each error. around_damage: see the module. removed: receives the topic ids of the RemoveTopicRecords in the log (not
+    in the snapshot). lenient: records that contradict earlier ones are ignored without an error.
     """
     first = _around_damage if around_damage else _as_a_start
     image, next_offset = first(directory, files, MetadataImage(lenient=lenient), on_error)
@@ -98,8 +98,10 @@ def _around_damage(
     """Return the image of the latest snapshot that is whole and agrees with the log, and the offset from which on the
     log is to be replayed.
 
-    If there is no such snapshot, return the image of the readable part of the latest damaged snapshot. But if there is
-    none either, or if the log has all records below that snapshot's offset, return `image` as it is, and 0.
+    If there is no such snapshot, return the image of the readable part of the latest damaged snapshot; the log is then
+    replayed from offset 0 on, or from the snapshot's offset on if `_log_below` finds no image below it. But if there is
+    no damaged snapshot, or if the log has all records below its offset, return `image` as it is, and 0. The other
+    arguments are as for `replay`.
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
@@ -129,8 +131,9 @@ def _around_damage(
 def _as_a_start(
     directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the latest snapshot up to its first damage or its end, and the offset after it. Like Kafka,
-    accept a snapshot that has no footer."""
+    """Return the image of the latest snapshot up to its first damage or its end, and the offset in the snapshot's name,
+    from which on the log is to be replayed. Without a snapshot, return `image` as it is, and 0. Like Kafka, accept a
+    snapshot that has no footer. The other arguments are as for `replay`."""
     name = latest_snapshot(files)
     if name is None:
         return image, 0
@@ -148,8 +151,9 @@ def _as_a_start(
 def _snapshot(
     path: Path, content: Content, image: MetadataImage, on_error: ErrorHandler, *, around_damage: bool
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the readable records of a snapshot and the offset after it. around_damage: read on after
-    damage; otherwise reading ends at the first damage."""
+    """Add the readable records of a snapshot to `image`. Return the image, and the offset in the snapshot's name, from
+    which on the log is to be replayed. content: that of the snapshot. on_error: called with each error. around_damage:
+    read on after damage; otherwise reading ends at the first damage."""
     offset = _snapshot_offset(path.name)
     source = ContentSource(str(path), content)
     try:
@@ -186,11 +190,11 @@ def _named(files: Files, kind: FileKind) -> list[str]:
 def contradiction(directory: Path, files: Files, name: str) -> str | None:
     """Return what differs between a whole snapshot and the log below its offset, in words; None if they agree.
 
-    A snapshot is the image of the log below its offset. The two are compared if the log can be read up to there, from
-    offset 0 or from the oldest snapshot on. If the log cannot be read so far, a snapshot contradicts it only if the
-    snapshot has no broker, controller and topic at all, though the log below has some: it then is a
-    bootstrap.checkpoint rather than a snapshot. files: those of the metadata log's directory. Raises UnreadableInput.
-    Source: SnapshotGenerator, MetadataImage.write; KIP-630.
+    A snapshot is the image of the log below its offset. The two are compared if the whole log below that offset can be
+    read, from offset 0 or from the oldest snapshot on. Otherwise they differ only if the snapshot has no broker,
+    controller or topic at all, though the log below its offset has some: the file then is a bootstrap.checkpoint rather
+    than a snapshot. files: those of the metadata log's directory. Raises UnreadableInput. Source: SnapshotGenerator,
+    MetadataImage.write; KIP-630.
     """
     below, is_whole = _log_below(directory, files, _snapshot_offset(name))
     if below is None:
@@ -214,10 +218,11 @@ def contradiction(directory: Path, files: Files, name: str) -> str | None:
 
 
 def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImage | None, bool]:
-    """Return the image of the log's records below an offset, and whether all records up to there could be read.
+    """Return the image of the log's records below `offset`, and whether all records below `offset` could be read.
 
-    Reading begins with offset 0, or with the oldest snapshot if the log begins above 0. The image is None if the log
-    begins above 0 and has no such snapshot below `offset`, or if it has no segment. Raises UnreadableInput.
+    Reading begins with offset 0. If the log begins above 0, it begins with the oldest snapshot that is not older than
+    the beginning of the log. The image is None if there is no such snapshot below `offset`, or if the log has no
+    segment. Raises UnreadableInput.
     """
     logs = _named(files, FileKind.LOG)
     begin = int(logs[0].partition(".")[0]) if logs else 0
@@ -270,10 +275,11 @@ def read_records(path: Path) -> Iterator[MetadataRecord]:
 
 
 def records_of(source: Source, on_error: ErrorHandler, *, around_damage: bool) -> Iterator[MetadataRecord]:
-    """Yield the records in sound batches, without control records; without around_damage, those before the first
-    damage.
+    """Yield the records in sound batches, without control records. around_damage: read on after damage; otherwise
+    reading ends at the first damage.
 
-    Raises UnreadableInput.
+    on_error: called with an error for each damaged range of bytes, and for each record that cannot be decoded. Raises
+    UnreadableInput.
     """
     for part in read_segment(source, resync=around_damage):
         if isinstance(part, Damage):

@@ -76,9 +76,10 @@ class MetadataSalvage:
         *,
         is_foreign: bool = False,
     ) -> None:
-        """directories: those of the partitions in all log directories. strays: those of them that are strays by all
-        readable records. directory_ids: the directory.id of each log directory. is_foreign: whether the log is another
-        cluster's. Raises UnreadableInput if bootstrap.checkpoint cannot be read."""
+        """lost: the losses of the metadata log. directories: the partitions' directories in all log directories of the
+        node. strays: those of them that Kafka's start would rename to -stray by all readable records. directory_ids:
+        the directory.id of each log directory. is_foreign: whether the log is another cluster's. Raises UnreadableInput
+        if bootstrap.checkpoint cannot be read."""
         self.image = image = lost.begun_anew() if is_foreign else lost.readable.copy()
         self._is_foreign = is_foreign
         self.rebuilt: list[str] = []
@@ -108,10 +109,11 @@ class MetadataSalvage:
 
         If the topic of that name has another id in the image, it gets `topic_id`, keeps its configuration and loses its
         partitions. But a topic is not changed if one of its directories is no stray, or if other nodes have replicas.
+        topic_id: from partition.metadata. directory_id: that of the log directory in which the stray lies.
         """
         name, number = stray.partition.partition
         known = self.image.topic_by_id(to_uuid(topic_id))
-        if known is not None and known.name != name:  # a copy of a partition's directory
+        if known is not None and known.name != name:  # a copy of a directory of that topic, under another topic's name
             return
         if name not in self.image.topics:
             self._rebuild(name, topic_id)
@@ -212,8 +214,8 @@ class MetadataSalvage:
         return view
 
     def new_log(self, lost: LostMetadata, now_ms: int) -> dict[str, bytes]:
-        """Return the files of a new metadata log, by name, in place of one that is missing: a snapshot of the image.
-        The node must be the only voter by its configuration."""
+        """Return the files of a new metadata log, by name, in place of one that is missing: partition.metadata, and a
+        snapshot of the image. The node must be the only voter by its configuration."""
         which = SnapshotId(max(lost.end_min, 1), 1)
         batches = snapshot_batches(list(snapshot(self.image)), which.epoch, now_ms, now_ms, QuorumRecords().controls())
         topic_id = build_partition_metadata(PartitionMetadata(0, METADATA_TOPIC_ID))
@@ -258,7 +260,7 @@ def _controls(source: Source) -> Iterator[tuple[BatchRow, list[ControlRecord]]]:
                     record = RecordRow._make(table.row(k))
                     try:
                         controls.append(parse(record.key(buffer), record.value(buffer)))
-                    except FormatError:  # a later Kafka version wrote it: it changes neither kraft.version nor voters
+                    except FormatError:  # a record type of a later Kafka: no change of kraft.version or of the voters
                         continue
             yield row, controls
         part.release()

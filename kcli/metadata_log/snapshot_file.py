@@ -39,10 +39,11 @@ class SnapshotId(NamedTuple):
 def snapshot_batches(
     records: Sequence[Record], epoch: int, now_ms: int, last_timestamp_ms: int, controls: Sequence[Pair] = ()
 ) -> Iterator[bytearray]:
-    """Yield the bytes of a snapshot, batch by batch. controls: the control records of the header that follow its time
-    record.
+    """Yield the bytes of a snapshot, batch by batch.
 
-    Raises FormatError for a record that its schema does not allow.
+    epoch: the one in the snapshot's name. now_ms: the timestamp of its batches. last_timestamp_ms: the time of the last
+    record of the log below the snapshot's offset. controls: the control records that follow SnapshotHeader. Raises
+    FormatError for a record that its schema does not allow.
     """
     header = encode_control(ControlType.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": last_timestamp_ms})
     yield control_batch([header, *controls], now_ms, base_offset=0, epoch=epoch)

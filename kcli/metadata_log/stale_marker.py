@@ -61,11 +61,13 @@ class StaleMarker(NamedTuple):
 
 
 def stale_marker(home: Path, image: MetadataImage, node_id: int | None, others: Sequence[Path]) -> StaleMarker | None:
-    """Return the stale marker in the log directory `home`. None if there is no marker, if the broker's last stop wrote
-    it, or if this is not known, because the marker has no broker epoch or the metadata does not have the broker.
+    """Return the clean-shutdown marker in the log directory `home` if it is stale: if its broker epoch is lower than
+    that of the broker's last registration. None if there is no marker, if it is not stale, or if this is not known,
+    because the marker has no broker epoch or the metadata does not have the broker.
 
-    image: the metadata of all records that can be read. node_id: the broker's id. others: the broker's other log
-    directories. Raises UnreadableInput.
+    image: the metadata of all records that can be read. node_id: the broker's id; None if it is not known. others: the
+    broker's other log directories, which decide `StaleMarker.is_older` if the partitions in `home` do not. Raises
+    UnreadableInput.
     """
     epoch = LogDirectory(home).marked_broker_epoch
     broker = None if node_id is None else image.brokers.get(node_id)
@@ -78,10 +80,11 @@ def stale_marker(home: Path, image: MetadataImage, node_id: int | None, others: 
 
 
 def blank_marker(home: Path, image: MetadataImage | None, node_id: int | None) -> str | None:
-    """Return, in words, why the marker of 0 bytes in the log directory `home` is not that of an orderly stop, and what
-    Kafka does with it; None where there is no such marker, or nothing says so.
+    """Return, in words, why the clean-shutdown marker of 0 bytes in the log directory `home` is not that of an orderly
+    stop, and what Kafka does with it. None if there is no marker of 0 bytes, or no evidence that it was made by hand.
 
-    image: the metadata of all records; None if it is not known. node_id: the broker. Raises UnreadableInput.
+    image: the metadata of all records; None if it is not known. node_id: the broker's id; None if it is not known.
+    Raises UnreadableInput.
     """
     marker = home / FileKind.CLEAN_SHUTDOWN
     if not marker.is_file() or read_whole(marker).strip():

@@ -4,7 +4,8 @@
     awaiting    -> ready         the request had a usable answer, or controller.quorum.request.timeout.ms have passed
                 -> backing off   the answer was not usable; ends after controller.quorum.retry.backoff.ms
 
-The answer to a request that is no longer in flight is ignored. Source: RequestManager.
+An answer is usable if the caller could handle it (see `answered`). The answer to a request that is no longer in flight
+is ignored. Source: RequestManager.
 """
 
 from __future__ import annotations
@@ -39,25 +40,25 @@ class Connections:
         self._connections: dict[int, _Connection] = {}
 
     def reset(self) -> None:
-        """Forget the requests in flight to all nodes: their answers will be ignored."""
+        """Make all nodes ready: forget the requests in flight, whose answers will be ignored, and the backoffs."""
         self._connections.clear()
 
     def forget(self, node_id: int) -> None:
-        """Forget the request in flight to one node."""
+        """Make one node ready: forget the request in flight to it, whose answer will be ignored, or its backoff."""
         self._connections.pop(node_id, None)
 
     def sent(self, node_id: int, correlation: int, now_ms: int) -> None:
-        """Record that a request was sent to the node: it is in flight from now on."""
+        """Record that a request was sent to the node: it is in flight from now on. correlation: its correlation id."""
         self._connections[node_id] = _Connection(correlation, now_ms + self._request_timeout_ms)
 
     def expects(self, node_id: int, correlation: int) -> bool:
-        """Whether an answer belongs to the request in flight."""
+        """Whether an answer of the node with this correlation id belongs to the request in flight to the node."""
         connection = self._connections.get(node_id)
         return connection is not None and connection.awaits == correlation
 
     def answered(self, node_id: int, correlation: int, now_ms: int, *, success: bool) -> None:
-        """End a request; without success the connection to the node backs off. Does nothing if that request is not
-        in flight."""
+        """End a request. success: whether its answer was usable; if not, or if there was none, the connection to the
+        node backs off. Does nothing if that request is not in flight."""
         if not self.expects(node_id, correlation):
             return
         if success:
@@ -66,7 +67,8 @@ class Connections:
             self._connections[node_id] = _Connection(None, now_ms + self._retry_backoff_ms)
 
     def is_ready(self, node_id: int, now_ms: int) -> bool:
-        """Whether the node may be sent a request."""
+        """Whether the node may be sent a request: no request is in flight to it, unless one that has timed out, and it
+        does not back off."""
         connection = self._connections.get(node_id)
         return connection is None or now_ms >= connection.until_ms
 

@@ -1,8 +1,8 @@
 """The voters and kraft.version at each offset of the log, from its control records.
 
 A record is in effect as soon as it is in the log, committed or not, until it is truncated. The records of a snapshot
-are in effect from the offset before the snapshot's end; those of the snapshot that formatting writes (offset 0) from
--1. Source: KRaftControlRecordStateMachine, VoterSetHistory, TreeMapLogHistory; KIP-853.
+are in effect from the snapshot's end offset less 1 on; those of the snapshot that formatting writes (end offset 0) from
+-1 on. Source: KRaftControlRecordStateMachine, VoterSetHistory, TreeMapLogHistory; KIP-853.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Controls:
             self._next_offset = self._log.end_offset
 
     def appended(self, records: Records) -> None:
-        """Add the control records of batches that a follower has appended, up to the end of the log, which may not have
-        accepted all of the batches."""
+        """Add the control records of batches that a follower has passed to the log. Batches at or above the end of the
+        log are left out: the log did not accept them."""
         end_offset = self._log.end_offset
         for offset, control in in_records(records, end_offset):
             if offset >= self._next_offset:
@@ -108,7 +108,7 @@ class Controls:
         self._next_offset = end_offset
 
     def skip(self) -> None:
-        """Count the log as read to its end, as the batches appended last have no control records."""
+        """Count the log as read to its end. The caller calls this after it appended batches without control records."""
         self._next_offset = self._log.end_offset
 
     def _take(self, offset: int, control: ControlRecord) -> None:
@@ -124,13 +124,13 @@ class Controls:
         self._next_offset = min(self._next_offset, end_offset)
 
     def truncate_old(self, start_offset: int) -> None:
-        """Forget the control records that a snapshot at `start_offset` replaces."""
+        """Forget the control records that a snapshot whose end offset is `start_offset` replaces."""
         self.voter_history.truncate_old(start_offset)
         self.version_history.truncate_old(start_offset)
 
     def snapshot_header(self, offset: int) -> list[Pair]:
-        """Return the KRaftVersion and KRaftVoters records that follow the SnapshotHeader record of a snapshot at
-        `offset`."""
+        """Return the KRaftVersion and KRaftVoters records that follow the SnapshotHeader record of a snapshot whose end
+        offset is `offset`; none if kraft.version is 0 there."""
         version = self.version_history.at(offset - 1) or 0
         voters = self.voter_history.at(offset - 1)
         records = [kraft_version(version)] if version else []
@@ -184,7 +184,8 @@ def batch(records: Sequence[Pair], timestamp_ms: int) -> bytearray:
 
 
 def leader_change(leader_id: int, voters: Iterable[int], granting_voters: Iterable[int]) -> Pair:
-    """Return the LeaderChange record, which begins an epoch."""
+    """Return the LeaderChange record, which begins an epoch. voters: the ids of all voters. granting_voters: the ids of
+    those that voted for the leader."""
     fields = {
         "leaderId": leader_id,
         "voters": [{"voterId": each} for each in voters],

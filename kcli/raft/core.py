@@ -65,9 +65,10 @@ class Parked:
 class Core:
     """A raft node.
 
-    out: the outcome of the call in progress. flushed_offset: the records below it are on disk. committed_offset: the
-    records below it are known to be committed, even if the high watermark of the present state is lower. refetch:
-    the function that answers a parked Fetch.
+    store: the quorum-state file. chance: for random timeouts. key: this node's. out: the outcome of the call in
+    progress. parked: the Fetch requests that wait. flushed_offset: the records below it are on disk. committed_offset:
+    the records below it are known to be committed, even if the high watermark of the present state is lower. refetch:
+    the function that answers a parked Fetch; it gets the time in ms, too. correlation: the id of the last request sent.
     """
 
     config: RaftConfig
@@ -120,7 +121,7 @@ class Core:
         if leader_id == self.key.id:
             others = set(self.controls.voters.ids) - {self.key.id}
             return Resigned(epoch, leader_id, self.config.endpoints, others, deadline_ms)
-        lost = leader_id != NOBODY or self.log.last_epoch == epoch  # another node was elected
+        lost = leader_id != NOBODY or self.log.last_epoch == epoch  # another node won this epoch, so do not stand in it
         if voted is not None and voted.admits(self.key) and self.is_voter and not lost:
             return Candidate(epoch, self._votes(), deadline_ms, self.key)
         endpoints = self.controls.voters.endpoints(leader_id)
@@ -162,13 +163,14 @@ class Core:
         return OffsetAndEpoch(self.log.end_offset, self.log.last_epoch)
 
     def answer(self, token: Token, answer: Answer) -> None:
-        """Add an answer to the outcome."""
+        """Add an answer to the outcome of the call in progress. token: the request's."""
         self.out.answers.append((token, answer))
 
     # changes of state
 
     def to_unattached(self, epoch: int, now_ms: int, leader_id: int = NOBODY) -> None:
-        """Become unattached in a higher epoch; a prospective that gives up becomes unattached in its own epoch."""
+        """Become unattached in a higher epoch; a prospective that gives up becomes unattached in its own epoch.
+        leader_id: the leader of `epoch`, if it is known but its endpoints are not."""
         old = self.state
         assert epoch > old.epoch or (epoch == old.epoch and isinstance(old, Prospective)), "epochs grow"
         if not self.is_voter:
@@ -184,7 +186,8 @@ class Core:
         self.connections.reset()
 
     def add_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Vote for `candidate` in this epoch and save the vote, unless this node has voted in it."""
+        """Vote for `candidate` in this epoch and save the vote, if this node is unattached or prospective and has not
+        voted in the epoch."""
         old = self.state
         if isinstance(old, Unattached | Prospective) and old.voted is None:
             assert candidate.id != self.key.id, "its own vote makes it a candidate"
@@ -227,7 +230,7 @@ class Core:
             self.to_unattached(state.epoch, now_ms, state.leader_id)
 
     def to_candidate(self, now_ms: int) -> None:
-        """Become a candidate: vote for this node in a new epoch."""
+        """Become a candidate: vote for this node in a new epoch. An only voter then becomes leader at once."""
         old = self.state
         assert isinstance(old, Prospective), "a pre-vote comes before a vote"
         deadline_ms = now_ms + self._election_timeout_ms()
@@ -279,7 +282,7 @@ class Core:
         self.connections.reset()
 
     def to_follower(self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int) -> None:
-        """Follow the leader of this epoch or of a higher one."""
+        """Become a follower of node leader_id, the leader of `epoch`: this node's epoch or a higher one."""
         old = self.state
         assert endpoints, "the endpoints of the leader are known"
         assert leader_id != self.key.id, "a node does not follow itself"
@@ -416,8 +419,8 @@ class Core:
         return self.log.end_offset - 1
 
     def appended(self, leader: Leader, now_ms: int) -> None:
-        """Complete an append on the leader: compute the high watermark again, and answer the parked fetches below the
-        log's end."""
+        """Complete an append on the leader: compute the high watermark again, and answer the parked fetches at offsets
+        below the log end offset."""
         if leader.move_high_watermark():
             self.committed(leader, now_ms)
         self.serve_parked(now_ms, behind=self.log.end_offset)
@@ -463,7 +466,8 @@ class Core:
             leader.is_resigning = True
 
     def change_ended(self, leader: Leader, error: ErrorCode, message: str | None = None) -> None:
-        """End the change of voters in progress, and answer the request for it with this error."""
+        """End the change of voters in progress, if there is one, and answer the request for it with `error`. message:
+        the error message; None: the default one of `error`."""
         change, leader.change = leader.change, None
         if change is not None and change.token is not None:
             self.answer(change.token, VoterAnswer(top_error=error, message=message))

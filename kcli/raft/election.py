@@ -4,12 +4,14 @@ An epoch is an int32, and every election needs a larger one than the election be
 an epoch, so one request could use up all epochs: Kafka's voter adopts 2^31 - 1, adds one, writes -2^31 and stops. kcli
 differs:
 
-    reach        a node adopts an epoch that another node names only within `reach` of its own epoch: a 1,024th of the
-                 epochs that are left. No number of requests brings a node to the largest epoch. An honest quorum never
-                 makes such a jump, as two million elections would have taken place without this node
-    beyond it    a request is answered with the lower epoch of this node and no vote; an answer is ignored. To the other
-                 node this is like a lost message, which Raft allows for
-    the largest  a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
+    in reach      an epoch that exceeds the node's own by at most a 1,024th of the epochs that are left. Of the epochs
+                  that other nodes name, a node adopts only these, so no number of requests brings it to the largest
+                  epoch. An honest quorum never makes a larger jump, as two million elections would have taken place
+                  without this node
+    out of reach  any higher epoch. A request with such an epoch gets no vote, and an error in place of an answer; an
+                  answer with such an epoch is ignored. To the other node this is like a lost message, which Raft allows
+                  for
+    the largest   a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
 
 Source: ElectionState, EpochElection.
 """
@@ -33,7 +35,7 @@ REACH_SHIFT: Final = 10
 
 
 def is_in_reach(epoch: int, own: int) -> bool:
-    """Return whether a node whose epoch is `own` may adopt `epoch`, which another node named."""
+    """Return whether a node whose epoch is `own` may adopt `epoch`, which another node has named (see the module)."""
     return epoch < EPOCH_MAX and epoch - own <= max(1, EPOCH_MAX - own >> REACH_SHIFT)
 
 
@@ -46,7 +48,7 @@ def next_epoch(epoch: int) -> int:
 
 class Election(NamedTuple):
     """The content of quorum-state for an epoch: its leader (NOBODY: not known), and the candidate that this node has
-    voted for."""
+    voted for (None: for none)."""
 
     epoch: int
     leader_id: int = NOBODY
@@ -109,9 +111,13 @@ class Votes:
 
 
 def may_vote(election: Election, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-    """Return whether a node that follows no leader may vote for a candidate. up_to_date: whether the candidate's log is
-    not behind that node's log. pre_vote: whether the candidate asks for a pre-vote, which a node may give to several
-    candidates."""
+    """Return whether a node that follows no leader may vote for a candidate in its epoch: if it has voted, only for the
+    same candidate again; otherwise if `up_to_date`, and the epoch has no known leader.
+
+    election: the leader and the vote that the node knows. up_to_date: whether the candidate's log ends at or after the
+    end of that node's log, by epoch, then offset. pre_vote: whether the candidate asks for a pre-vote, which the node
+    may give to several candidates: `up_to_date` alone decides.
+    """
     if pre_vote:
         return up_to_date
     if election.voted is not None:

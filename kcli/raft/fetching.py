@@ -73,8 +73,9 @@ def _follow_high_watermark(core: Core, state: Follower, offset: int) -> None:
 
 
 def snapshot_answered(core: Core, answer: FetchSnapshotAnswer, now_ms: int) -> bool:
-    """Write the piece of a snapshot in an answer; after the last piece the log begins at the snapshot's end. Returns
-    whether the answer was usable. Raises RaftFault."""
+    """Write the piece of a snapshot in an answer; after the last piece the log begins at the snapshot's end. If the
+    leader no longer has the snapshot, drop the pieces and fetch records again. Returns whether the answer was usable.
+    Raises RaftFault."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled

@@ -71,10 +71,12 @@ class RaftLog(Protocol):
         least one batch, if there is one."""
 
     def append_as_leader(self, batch: Records, epoch: int) -> None:
-        """Append a batch, whose offsets continue the log, with `epoch` as its leader epoch."""
+        """Append a batch. The log writes into it `epoch` as its leader epoch, and the offsets of its records, beginning
+        at end_offset."""
 
     def append_as_follower(self, records: Records, epoch: int) -> None:
-        """Append batches as they are, up to the first that is incomplete, damaged, or of an epoch above `epoch`."""
+        """Append batches as they are, up to but not including the first one that is incomplete, damaged or of an epoch
+        above `epoch`."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Add to leader-epoch-checkpoint that `epoch` begins at the end of the log."""
@@ -121,7 +123,8 @@ class QuorumStore(Protocol):
 
 class Validity(Enum):
     """How a replica's log, given by its end offset and last epoch, relates to this log. VALID: the replica's log is a
-    beginning of this log. DIVERGING: its end differs from this log. SNAPSHOT: it ends below the start of this log."""
+    beginning of this log. DIVERGING: its end differs from this log. SNAPSHOT: this log no longer has
+    the records at its end, only snapshots."""
 
     VALID = auto()
     DIVERGING = auto()
@@ -129,7 +132,7 @@ class Validity(Enum):
 
 
 def validate(log: RaftLog, offset: int, epoch: int) -> tuple[Validity, OffsetAndEpoch]:
-    """Compare a log that ends at `offset` with `epoch` to this log.
+    """Compare a replica's log, which ends at `offset` and whose last record has `epoch`, to this log.
 
     Returns the validity and an offset with its epoch: for VALID, those of the arguments; for DIVERGING, this log's
     largest epoch at or below `epoch` and the end of that epoch; for SNAPSHOT, the snapshot to fetch.

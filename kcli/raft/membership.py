@@ -80,8 +80,9 @@ def handle_add(core: Core, token: Token, request: AddRaftVoter, now_ms: int) -> 
 
 
 def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms: int) -> bool:
-    """Continue to add a voter, which has answered ApiVersions: append the VotersRecord. Returns whether the answer was
-    usable."""
+    """Continue to add a voter, which has answered ApiVersions: append the VotersRecord. If the voter's log lags behind,
+    or if the voter does not support the level of kraft.version, end the change with an error instead. Returns whether
+    the answer was usable."""
     leader = core.state
     if not isinstance(leader, Leader):
         return True
@@ -95,7 +96,7 @@ def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms:
     key, level, versions = change.voter.key, core.controls.kraft_version, answer.kraft_versions
     if versions is None or not versions[0] <= level <= versions[1]:
         least, most = versions or (0, 0)
-        # Kafka omits the closing parenthesis if the node has a range of levels.
+        # as in Kafka's message, the closing parenthesis is missing if the node has a range of levels
         found = f"(min: {least}, max: {most}" + (")" if versions is None else "")
         reason = (
             f"Aborted add voter operation for {_key(key)} since the kraft.version range {found} "
@@ -208,9 +209,9 @@ def _update(core: Core, request: UpdateRaftVoter, now_ms: int) -> ErrorCode:
 def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, validate_only: bool) -> bool:
     """Raise kraft.version to `level`: append a KRaftVersionRecord and, if the voters' endpoints or levels in memory
     differ from those in the log, a VotersRecord. Returns False if kraft.version is at `level` already, or is being
-    raised to it.
+    raised to it; otherwise True.
 
-    validate_only: append nothing. Raises NotLeader, InvalidUpdateVersion.
+    epoch: the one that this node must lead. validate_only: append nothing. Raises NotLeader, InvalidUpdateVersion.
     """
     leader = core.state
     if not isinstance(leader, Leader) or leader.epoch != epoch:

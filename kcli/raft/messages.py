@@ -1,8 +1,10 @@
-"""The requests and answers of raft nodes, with the fields of Kafka's messages that raft uses, for the only partition.
+"""The requests and answers of raft nodes: the fields of Kafka's messages that raft uses. All are about the one
+partition of `__cluster_metadata`.
 
     Answer   top_error: the error of the whole response, which then has no other field; error: that of the partition
-             leader_id (-1: none), epoch: the leader that the node knows; endpoints: the leader's; an answer of this
-             node has all of them, an answer of another node has only the one of the connection's listener
+             leader_id (-1: not known), epoch: the leader that the answering node knows; endpoints: the leader's. In an
+             answer of this node these are all the leader's endpoints; in an answer of another node only the one for
+             the listener by which this node had connected
 
 Directory ids have 22 characters; None stands for the directory id of zeros. The caller checks that a request is for
 partition 0 of `__cluster_metadata`. Schemas: Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), Fetch (1),
@@ -46,8 +48,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote(Request):
-    """`replica`, whose log ends at `last`, requests the vote of `voter` in `epoch`. pre_vote: whether it only asks if
-    the voter would grant the vote."""
+    """`replica`, whose log ends at `last`, requests the vote of `voter` in `epoch`. voter: None if the sender does not
+    name one. pre_vote: whether `replica` only asks if the voter would grant the vote."""
 
     voter: ReplicaKey | None
     replica: ReplicaKey
@@ -58,7 +60,8 @@ class Vote(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginQuorumEpoch(Request):
-    """The leader of `epoch` makes itself known. endpoints: all endpoints of the leader."""
+    """The leader of `epoch` makes itself known. voter: the replica that the leader takes the receiver for; None: the
+    sender does not name one. endpoints: all endpoints of the leader."""
 
     voter: ReplicaKey | None
     leader_id: int
@@ -78,8 +81,9 @@ class EndQuorumEpoch(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch(Request):
-    """A fetch of the log from `offset` on. replica: the replica that fetches (id -1: no replica). last_fetched_epoch:
-    the epoch of the last record of its log."""
+    """A fetch of the log from `offset` on. replica: the replica that fetches (id -1: no replica). epoch: the leader
+    epoch that the replica knows. last_fetched_epoch: the epoch of the last record in the replica's log. high_watermark:
+    the replica's; -1 if it knows none."""
 
     replica: ReplicaKey
     epoch: int
@@ -156,8 +160,9 @@ class VoteAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer(Answer):
-    """The answer to Fetch. It has records; or, if the logs diverge, the epoch to truncate to and its end offset in the
-    leader's log; or the snapshot to fetch first."""
+    """The answer to Fetch. It has one of three: records, perhaps none; diverging, if the logs diverge: the epoch to
+    truncate to, and this epoch's end offset in the leader's log; or snapshot: the snapshot to fetch first. The other
+    ones are empty or None. high_watermark, log_start_offset: the leader's; -1: not known."""
 
     high_watermark: int = -1
     log_start_offset: int = -1
@@ -168,7 +173,8 @@ class FetchAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSnapshotAnswer(Answer):
-    """The answer to FetchSnapshot: `data` at `position` of the snapshot's `size` bytes."""
+    """The answer to FetchSnapshot: `data` at `position` of the snapshot's `size` bytes. snapshot: None in an answer
+    with an error."""
 
     snapshot: OffsetAndEpoch | None = None
     size: int = 0

@@ -29,13 +29,13 @@ def send(core: Core, to: Node, request: Request, now_ms: int) -> tuple[bool, int
 
 def send_all(core: Core, requests: Iterable[tuple[Node, Request]], now_ms: int) -> int:
     """Send requests to their nodes, as `send` does. Returns the ms until the first of the nodes may be sent another
-    request."""
+    request; NEVER if there are no requests."""
     return min((send(core, to, request, now_ms)[1] for to, request in requests), default=NEVER)
 
 
 def send_votes(core: Core, votes: Votes, now_ms: int, *, pre_vote: bool) -> int:
-    """Send Vote to the voters that have not answered. Returns the ms until the first of them may be sent another
-    request."""
+    """Send Vote to the voters that have not answered, unless the election is lost. Returns the ms until the first of
+    them may be sent another request; NEVER if no Vote is to be sent."""
     if votes.is_lost:
         return NEVER
     nodes = [(each, voter_node(core, each.id)) for each in votes.unanswered]
@@ -79,6 +79,6 @@ def fetch_request(core: Core) -> Fetch:
 
 
 def voter_node(core: Core, voter_id: int) -> Node | None:
-    """Return the address of a voter; None if the voter's endpoints lack the listener."""
+    """Return a voter's id and address; None if the voter has no endpoint for the listener of the configuration."""
     where = address(core.controls.voters.endpoints(voter_id), core.config.listener)
     return None if where is None else Node(voter_id, where.host, where.port)

@@ -191,7 +191,7 @@ def _poll_observer(core: Core, state: Follower, now_ms: int) -> int:
 
 def _fetch(core: Core, state: Follower, now_ms: int) -> int:
     """Fetch from the leader; if the leader does not answer, from any bootstrap server, which may know of another
-    leader."""
+    leader. A voter whose log must be flushed first (`Core.must_flush`) does not fetch yet."""
     deadline_ms = state.fetch_deadline_ms if core.is_voter else NEVER
     if core.must_flush:
         return deadline_ms - now_ms

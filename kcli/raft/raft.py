@@ -258,7 +258,8 @@ class Raft:
         return None if self._deadline_ms >= NEVER else self._deadline_ms
 
     def append(self, batches: Sequence[Records], now_ms: int) -> Outcome:
-        """Append batches without control records; their offsets continue the log. Raises NotLeader."""
+        """Append batches, none of which has control records. The log sets the offsets of their records, beginning at
+        the log end offset. Raises NotLeader."""
         core, state = self._core, self._core.state
         if not isinstance(state, Leader):
             raise NotLeader(f"node {core.key.id} does not lead epoch {state.epoch}")
@@ -309,8 +310,9 @@ class Raft:
         return self._finish(now_ms)
 
     def stand_for_election(self, now_ms: int) -> Outcome:
-        """Begin an election at once, unless this node has fetched from the leader that it follows. If other voters have
-        a leader, they refuse the pre-vote, and the election ends."""
+        """Begin an election at once, if this node is a voter that follows no leader, or has not fetched yet from the
+        leader that it follows; a resigned leader first enters the next epoch. In any other state, do nothing. If other
+        voters have a leader, they refuse the pre-vote, and the election ends."""
         core, state = self._core, self._core.state
         if isinstance(state, Resigned) and not core.is_shutting_down:
             core.to_unattached(next_epoch(state.epoch), now_ms)

@@ -19,7 +19,8 @@ from kcli.raft.votes import has_other_cluster
 
 
 def refuse_follower(core: Core, epoch: int) -> ErrorCode:
-    """Return the error for a request that only the leader of `epoch` may answer; NONE if this node leads that epoch."""
+    """Return the error for a request that only the leader of `epoch` may answer; NONE if this node leads that epoch,
+    and is not shutting down."""
     state = core.state
     if epoch < state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -58,9 +59,10 @@ def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
 
 
 def _let_observer_follow(core: Core, request: Fetch, now_ms: int) -> None:
-    """Resign as the leader if an observer is in a higher epoch, into which a single Vote of anybody may have brought
-    it. It follows no leader of a lower epoch and begins no election, so the next leader's epoch has to be higher
-    still. Kafka's leader goes on, and such an observer gets no metadata until there is another election."""
+    """Become unattached in the epoch of an observer's Fetch, if that epoch is higher than this leader's: the next
+    leader's epoch is then higher still, and the observer can follow that leader. A single Vote of any client can bring
+    an observer into a higher epoch. The observer follows no leader of a lower epoch, and begins no election. Kafka's
+    leader goes on, and such an observer gets no metadata until there is another election."""
     state = core.state
     if (
         isinstance(state, Leader)
@@ -134,7 +136,7 @@ def _empty(core: Core, error: ErrorCode) -> FetchAnswer:
 
 def expire_parked(core: Core, now_ms: int) -> int:
     """Answer the parked fetches whose max_wait_ms is over. Returns when the next one's max_wait_ms is over, in ms since
-    1970."""
+    1970; a time that never comes if no Fetch is parked."""
     due = [each for each in core.parked if each.deadline_ms <= now_ms]
     core.parked = [each for each in core.parked if each.deadline_ms > now_ms]
     for each in due:

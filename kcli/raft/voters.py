@@ -38,7 +38,8 @@ class ReplicaKey(NamedTuple):
 
 
 def replica_key(node_id: int, directory_id: str | None) -> ReplicaKey:
-    """Return the key for an id and a directory id as messages and records have them."""
+    """Return the key for a node id and a directory id as messages and records have them. directory_id: None and
+    NO_DIRECTORY both mean that it is not known."""
     return ReplicaKey(node_id, None if directory_id == NO_DIRECTORY else directory_id)
 
 
@@ -87,7 +88,8 @@ class VoterSet:
 
     @classmethod
     def static(cls, listener: str, voters: Mapping[int, tuple[str, int]]) -> VoterSet:
-        """Return the voters of controller.quorum.voters."""
+        """Return the voters of controller.quorum.voters. listener: the name for their endpoints. voters: host and port
+        by id."""
         return cls.of(VoterNode(ReplicaKey(each), (Endpoint(listener, *where),)) for each, where in voters.items())
 
     @property

@@ -1,9 +1,9 @@
 """Vote (52), BeginQuorumEpoch (53) and EndQuorumEpoch (54): handling the requests, and the answers to them.
 
-An answer with a lower epoch than this node's is stale. From an answer with a higher epoch, or with FENCED_LEADER_EPOCH
-or NOT_LEADER_OR_FOLLOWER, this node first learns the leader. After an answer that is not usable, its sender gets no
-request for controller.quorum.retry.backoff.ms (Kafka sends another request at once). Source: KafkaRaftClient,
-handleVoteRequest to handleEndQuorumEpochResponse, maybeHandleCommonResponse.
+An answer with a lower epoch than this node's is stale, and changes nothing. From an answer with a higher epoch, or with
+FENCED_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER, this node first learns the leader. After an answer that is not usable,
+its sender gets no request for controller.quorum.retry.backoff.ms (Kafka sends another request at once). Source:
+KafkaRaftClient, handleVoteRequest to handleEndQuorumEpochResponse, maybeHandleCommonResponse.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _vote(core: Core, request: Vote, now_ms: int) -> tuple[ErrorCode, bool]:
 
 
 def refuse_voter(core: Core, remote_id: int, epoch: int) -> ErrorCode:
-    """Return the error for a request of a voter: FENCED_LEADER_EPOCH for an old epoch, INVALID_REQUEST for a negative
-    id, otherwise NONE."""
+    """Return the error for a request of the voter `remote_id` in `epoch`: FENCED_LEADER_EPOCH if the epoch is lower
+    than this node's, INVALID_REQUEST for a negative id, otherwise NONE."""
     if epoch < core.state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.INVALID_REQUEST if remote_id < 0 else ErrorCode.NONE
@@ -94,7 +94,8 @@ def _is_for_me(core: Core, voter: ReplicaKey | None) -> bool:
 
 
 def vote_answered(core: Core, source: Node, answer: VoteAnswer, now_ms: int) -> bool:
-    """Count the vote in an answer. Returns whether the answer was usable."""
+    """Count the vote, or pre-vote, in an answer, and change the state if this decides the election. A prospective
+    becomes a candidate also if the voter does not support pre-votes. Returns whether the answer was usable."""
     state = core.state
     if answer.top_error is ErrorCode.UNSUPPORTED_VERSION and isinstance(state, Prospective):
         core.to_candidate(now_ms)

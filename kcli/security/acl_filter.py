@@ -21,7 +21,7 @@ _ANY_PATTERN = (PatternType.ANY, PatternType.MATCH)
 
 
 class AclFilter(NamedTuple):
-    """A filter, with its codes as numbers."""
+    """A filter, with its codes as numbers. resource_name, principal, host: None: all (see the module)."""
 
     resource_type: int
     resource_name: str | None

@@ -48,7 +48,7 @@ class AclIndex:
                 self._add(acl_id, Acl.of(records[acl_id]))
 
     def of_resource(self, resource_type: ResourceType, name: str) -> Iterator[_Pattern]:
-        """Yield the ACLs of each pattern that the resource matches.
+        """Yield the ACLs of each pattern that the resource matches, by principal and host.
 
         The wildcard "*" matches every name that does not begin with "*". For a resource such as "*a", Kafka's search
         takes "*" for the literal name of another resource, so the wildcard neither allows nor denies anything.
@@ -98,8 +98,8 @@ class AclIndex:
             del self._by_subject[acl.resource_type, *subject]
 
     def _patterns(self, acl: Acl) -> dict[tuple[ResourceType, str], _Pattern]:
-        """Return the part of the index that the ACL belongs to. As in Kafka, every pattern type but LITERAL is treated
-        as a prefix."""
+        """Return the index in which the ACL belongs: that of literal names for pattern type LITERAL, that of prefixes
+        for every other pattern type, as in Kafka."""
         return self._literal if acl.pattern_type is PatternType.LITERAL else self._prefixed
 
 

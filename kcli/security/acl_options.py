@@ -64,7 +64,8 @@ class AclOptions:
     idempotent: bool = False
 
     def check(self) -> None:
-        """Raise UsageError if the options contradict each other."""
+        """Raise UsageError if the options name no resource, contradict each other, or name an operation that one of the
+        resources does not have."""
         types = {each.type for each in self.resources}
         if not types:
             raise UsageError("no resource: give --topic, --group, --cluster, --transactional-id or another one")
@@ -152,8 +153,9 @@ class AclOptions:
 def rules(
     allowed: Iterable[str], allowed_hosts: Iterable[str], denied: Iterable[str], denied_hosts: Iterable[str]
 ) -> list[Rule]:
-    """Return a rule for each principal and each host; without hosts, a rule for every host. Raises UsageError for text
-    that is no principal, and for hosts without a principal."""
+    """Return a rule for each allowed principal from each allowed host, and for each denied principal from each denied
+    host; without hosts, a rule for every host. Raises UsageError for text that is no principal, and for hosts without a
+    principal."""
     found = []
     for permission, principals, hosts in (
         (Permission.ALLOW, list(allowed), list(allowed_hosts)),
@@ -169,7 +171,8 @@ def rules(
 
 
 def parse_principal(text: str, option: str) -> str:
-    """Return the principal that an option names. Raises UsageError."""
+    """Return the principal that a text names. option: the option that has the text, for the error. Raises
+    UsageError."""
     try:
         return check_principal(text)
     except InvalidPrincipal:
@@ -177,12 +180,13 @@ def parse_principal(text: str, option: str) -> str:
 
 
 def parse_operation(text: str, option: str) -> Operation:
-    """Return the operation of that name, in any case, with or without _ and -. Raises UsageError."""
+    """Return the operation of that name, in any case, with or without _ and -. option: as for `parse_principal`. Raises
+    UsageError."""
     return _named(text, _OPERATIONS, option)
 
 
 def check_operation(resource_type: ResourceType, operation: Operation, option: str) -> None:
-    """Raise UsageError if resources of the type do not have the operation."""
+    """Raise UsageError if resources of the type do not have the operation. option: as for `parse_principal`."""
     supported = SUPPORTED.get(resource_type, ())
     if operation is not Operation.ALL and operation not in supported:
         known = ", ".join(each.name for each in supported)

@@ -1,9 +1,9 @@
 """One access control list entry (ACL): who is allowed or denied to do what, with which resources, from which host.
 
     resource_type    TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER
-    resource_name    of the resource, or the prefix of its name
-    pattern_type     LITERAL: the resource of that name, and every resource of the type if the name is "*"
-                     PREFIXED: each resource whose name begins with it
+    resource_name    the name of the resource, "*", or a prefix of names
+    pattern_type     LITERAL: the resource with resource_name; every resource of the type if resource_name is "*"
+                     PREFIXED: each resource of the type whose name begins with resource_name
     principal        "User:alice"; "User:*" is everybody
     host             the address that the connection comes from, as Java writes it; "*" is every address
     operation        READ, WRITE, ...; ALL is every operation

@@ -222,9 +222,10 @@ class Authorizer:
         return found, has_acls
 
     def _decide_type(self, access: Access) -> bool:
-        """Return whether the principal may perform the operation on some resource of the type. A DENY of a prefix
-        excludes the resources that begin with the prefix, a DENY of a name the resource with that name; the result is
-        true if the pattern of an ALLOW is not excluded. Source: Authorizer.authorizeByResourceType."""
+        """Return whether the principal may perform the operation on some resource of the type. A DENY of the wildcard
+        makes this false; otherwise an ALLOW of the wildcard makes it true. A DENY of a prefix excludes the resources
+        that begin with the prefix, a DENY of a name the resource with that name; without wildcards the result is true
+        if the pattern of an ALLOW is not excluded. Source: Authorizer.authorizeByResourceType."""
         allowed_wildcard = False
         allowed: list[Acl] = []
         denied_names: set[str] = set()
@@ -251,7 +252,8 @@ class Authorizer:
 
 
 def _covers(acl: Acl, operation: Operation) -> bool:
-    """Return whether the ACL, by its permission, allows or denies this operation."""
+    """Return whether the ACL is about this operation: an ALLOW is also about the operations that it implies (see the
+    module), a DENY only about its own operation."""
     covered = _ALLOWED_BY if acl.permission is Permission.ALLOW else _DENIED_BY
     return bool(covered[acl.operation] >> operation & 1)
 

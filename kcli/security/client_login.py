@@ -16,8 +16,8 @@ MECHANISMS: Final = (plain.MECHANISM, *scram.MECHANISMS)
 
 @dataclass(frozen=True, slots=True)
 class ClientLogin:
-    """How a user logs in by a SASL mechanism. mechanism: the name of the mechanism. begin(): returns a new
-    Conversation, which raises NotTrusted."""
+    """How a user logs in by a SASL mechanism. mechanism: the name of the mechanism. begin(): begins a login, and
+    returns its Conversation (see kcli.security.sasl)."""
 
     mechanism: str
     begin: Callable[[], Conversation]

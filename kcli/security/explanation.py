@@ -48,8 +48,9 @@ def explain(
 def is_super_user(
     acls: Iterable[Acl], principal: str, operations: Collection[Operation], unknown: Collection[str] = ()
 ) -> bool | None:
-    """Return whether a principal is a super user: True if it has all operations on the cluster although its ACLs do not
-    allow all of them. None if its ACLs may allow all of them, or if `operations` is empty.
+    """Return whether a principal is a super user: False if it lacks an operation on the cluster; True if it has all of
+    them although its ACLs do not allow all. None if its ACLs may allow all of them, or if `operations` is empty: then
+    this is not known.
 
     acls: those of the cluster resource. operations: the principal's authorized operations on the cluster, as a broker
     returns them. unknown: as for `explain`.

@@ -81,7 +81,8 @@ def check_allowed(modules: Iterable[LoginModule]) -> None:
 
 
 def parse_jaas(text: str) -> list[LoginModule]:
-    """Return all entries. Raises InvalidJaasConfig."""
+    """Return the login modules that the value of a sasl.jaas.config has. Raises InvalidJaasConfig, also if it has
+    none."""
     tokens = _tokens(text)
     modules = [_entry(first.text, tokens) for first in tokens]
     if not modules:

@@ -50,9 +50,10 @@ class UnknownKey(InvalidToken):
 
 
 class JwtKeys:
-    """The keys of a JWKS document. Keys that cannot be used (for encryption, unknown, too short) are left out.
+    """The keys of a JWKS document. Keys that cannot be used are left out: keys for encryption, keys of an unknown type,
+    and keys that are too short.
 
-    Raises InvalidKeys.
+    Raises InvalidKeys if the document is no JWKS, or has no key that can be used.
     """
 
     def __init__(self, document: str | bytes) -> None:

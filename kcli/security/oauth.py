@@ -134,7 +134,8 @@ class OAuthServer:
 
     @property
     def refusal(self) -> str | None:
-        """The reason why the token was refused; None once the client has acknowledged the refusal."""
+        """The reason why the token was refused; None if it was not refused, or once the client has acknowledged the
+        refusal."""
         return self._reason
 
     def step(self, message: bytes) -> bytes:

@@ -89,7 +89,8 @@ def check_extension(name: str, value: str) -> None:
 
 
 def converse(token: str, extensions: Mapping[str, str]) -> Conversation:
-    """Log in with a token. Raises NotTrusted if the broker refuses it."""
+    """The client's side of a login with a token, as a Conversation (see kcli.security.sasl). extensions: the SASL
+    extensions, value by name. The Conversation raises NotTrusted if the broker refuses the token."""
     pairs = "".join(f"{_SEPARATOR}{name}={value}" for name, value in extensions.items())
     refused = yield f"n,,{_SEPARATOR}{_AUTH}=Bearer {token}{pairs}{_SEPARATOR}{_SEPARATOR}".encode()
     if refused:

@@ -25,13 +25,14 @@ _NOBODYS: Final = "\0"
 
 
 def passwords_of(module: LoginModule) -> dict[str, str]:
-    """Return name -> password of the users that a listener's login module lets in: its options user_NAME."""
+    """Return name -> password of the users that a listener's login module lets in, from its options user_NAME; empty
+    for a module other than PlainLoginModule."""
     options = module.options.items() if module.name == LOGIN_MODULE else ()
     return {key.removeprefix(_USER_PREFIX): value for key, value in options if key.startswith(_USER_PREFIX)}
 
 
 class PlainServer:
-    """The server's side of one exchange. passwords: user name -> password."""
+    """The server's side of one exchange. passwords: user name -> password. refusal: always None, see SaslServer."""
 
     refusal: str | None = None
 

@@ -97,7 +97,7 @@ class ScramCredential:
 
     @classmethod
     def of_salted(cls, mechanism: ScramMechanism, salt: bytes, salted: bytes, iterations: int) -> Self:
-        """Return the credential of a salted password, as a client that alters credentials sends it."""
+        """Return the credential of a salted password, which a client sends in AlterUserScramCredentials."""
         stored_key = mechanism.hash(mechanism.hmac(salted, b"Client Key"))
         return cls(salt, stored_key, mechanism.hmac(salted, b"Server Key"), iterations)
 
@@ -167,7 +167,7 @@ def server_nonce() -> str:
 
 
 def sasl_name(name: str) -> str:
-    """Return a user's name as it is written in messages."""
+    """Return a user's name as messages have it: with "=" and "," escaped."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
@@ -200,7 +200,8 @@ class _ClientFirst:
 
 
 class ScramServer:
-    """The server's side of one exchange. nonce: the server's part of the nonce, never used before."""
+    """The server's side of one exchange. nonce: the server's part of the nonce, never used before. refusal: always
+    None, see SaslServer."""
 
     refusal: str | None = None
 
@@ -308,13 +309,14 @@ def _client_first(message: str) -> _ClientFirst:
 
 
 def is_sasl_name(text: str) -> bool:
-    """Return whether an ASCII text without "," is a valid name in a message: "=" occurs only in "=2C" and "=3D"."""
+    """Return whether an ASCII text without "," is a valid name in a message: it is not empty, and "=" occurs only in
+    "=2C" and "=3D"."""
     return bool(text) and "=" not in text.replace("=2C", ",").replace("=3D", ",")
 
 
 def _last_value(extensions: str, name: str) -> str:
-    """Return the value of the last extension of that name, "" if there is none. extensions: a text with a "," before
-    each."""
+    """Return the value of the last extension of that name, "" if there is none. extensions: the text of all of them,
+    each written as ",NAME=VALUE"."""
     return f"{extensions},".rpartition(f",{name}=")[2].partition(",")[0] if f",{name}=" in extensions else ""
 
 

@@ -19,7 +19,9 @@ _SHOWN_MAX: Final = 200
 def converse(
     mechanism: ScramMechanism, name: str, password: str, nonce: str, *, with_token: bool = False
 ) -> Conversation:
-    """Log in. with_token: the name is the id of a delegation token, the password its HMAC in base64.
+    """The client's side of a login, as a Conversation (see kcli.security.sasl). nonce: the client's part of the nonce,
+    never used before. with_token: whether the name is the id of a delegation token, and the password its HMAC in
+    base64.
 
     Raises NotTrusted, also if the server demands fewer iterations than the mechanism's minimum: a proof with few
     iterations would help a false server to guess the password.

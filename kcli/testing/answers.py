@@ -28,7 +28,7 @@ AT_TOP = {"leave_group", "offset_delete", "describe_log_dirs", "fetch_snapshot"}
 AT_TOP_FROM = {"add_partitions_to_txn": 4, "offset_fetch": 2}
 AT_TOP_TOO = {"elect_leaders", "alter_partition_reassignments"}
 NOT_ANSWERED = {"forgotten_topics_data"}
-COPIED = {"entity"}  # key fields that are arrays
+COPIED = {"entity"}  # key fields that are arrays: the response repeats them
 SAME = {
     "topic": "name",
     "topic_name": "name",
@@ -53,7 +53,8 @@ def error_code(name: str) -> ErrorCode:
 
 
 def error_answer(kind: Messages, api: str, request: Message | None, error: ErrorCode) -> Message:
-    """Return the response with the error code. api: kcli's name of the API. request: None if it could not be parsed."""
+    """Return the response with the error code. kind: the message types of the request's version. api: kcli's name of
+    the API ("offset_fetch"). request: None if it could not be parsed."""
     at_top = api in AT_TOP or kind.version >= AT_TOP_FROM.get(api, kind.version + 1)
     if api == "offset_fetch" and hasattr(request, "groups"):
         at_top = False
@@ -149,7 +150,7 @@ def _arrays(request: Any) -> Iterator[tuple[Any, ...]]:
 
 def _fits(array: tuple[Any, ...], names: set[str]) -> bool:
     """Return whether the items of an array in the request have some of the key fields `names`, by which the response's
-    items are identified."""
+    items are identified; if `names` is empty, whether they have neither a name nor an index."""
     first = array[0]
     if isinstance(first, str):
         return bool(names & {"name", "group_id", "key", "transactional_id"})

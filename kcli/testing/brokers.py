@@ -39,8 +39,8 @@ WANTS = {"acls", "config", "process", "security", "seed"}
 @dataclass(frozen=True)
 class BrokerSpec:
     """The broker that a test asks for. config: broker configurations. process: "thread" or "child". seed: the first
-    topics and records. security: how clients connect, None for plain text. acls: what users may do, None if everybody
-    may do everything."""
+    topics and records, as for `Kafka.seed`. security: how clients connect, None for plain text. acls: what users may
+    do, None if everybody may do everything."""
 
     config: Mapping[str, str]
     process: Process
@@ -96,7 +96,7 @@ class Brokers:
         return kafka, kafka.snapshot_stopped()
 
     def own(self, node: Any) -> Iterator[Kafka]:
-        """Yield a new broker for a test or for the session; remove it at the end."""
+        """Yield a new broker for `node`, which is a test or the session, and remove the broker at its end."""
         with _without_traceback(node):
             spec = self._spec_of(node)
             kafka = self._new(spec)

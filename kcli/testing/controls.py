@@ -90,7 +90,7 @@ class Controls:
 
     @property
     def node(self) -> Node:
-        """The running node."""
+        """The running node. Raises Refused if the broker is stopped."""
         if self._node is None:
             raise Refused("the broker is stopped")
         return self._node
@@ -127,8 +127,8 @@ class Controls:
         self._clock.ahead_ms = 0.0
 
     async def copy_to(self, target: Path) -> None:
-        """Copy the log directories of the running broker. A broker that starts on the copy recovers the logs as after
-        kill -9."""
+        """Copy the log directories of the running broker to directories 0, 1, ... in `target`. A broker that starts on
+        the copy recovers the logs as after kill -9."""
         await self._loop.settle()
         for i, path in enumerate(self.node.config.log_dirs):
             snapshot.copy_tree(Path(path), target / str(i))
@@ -186,8 +186,8 @@ class Controls:
             _append(partition, part, now_ms)
 
     async def records(self, topic: str, partition: int | None) -> list[Record]:
-        """Return the records of a topic up to the high watermark, by partition and offset. partition: None for all.
-        Raises Refused."""
+        """Return the records of a topic below the high watermark, sorted by partition and offset. partition: None for
+        all. Raises Refused."""
         known = self.node.broker.image.topic(topic)
         if known is None:
             raise Refused(f"no topic {topic}")
@@ -305,7 +305,7 @@ class Controls:
         await self._loop.advance(self._clock, delta_ms)
 
     async def settle(self) -> None:
-        """Wait until the broker's event loop is idle."""
+        """Wait until the broker's event loop and its threads are idle, but at most 5 s."""
         await self._loop.settle()
 
 
@@ -316,7 +316,8 @@ def _check(subject: str, results: Sequence[Any]) -> None:
 
 
 def _read(kind: Messages, frame: Laid) -> Any:
-    """Return the response in a frame that a handler has already encoded for the network."""
+    """Return the response in a frame that a handler has already encoded for the network. kind: the message types of the
+    request's version."""
     data = b"".join(read_region(part) if isinstance(part, FileRegion) else part for part in frame)
     response, _ = entity_reader(kind.response_type)(data, 4 + len(kind.response_header(0)))
     return response

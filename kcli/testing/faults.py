@@ -201,8 +201,8 @@ async def _without_topics(error: str, router: Router, api: Api, call: Call) -> A
 
 
 def _whole_fetch(sessions: FetchSessions, call: FetchCall) -> Message:
-    """Return an incremental Fetch with all partitions of its fetch session added, so that the response has the error at
-    each of them.
+    """Return an incremental Fetch with all partitions of its fetch session added, so that the response made of it has
+    the rule's error at each of them.
 
     This function also ends the fetch session. The response has no session id, so the client begins a new session.
     """

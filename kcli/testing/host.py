@@ -2,7 +2,7 @@
 
 thread    starts at once, and a debugger reaches the broker; it cannot be killed alone
 child     has its own interpreter lock and can be killed. Calls and results go pickled over a socket pair; the child
-          ends when the test's end is closed
+          ends when the socket on the test's side is closed
 """
 
 from __future__ import annotations

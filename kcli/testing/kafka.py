@@ -273,7 +273,8 @@ class Kafka:
         confluent-kafka.
 
         user: who connects, if the broker's security has users. A user who logs in by SCRAM is made at the first call.
-        Raises UsageError for another library or one that is not installed, and for a user if the broker has no users.
+        Raises UsageError for another library or one that is not installed, for a user if the broker has no users, and
+        for none if it has users.
         """
         from kcli.testing.security import plain_config
 
@@ -428,7 +429,8 @@ class Kafka:
         return partitions
 
     def seed(self, seed: Any) -> None:
-        """Create the topics and append the records of a seed: a mapping, or the path of a YAML, JSON or TOML file.
+        """Create the topics and append the records of a seed: a mapping, a list of topic names, or the path of a YAML,
+        JSON or TOML file.
 
         kcli.testing.seed describes its form. None does nothing.
 
@@ -441,7 +443,7 @@ class Kafka:
             self.host.call("seed", topics)
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """Return the records of a topic, or of one of its partitions, up to the high watermark, by partition and
+        """Return the records of a topic, or of one of its partitions, below the high watermark, sorted by partition and
         offset.
 
         They are read from the logs without a client: records of open and aborted transactions are among them, control

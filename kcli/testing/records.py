@@ -81,7 +81,8 @@ def _headers(headers: Mapping[str, bytes | None]) -> tuple:  # type: ignore[type
 
 
 def read(partition: Partition) -> list[Record]:
-    """Return the records between log start offset and high watermark, without control records.
+    """Return the records from the log start offset on whose offsets are below the high watermark, without control
+    records.
 
     Raises UnreadableInput, LogFailed, OSError.
     """

@@ -104,7 +104,7 @@ def without_records(request: ProduceRequest) -> ProduceRequest:
 
 
 Targets = tuple[tuple[str, int | None], ...]
-"""Pairs of topic and partition; the partition is None if the request has none."""
+"""Pairs of topic and partition number; the number is None for a topic of which the request has no partition."""
 
 
 class RequestLog:
@@ -139,7 +139,8 @@ def plain_name(api: str) -> str:
 
 
 def _targets(broker: Broker, call: Call) -> Iterable[tuple[str, int | None]]:
-    """Return the topics of a request, by name, with their partitions; for a Fetch also those of its fetch session."""
+    """Return the pairs of topic name and partition number in a request, for a Fetch also those of its fetch session.
+    The number is None for a topic of which the request has no partition."""
     if call.request is None:
         return ()
     found = dict.fromkeys(_walk(broker.image, call.request, ""))
@@ -166,8 +167,9 @@ def _topic_name(image: MetadataImage, topic: str | UUID | None) -> str | None:
 
 
 def _walk(image: MetadataImage, item: Any, array: str) -> Iterator[tuple[str, int | None]]:
-    """Yield the topics and partitions in a struct, at any depth. array: the name of the array field that the struct is
-    an item of, or ""."""
+    """Yield the pairs of topic name and partition number in a struct, at any depth. The number is None for a topic of
+    which the struct has no partition. array: the name of the array field that the struct is an item of; "" for the
+    request itself."""
     topic = _own_topic(image, item, array)
     for field in dataclasses.fields(item):
         value = getattr(item, field.name)

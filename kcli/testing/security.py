@@ -68,7 +68,7 @@ class Security:
             (directory / "jwks.json").write_text(json.dumps(KeySet([self._key]).as_dict(private=False)))
 
     def properties(self) -> dict[str, str]:
-        """The broker's configurations."""
+        """Return the configurations that give a broker this security."""
         found = {
             "listener.security.protocol.map": f"{self.protocol}:{self.protocol},CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": self.protocol,
@@ -98,7 +98,8 @@ class Security:
         """Return the keyword arguments, or for confluent the properties, with which a user's client connects, without
         the bootstrap servers.
 
-        library: one of LIBRARIES. Raises UsageError.
+        library: one of LIBRARIES. user: None if the kind is tls, which has no users. Raises UsageError if a user is
+        given for tls, or none for another kind.
         """
         if (user is None) is not (self.kind == "tls"):
             wanted = "has no users" if self.kind == "tls" else "wants a user"

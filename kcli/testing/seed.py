@@ -34,7 +34,7 @@ class BadSeed(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class SeedRecord:
-    """A record to append."""
+    """A record to append. key, value: None for null. timestamp_ms: None for the time of the append."""
 
     key: bytes | None
     value: bytes | None
@@ -81,7 +81,8 @@ def _load_yaml(path: Path, text: str) -> Any:
 
 
 def parse(seed: Any) -> list[SeedTopic]:
-    """Return the topics of a seed. Raises BadSeed."""
+    """Return the topics of a seed: of a mapping as in the module's docstring, also without `topics:` around it, or of a
+    list of topic names. None has no topics. Raises BadSeed."""
     if isinstance(seed, Mapping) and set(seed) == {"topics"}:
         seed = seed["topics"]
     if seed is None:

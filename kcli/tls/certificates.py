@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate, ExtensionType, GeneralName, Name
 
 EARLIER = dt.timedelta(hours=1)
-"""How long before it is made a certificate becomes valid, because the clocks of machines differ."""
+"""A certificate is valid from this long before it was made, because the clocks of machines differ."""
 YEARS_10 = dt.timedelta(days=3_652)
 
 
@@ -139,8 +139,9 @@ def read_authority(pem: bytes, valid: dt.timedelta = YEARS_10) -> Authority:
 
 
 def hosts_of(pem: bytes, now: dt.datetime) -> list[str]:
-    """Return the host names and addresses of the first certificate in the PEM text. Return no names if the certificate
-    has expired at `now`, or has no alternative names, which only the certificate of a server has."""
+    """Return the host names and addresses of the first certificate in the PEM text. Return no names if the text has no
+    certificate, or if the certificate has expired at `now` or has no subject alternative names, which only the
+    certificate of a server has."""
     from cryptography.x509 import (
         DNSName,
         ExtensionNotFound,
@@ -178,7 +179,7 @@ def _certificate(
     extensions: Iterable[tuple[ExtensionType, bool]],
 ) -> Certificate:
     """Return a certificate. keys: the certificate's own key and the key that signs it; times: the first and the last
-    time at which it is valid."""
+    time at which it is valid; extensions: each with whether it is critical."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509 import CertificateBuilder, SubjectKeyIdentifier, random_serial_number
 

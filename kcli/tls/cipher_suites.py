@@ -16,14 +16,15 @@ from typing import Final
 from kcli.tls.settings import InvalidTlsSetting
 
 TLS_1_3: Final = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
-"""The suites of TLS 1.3 that OpenSSL offers, in its order."""
+"""The suites of TLS 1.3 that OpenSSL offers, the one that it prefers first."""
 _NAME: Final = re.compile(r"TLS_(RSA|DHE_RSA|DHE_DSS|ECDHE_RSA|ECDHE_ECDSA)_WITH_(AES_\w+|CHACHA20_POLY1305_SHA256)")
 _SIGNAL: Final = "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"
 _SETTING: Final = "ssl.cipher.suites"
 
 
 def openssl_name(suite: str) -> str | None:
-    """Return OpenSSL's name of a suite of TLS 1.2; None for a text that is not a suite's name."""
+    """Return OpenSSL's name of a suite of TLS 1.2. None for a text that is no suite's name, or that names a suite which
+    Java has disabled, or which has no encryption or no certificate."""
     found = _NAME.fullmatch(suite)
     if found is None:
         return None
@@ -53,7 +54,7 @@ def newer_suites(suites: tuple[str, ...]) -> frozenset[str]:
 
     Python cannot disable single suites of TLS 1.3 in OpenSSL, so kcli closes a connection that has agreed on a suite
     that the setting does not name. To keep the connections of all clients that support a named suite, the suite that
-    OpenSSL prefers must be among the named ones. Raises InvalidTlsSetting.
+    OpenSSL prefers must be among the named ones. Raises InvalidTlsSetting if suites of TLS 1.3 are named without it.
     """
     named = frozenset(suites) & frozenset(TLS_1_3)
     if named and TLS_1_3[0] not in named:

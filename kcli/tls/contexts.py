@@ -126,7 +126,7 @@ def _equip(
 
 def _choose_suites(context: ssl.SSLContext, settings: TlsSettings) -> frozenset[str]:
     """Set the protocols and cipher suites of the context. If ssl.cipher.suites names suites of TLS 1.3, return the
-    suites of TLS 1.3 that it does not name; otherwise return none."""
+    suites of TLS 1.3 that it does not name; otherwise return none. Raises InvalidTlsSetting."""
     lowest, highest = settings.protocols
     refused: frozenset[str] = frozenset()
     if settings.cipher_suites:
@@ -182,7 +182,8 @@ def _load(context: ssl.SSLContext, entry: KeyEntry) -> None:
 
 @contextmanager
 def as_file(data: bytes) -> Iterator[Path]:
-    """Yield the path of a file with the data, which only this process can open; at the end of the block it is gone."""
+    """Yield the path of a file with the data, which no other user can open. The file is removed at the end of the
+    block."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("key", os.MFD_CLOEXEC)
         with os.fdopen(fd, "wb") as file:

@@ -120,7 +120,7 @@ def _invalid(error: _Unusable, store: Store, named: str) -> InvalidTlsSetting:
 def _read(path: Path) -> bytes:
     try:
         if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
-            raise _Unusable("is no regular file")  # a pipe may never end, and be read only once
+            raise _Unusable("is no regular file")  # a pipe may never end, and can be read only once
         with path.open("rb") as file:
             data = file.read(_FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
@@ -224,7 +224,8 @@ def _file_certificates(store: Store, data: bytes) -> list[Certificate]:
 def _pkcs12(
     store: Store, data: bytes
 ) -> tuple[PrivateKeyTypes | None, tuple[Certificate, ...], tuple[Certificate, ...]]:
-    """Return the key of a PKCS #12 store, the key's certificates in order, and the other certificates."""
+    """Return the key of a PKCS #12 store (None if it has none), the key's certificates, its own first, and the other
+    certificates."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 

@@ -2,8 +2,9 @@
 
 The certificates of a new key store must have the same subjects as those of the old key store, unless
 ssl.allow.dn.changes is true, and at least the same alternative names, unless ssl.allow.san.changes is true: other nodes
-and clients know the listener by these. A key store cannot be removed, and neither a key store nor a trust store can be
-added. Source: SslFactory.createNewSslEngineFactory, CertificateEntries; KIP-978.
+and clients know the listener by these. The number of keys must be the same, unless both settings are true. A key store
+cannot be removed, and neither a key store nor a trust store can be added. Source: SslFactory.createNewSslEngineFactory,
+CertificateEntries; KIP-978.
 """
 
 from __future__ import annotations

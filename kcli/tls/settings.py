@@ -1,9 +1,9 @@
 """The settings ssl.* of a listener, or of the connections to other nodes, as Kafka names them.
 
-A setting that kcli cannot apply as Kafka does keeps kcli from starting, with one line that names the setting. Such are
-providers, key and trust managers, random numbers and engines other than Java's default ones. TLSv1 and TLSv1.1 may be
-named, but no connection uses them, as in Kafka on a Java whose jdk.tls.disabledAlgorithms has them. Source: SslConfigs,
-BrokerSecurityConfigs, DefaultSslEngineFactory.
+A setting that kcli cannot apply as Kafka does keeps kcli from starting, with one line that names the setting: kcli
+accepts no provider, key manager, trust manager, random number generator or engine but Java's default one. TLSv1 and
+TLSv1.1 may be named, but no connection uses them, as in Kafka on a Java whose jdk.tls.disabledAlgorithms has them.
+Source: SslConfigs, BrokerSecurityConfigs, DefaultSslEngineFactory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class InvalidTlsSetting(KcliError):
 @dataclass(frozen=True, slots=True)
 class Store:
     """A file of keys or of trusted certificates. prefix: "ssl.keystore" or "ssl.truststore"; kind: "JKS", "PKCS12" or
-    "PEM"; path: None if no file is configured, or the PEM text is in the settings themselves."""
+    "PEM"; path: None if no file is configured, or the PEM text is in the settings themselves; password: None if none is
+    configured."""
 
     prefix: str
     kind: str
@@ -57,9 +58,10 @@ class Store:
 class TlsSettings:
     """The settings ssl.*, checked one by one and against each other; no file is read yet. `repr` has no secret.
 
-    key_pem, chain_pem, trusted_pem: the PEM texts in the settings. protocols: the lowest and the highest version.
-    cipher_suites: Java's names, empty for the default suites. checks_host: whether the certificate of a node that kcli
-    connects to must be for the node's host name.
+    key_password: ssl.key.password. key_pem, chain_pem, trusted_pem: the PEM texts in the settings. Each of these four
+    is None if it is not configured. protocols: the lowest and the highest version. cipher_suites: Java's names, empty
+    for the default suites. checks_host: whether the certificate of a node that kcli connects to must be for the node's
+    host name.
     """
 
     keys: Store

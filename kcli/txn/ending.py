@@ -29,8 +29,9 @@ def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProd
     """Append the decision to commit or abort, and have the broker write the transaction's markers.
 
     Return the producer id and epoch for the client's next transaction, or NEEDS_PRODUCER_ID if the epochs of the
-    producer id are used up. Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
-    CONCURRENT_TRANSACTIONS while markers are written, INVALID_TXN_STATE, UNSUPPORTED_VERSION.
+    producer id are used up and the request has no new producer id. Errors: INVALID_REQUEST,
+    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS while markers are written, INVALID_TXN_STATE,
+    UNSUPPORTED_VERSION.
     """
     transaction = turn.shard.get(request.transactional_id)
     state = State.PREPARE_COMMIT if request.commit else State.PREPARE_ABORT
@@ -51,8 +52,8 @@ def _prepare(
     turn: Turn, transactional_id: str, transaction: Transaction, state: State, version: int, new_producer_id: int
 ) -> Transaction:
     """Append the record of the prepared transaction, and have its markers written. state: PrepareCommit or
-    PrepareAbort. version: the transaction version. Return the transaction in the state that it will have when it is
-    completed."""
+    PrepareAbort. version: the transaction version. new_producer_id: the id for the next transaction; NONE: the same
+    id as now. Return the transaction in the state that it will have when it is completed."""
     prepared = transaction.prepared(state, version, new_producer_id, turn.now_ms)
     turn.write(transactional_id, prepared)
     turn.write_markers(transactional_id, prepared)
@@ -105,7 +106,7 @@ def abort_open(
     epoch.
 
     new_producer_id: the id to use if the epochs of the producer id are used up; NONE if the broker has not sent one
-    yet. If a new producer id is needed and is NONE, return NEEDS_PRODUCER_ID and change nothing.
+    yet. If a new producer id is needed and is NONE, return NEEDS_PRODUCER_ID and change nothing; otherwise return None.
     """
     assert transaction.state is State.ONGOING, "open"
     version = turn.shard.version()

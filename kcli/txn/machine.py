@@ -108,7 +108,8 @@ class TransactionMachine:
         return min(self._next_abort_ms, self._next_removal_ms) if self._open else self._next_removal_ms
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002 (the signature in Machine)
-        """Apply a record of the log. Raises FormatError."""
+        """Apply a record of the log: set or remove a transactional id. A record of an unknown version is ignored.
+        Raises FormatError."""
         parsed = parse(record)
         if parsed is None:
             return

@@ -62,9 +62,9 @@ def _check(request: InitProducerId, config: TransactionConfig) -> None:
 
 
 def _may_be_known(transaction: Transaction, request: InitProducerId) -> bool:
-    """Return whether the request's producer id belongs to the transactional id: it is the current one, whose epoch
-    `_begun` checks; or it is the previous one with one of its last epochs, because the answer with the new producer id
-    was lost."""
+    """Return whether the request's producer id may belong to the transactional id: the transactional id is new; or this
+    is its current producer id, whose epoch `_begun` checks; or its previous producer id with one of the last epochs, as
+    the answer with the new producer id was lost."""
     return (
         transaction.producer_epoch == NONE
         or request.producer_id == transaction.producer_id
@@ -78,7 +78,7 @@ def _begun(
     epoch, knows = transaction.producer_epoch, request.producer_id != NONE
     if transaction.epochs_are_used_up:
         if knows and request.producer_epoch != epoch:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's error if it has no next epoch
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # in Kafka an IllegalStateException: no epoch is left
         if request.new_producer_id == NONE:
             return NEEDS_PRODUCER_ID
         return transaction.with_producer_id(request.new_producer_id, epoch if knows else NONE, timeout_ms, turn.now_ms)

@@ -130,7 +130,7 @@ class Transaction(NamedTuple):
 
     def with_producer_id(self, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
         """Return the state after InitProducerId if the epochs are used up: Empty, with a new producer id and epoch
-        0."""
+        0. last_epoch: as for `with_epoch`."""
         return self.with_epoch(0, last_epoch, timeout_ms, now_ms)._replace(producer_id=producer_id)
 
     def with_partitions(self, partitions: frozenset[TopicPartition], version: int, now_ms: int) -> Transaction:
@@ -145,7 +145,8 @@ class Transaction(NamedTuple):
 
     def prepared(self, state: State, version: int, next_producer_id: int, now_ms: int) -> Transaction:
         """Return the state after the decision to commit or abort. state: PREPARE_COMMIT or PREPARE_ABORT. version: the
-        client's transaction version; version 2 bumps the epoch. next_producer_id: NONE for none."""
+        client's transaction version; version 2 bumps the epoch. next_producer_id: the producer id of the next
+        transaction if the epochs are used up, otherwise NONE."""
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if bumps_epoch(version):
             epoch, last_epoch = min(epoch + 1, EPOCH_MAX), epoch

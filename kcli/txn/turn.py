@@ -15,9 +15,9 @@ from kcli.txn.transaction import NONE, State, Transaction
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """The broker's configuration: transaction.max.timeout.ms, transactional.id.expiration.ms,
-    transaction.abort.timed.out.transaction.cleanup.interval.ms, transaction.remove.expired.transaction.cleanup.
-    interval.ms, transaction.two.phase.commit.enable."""
+    """The broker's configurations, in the order of the fields: transaction.max.timeout.ms,
+    transactional.id.expiration.ms, transaction.abort.timed.out.transaction.cleanup.interval.ms,
+    transaction.remove.expired.transaction.cleanup.interval.ms and transaction.two.phase.commit.enable."""
 
     max_timeout_ms: int = 900_000
     id_expiration_ms: int = 604_800_000

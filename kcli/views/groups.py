@@ -50,8 +50,9 @@ class Committed(NamedTuple):
 class Member(NamedTuple):
     """A member of a group, and its partitions.
 
-    assignment: the partitions that the member has. target: those that the target assignment gives it. epoch: the member
-    epoch. target and epoch are None for a classic group.
+    instance_id: group.instance.id, None for a dynamic member. assignment: the partitions that the member has. target:
+    the partitions that the target assignment gives to the member. epoch: the member epoch. target and epoch are None
+    for a classic group.
     """
 
     id: str
@@ -66,8 +67,9 @@ class Member(NamedTuple):
 class Group(NamedTuple):
     """A group and its members.
 
-    assignor, coordinator: None if there is none or it is not known. epoch: the group epoch. target_epoch: the epoch
-    of the target assignment. Both are None for a classic group."""
+    assignor: the partition assignor. coordinator: the coordinator's address and id, "host:port (id)". Each of these two
+    is None if there is none, or if it is not known. epoch: the group epoch. target_epoch: the epoch of the target
+    assignment. epoch and target_epoch are None for a classic group."""
 
     id: str
     type: str

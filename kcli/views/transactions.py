@@ -43,7 +43,7 @@ class TransactionFilter:
 
 
 class Listing(NamedTuple):
-    """A transactional id in a list. coordinator: the id of its broker; None if it is not known."""
+    """A transactional id in a list. coordinator: the broker id of its coordinator; None if it is not known."""
 
     transactional_id: str
     coordinator: int | None
@@ -52,8 +52,8 @@ class Listing(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A transactional id and its transaction. start_ms: when its latest transaction began, epoch ms; None if no
-    transaction has begun since InitProducerId."""
+    """A transactional id and its transaction. coordinator: the broker id of the coordinator; None if it is not known.
+    start_ms: when the latest transaction began, epoch ms; None if no transaction has begun since InitProducerId."""
 
     transactional_id: str
     coordinator: int | None

@@ -94,6 +94,10 @@ def test_segments_that_retention_had_deleted_are_back(directory: Path, begin: in
     for path in files_of(gone):
         path.unlink()
     (old.parent / "leader-epoch-checkpoint").write_text(f"0\n1\n2 {int(first.stem) + begin}\n")
+    if begin:
+        topic, _, number = old.parent.name.rpartition("-")
+        entry = f"{topic} {number} {int(first.stem) + begin}"
+        (directory / "log-start-offset-checkpoint").write_text(f"0\n1\n{entry}\n")
     (finding,) = [each for each in Verification([directory]).findings() if each.severity != "info"]
     assert (finding.kind, finding.path, finding.lost_first_offset) == ("log-returned", str(old), None)
     subprocess.run(["sh", "-c", str(finding.command)], check=True)

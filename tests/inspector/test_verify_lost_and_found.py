@@ -143,7 +143,7 @@ def test_the_search_finds_a_log_of_another_name(directory: Path) -> None:
     kept = [directory / "java-none-0.old" / log.name, directory / f"{log.name}.gone", directory / f".{log.name}.Xa3bQ1"]
     for each in kept:
         each.write_bytes(b"not a log")
-    command = search_log(directory, log.stem, PARTITION)
+    command = search_log([directory], log.stem, PARTITION)
     done = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True)
     assert sorted(done.stdout.splitlines()) == sorted(map(str, kept))
 

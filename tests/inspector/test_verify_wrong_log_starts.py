@@ -186,3 +186,48 @@ def test_no_bytes_where_records_were_deleted(tmp_path: Path) -> None:
     topic, number = partition.name.rsplit("-", 1)
     assert (home / STARTS).read_text() == f"0\n1\n{topic} {number} 5\n" != written
     assert loud(home) == known
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Path:
+    """Return a log directory with a partition whose records below offset 5 were deleted, and whose log start offset is
+    in no checkpoint, as after a move from another log directory by hand."""
+    home = copied(tmp_path, GROUPS)
+    epochs = home / "g-a-0" / "leader-epoch-checkpoint"
+    epochs.write_text(f"0\n1\n{epochs.read_text().split()[2]} 5\n")
+    return home
+
+
+def test_a_log_start_offset_that_was_left_behind(moved: Path) -> None:
+    """Kafka 4.3 served 228 deleted records of such a partition again; with the command of the finding it did not."""
+    write(moved, {"g-b-0": 0, "g-a-0": 3})
+    (finding,) = [each for each in loud(moved) if each.kind == "log-start-offset"]
+    assert (finding.severity, Path(finding.path).name) == ("warning", STARTS)
+    assert str(finding.found).startswith("3 for g-a-0, as where it was moved here from another log directory")
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert (moved / STARTS).read_text() == "0\n2\ng-b 0 0\ng-a 0 5\n"
+    assert not [each for each in loud(moved) if each.kind == "log-start-offset"]
+
+
+def test_recover_tells_of_deleted_records_and_salvage_sets_the_log_start(moved: Path, tmp_path: Path) -> None:
+    write(moved, {"g-b-0": 0})
+    (row,) = [each for each in rows(moved) if each["kind"] == "start-forgotten"]
+    assert (row["partition"], row["log_start_offset"], row["deleted_below"], row["offsets"]) == ("g-a-0", 0, 5, 5)
+    assert "Kafka serves offsets 0..4 again" in kcli("recover", moved).stdout
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", moved)
+    assert "the log start offset is 5 again, where the leader epochs begin: the records below were" in ended.stdout
+    assert (tmp_path / "new" / STARTS).read_text() == "0\n1\ng-a 0 5\n"
+    assert not [each for each in rows(tmp_path / "new") if each["kind"] == "start-forgotten"]
+
+
+def test_a_compacted_log_may_begin_below_its_leader_epochs(tmp_path: Path) -> None:
+    """The log cleaner keeps the first batch of an epoch or not, and nobody deletes records of these topics."""
+    home = copied(tmp_path, GROUPS)
+    logs = [each for each in home.glob("__consumer_offsets-*") if (each / "leader-epoch-checkpoint").stat().st_size > 4]
+    epochs = logs[0] / "leader-epoch-checkpoint"
+    epochs.write_text(f"0\n1\n{epochs.read_text().split()[2]} 5\n")
+    write(home, {"g-b-0": 0})
+    assert start_by_epochs(logs[0]) == 5
+    assert not [each for each in loud(home) if each.kind == "log-start-offset"]
+    assert not [each for each in rows(home) if each["kind"] == "start-forgotten"]

@@ -1,5 +1,5 @@
-"""AddOffsetsToTxn (25): add a group's partition of __consumer_offsets to a transaction, before its offsets are
-committed.
+"""AddOffsetsToTxn (25): add a group's partition of __consumer_offsets to a transaction. A producer sends it before it
+commits offsets of the group in the transaction (TxnOffsetCommit).
 
 v1 as v0. v2 PRODUCER_FENCED. v3 flexible. v4 TRANSACTION_ABORTABLE (KIP-890); clients of transaction version 2 do not
 send this request. KIP-98.

@@ -1,4 +1,4 @@
-"""AlterPartition (56): the leader of a partition sends the controller a change of its ISR.
+"""AlterPartition (56): the leader of a partition asks the controller to change the partition's ISR.
 
 v2 topic ids (KIP-841). v3 broker epochs of the ISR's members (KIP-903). All versions are flexible. KIP-497.
 """
@@ -24,7 +24,7 @@ NO_LEADER, NO_EPOCH = 0, 0
 
 
 async def alter_partition(broker: Broker, call: types.AlterPartitionCall) -> types.AlterPartitionResponse:
-    """Errors: STALE_BROKER_EPOCH; of a partition, those of `alter_partitions`."""
+    """Errors: STALE_BROKER_EPOCH; of a partition, those that `alter_partitions` in kcli.metadata names."""
     broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     request, metadata = call.request, broker.metadata
     if not request.topics:

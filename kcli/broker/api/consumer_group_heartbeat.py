@@ -75,8 +75,9 @@ async def _handled_in_turns(
 def _handled(
     broker: Broker, call: types.ConsumerGroupHeartbeatCall, describable: Container[str], *, are_allowed: bool
 ) -> types.ConsumerGroupHeartbeatResponse | Awaitable[types.ConsumerGroupHeartbeatResponse]:
-    """Check a request, and pass it to the group coordinator; return the response. are_allowed: whether the client may
-    describe all topics that the request names."""
+    """Check a request, and pass it to the group coordinator; return the response. describable: the names of the topics
+    that the client may describe; the coordinator subscribes the member's regular expression to no other topics.
+    are_allowed: whether the client may describe all topics that the request names."""
     if not are_allowed:
         return _refused(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:

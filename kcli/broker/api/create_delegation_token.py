@@ -84,8 +84,8 @@ def _answer(
     token_id: str,
     hmac: bytes,
 ) -> types.CreateDelegationTokenResponse:
-    """times_ms: when the token was made, when it expires, and the latest time to which it can be renewed, in ms since
-    1970."""
+    """Return the response. times_ms: when the token was made, when it expires, and the latest time to which it can be
+    renewed, in ms since 1970."""
     (kind, name), (requester_kind, requester_name) = parts_of(owner), parts_of(call.principal)
     issued_ms, expires_ms, max_ms = times_ms
     return call.respond(

@@ -53,8 +53,8 @@ async def create_topics(broker: Broker, call: types.CreateTopicsCall) -> types.C
 
 
 def _denied(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
-    """The topics that the request may not create. Topics that the request names twice are left out: they are refused
-    with INVALID_REQUEST."""
+    """Return the names of the topics that the client is not allowed to create. Topics that the request names twice are
+    left out, as they are refused with INVALID_REQUEST."""
     if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
         return set()
     creatable = broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)
@@ -62,7 +62,8 @@ def _denied(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
 
 
 def _described(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
-    """The topics whose configurations the client may describe: only for these does the response have configurations."""
+    """Return the names of the topics whose configurations the client is allowed to describe. For the other topics the
+    response has no configurations."""
     describable = broker.access.among(call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, log_denied=False)
     return {name for name in _named_once(call) if name in describable}
 

@@ -27,7 +27,7 @@ UNKNOWN = -1
 
 
 Results = dict[TopicPartition, tuple[ErrorCode, int]]
-"""Topic and partition -> error and low watermark."""
+"""Topic and partition -> error and low watermark, which is UNKNOWN after any error but REQUEST_TIMED_OUT."""
 
 
 def delete_records(
@@ -75,9 +75,11 @@ def _respond(call: types.DeleteRecordsCall, results: Results) -> types.DeleteRec
 async def _wait(
     call: types.DeleteRecordsCall, results: Results, waiting: dict[TopicPartition, tuple[Partition, int]]
 ) -> types.DeleteRecordsResponse:
-    """Wait until each partition's low watermark has reached its offset, or the request's timeout; return the response.
+    """Wait until the low watermarks of partitions have reached the new log start offsets, or until the request's
+    timeout; return the response.
 
-    waiting: each partition, and the offset that its low watermark must reach.
+    results: of all partitions of the request; those of the partitions in `waiting` are replaced. waiting: the
+    partitions to wait for, each with the offset that its low watermark must reach.
     """
     woken = asyncio.Event()
     is_over = False

@@ -1,4 +1,5 @@
-"""DescribeCluster (60): the brokers or controllers, and the active controller or a broker that forwards requests to it.
+"""DescribeCluster (60): on a listener for clients, the brokers, and as controller id a broker, which forwards requests
+to the active controller; on a controller listener, the controllers, and the id of the active one.
 
 v1 the endpoint type, brokers or controllers, which must be that of the listener (KIP-919). v2 fenced brokers too
 (KIP-1073). All versions are flexible. KIP-700.

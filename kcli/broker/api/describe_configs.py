@@ -90,10 +90,13 @@ def _result(
 def _configs(
     messages: Messages, entries: tuple[Entry, ...], documented: int | None, *, with_synonyms: bool
 ) -> tuple[types.DescribeConfigsResourceResult, ...]:
-    """Return the configurations of a resource as the response has them. The last SHARED results are cached, so that
+    """Return the configurations of a resource as objects of the response. The last SHARED results are cached, so that
     resources with equal configurations share one result. Without the cache, a response about 10,000 groups that have no
-    configuration of their own would take 200 MB. documented: the resource type whose documentation is added, None for
-    no documentation."""
+    configuration of their own would take 200 MB.
+
+    messages: the message classes of the request's version. documented: the type of the resource if the response has the
+    documentation of each configuration; None for no documentation.
+    """
     texts: Mapping[str, str] = {}
     if documented is not None:
         from kcli.broker.config.documentation import documentation

@@ -7,7 +7,8 @@ v17 directory ids. v18 the follower's high watermark.
 A Fetch waits until there are min_bytes of records, or max_wait is over. It does not poll: each change of a requested
 partition, such as a higher high watermark, wakes it. Within a session only the partitions that have changed are read.
 A Fetch of many partitions does its work in parts, and other connections are served in between. A follower's Fetch is
-answered by kcli.broker.replication.serving; within a session most are plain (`answer_plain`), and are not decoded.
+answered by kcli.broker.replication.serving; most Fetches of a follower within its session are plain (`answer_plain`):
+they are handled without being decoded.
 Consumers that send their rack (v11) may read from followers, and the leader's response names a follower in their rack
 (KIP-392).
 """
@@ -56,7 +57,7 @@ Answers = list[tuple[FetchedPartition, PartitionAnswer]]
 DEBUG_CONSUMER = -2
 FETCH: Final = 1
 FOLLOWER_VERSION: Final = 17
-"""The version of plain requests."""
+"""The only version of Fetch of which `answer_plain` handles requests."""
 UNKNOWN_NAMES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """Errors of partitions that Kafka's request handler refuses without reading the log: the response has an empty list of
 aborted transactions for them, not null."""
@@ -81,7 +82,7 @@ class _Fetch:
     min_bytes, max_bytes: the limits for the records of all partitions together.
     may_rest: whether a partition that the consumer has read to the end is skipped until it changes. tracker: notes
     which partitions change; None for a Fetch without session until it has to wait.
-    readable: the topics that the client may read.
+    readable: the names of the topics that the client is allowed to read.
     """
 
     broker: Broker
@@ -145,7 +146,8 @@ class _Found:
 def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Laid]:
     """Errors of the whole request: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
     FETCH_SESSION_TOPIC_ID_ERROR; of a partition: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
-    NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR."""
+    NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR, UNSUPPORTED_COMPRESSION_TYPE (a topic
+    with zstd, for a version older than zstd)."""
     work = _read_first(broker, call)
     if _is_long(broker, call):
         return _in_turns(broker, work)
@@ -156,8 +158,9 @@ def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Lai
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int) -> Laid | Later | None:
-    """Return the response to a plain Fetch, that is, one of a follower within its session, which names only partitions
-    of the session. Return None, and change nothing, for any other request; the caller then decodes and handles it."""
+    """Return the response to a plain Fetch: one of a follower within its session that names only partitions of the
+    session, has at most AT_ONCE_MAX partitions to read, and needs no line in the audit log. Return None, and change
+    nothing, for any other request; the caller then decodes and handles it."""
     read = read_follower_fetch(frame)
     if read is None:
         return None
@@ -185,7 +188,10 @@ def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int)
 
 
 def _is_long(broker: Broker, call: types.FetchCall) -> bool:
-    """Whether the request names, or its session has to read, more than AT_ONCE_MAX partitions."""
+    """Whether the request is handled in turns of the event loop, because it concerns more than AT_ONCE_MAX partitions.
+    Two sums are compared with that limit: the partitions to fetch, and the partitions to forget, each plus the
+    partitions of the session that are due to be read (the changed ones; all of them if the session has not been read
+    yet). Without a session, only the number of partitions to fetch is compared."""
     if _has_many(call.request.topics, 0):
         return True
     session_id = call.get("session_id", NO_SESSION)
@@ -288,7 +294,8 @@ def _name_of(broker: Broker, topic: str | UUID) -> str | None:
 
 
 def _replica_of(request: types.FetchRequest) -> tuple[int, int]:
-    """The replica id and replica epoch of the request; replica id -1 for a consumer."""
+    """Return the replica id and the replica epoch of the request. The id is -1 for a consumer, DEBUG_CONSUMER for a
+    consumer that reads to the log end offset; the epoch is UNKNOWN for a consumer and before v15."""
     state = getattr(request, "replica_state", None)
     return (request.replica_id, UNKNOWN) if state is None else (state.replica_id, state.replica_epoch)
 
@@ -296,9 +303,9 @@ def _replica_of(request: types.FetchRequest) -> tuple[int, int]:
 def _session_of(
     broker: Broker, call: types.FetchCall
 ) -> Parts[tuple[Session | None, list[FetchedPartition], bool] | ErrorCode]:
-    """Return the fetch session of the request (None without one), the partitions that the request names, and whether
-    the response is incremental; an incremental Fetch reads the partitions of the session instead. Or return the error
-    of the whole request."""
+    """Return the error of the whole request, or three values: the fetch session (None without one), the partitions to
+    read, and whether the Fetch is incremental. For an incremental Fetch the second value is empty: the partitions to
+    read are those of the session, to which the partitions in the request have been added."""
     request, sessions = call.request, broker.sessions
     session_id, epoch = call.get("session_id", NO_SESSION), call.get("session_epoch", FINAL_EPOCH)
     with_ids = call.version >= TOPIC_IDS_VERSION
@@ -463,8 +470,8 @@ def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
 def _nearer_replica(
     broker: Broker, call: types.FetchCall, partition: Partition, fetched: FetchedPartition
 ) -> int | None:
-    """Return the follower from which the consumer should read (KIP-392); None if it should read from the leader, or if
-    replica.selector.class is not rack-aware."""
+    """Return the broker id of the follower from which the consumer should read (KIP-392); None if the consumer should
+    read from the leader, if replica.selector.class is not rack-aware, or if this broker is not the leader."""
     if partition.leadership is None or call.version < RACK_VERSION:
         return None
     return broker.replicas.preferred_replica(partition, call.request.rack_id, fetched.offset, call.listener)
@@ -522,9 +529,9 @@ class _Waiting:
             self._loop.call_soon(self._read_changed)
 
     def _read_changed(self) -> None:
-        """End the wait if the changed partitions have min_bytes of records. The result of this read is dropped, and the
-        response is made later from a new read: a log file to which the response refers must not be closed before it is
-        sent."""
+        """Read the changed partitions, and end the wait if they have min_bytes of records or an error. Only then is the
+        response made, from a second read just before it is sent: a log file found in this read might be closed by
+        then."""
         self._is_due = False
         if self._future.done() or self._is_for_turns(max(self._timer.when() - self._loop.time(), 0)):
             return
@@ -532,7 +539,7 @@ class _Waiting:
         try:
             if _has_any(one, changed) or at_once(_read(one, changed)).is_enough:
                 self._future.set_result(None)
-        except Exception as error:  # noqa: BLE001  (whoever awaits the answer gets it)
+        except Exception as error:  # noqa: BLE001  (it is raised where the response is awaited)
             self._future.set_exception(error)
 
     def _to_read(self) -> list[FetchedPartition]:
@@ -666,9 +673,9 @@ def _watch(one: _Fetch) -> Parts[None]:
 
 
 def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) -> Parts[Laid]:
-    """Return the response about these partitions. If it is made in parts (`found.answers` is None), the partitions with
-    records are read again at the end, without a break: a log file found in an earlier part may have been deleted
-    since."""
+    """Return the response about these partitions; for a client above its quota a response without partitions, with the
+    throttle time. If the response is made in parts (`found.answers` is None), the partitions with records are read
+    again at the end, without a break: a log file found in an earlier part may have been deleted since."""
     call = one.call
     session_id = NO_SESSION if one.session is None else one.session.id
     quotas = one.broker.quotas

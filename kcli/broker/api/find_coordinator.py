@@ -43,7 +43,8 @@ MESSAGES = {
 
 
 def find_coordinator(broker: Broker, call: types.FindCoordinatorCall) -> types.FindCoordinatorResponse:
-    """Errors: COORDINATOR_NOT_AVAILABLE while the partition has no leader, INVALID_REQUEST. A read-only broker without
+    """Errors: COORDINATOR_NOT_AVAILABLE while the coordinator's topic does not exist, or the key's partition has no
+    leader that the client can reach, and for every share partition; INVALID_REQUEST. A read-only broker without
     the key's partition of the coordinator's topic returns GROUP_AUTHORIZATION_FAILED or
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since clients retry for ever after any other error.
     """
@@ -61,7 +62,8 @@ def find_coordinator(broker: Broker, call: types.FindCoordinatorCall) -> types.F
 
 
 def _create_missing(broker: Broker, call: types.FindCoordinatorCall, key_type: int) -> None:
-    """Begin to create the coordinator's topic if it does not exist."""
+    """Begin to create the topic of the coordinators of this key type (__consumer_offsets or __transaction_state) if it
+    does not exist yet. Do nothing for a key type without such a topic."""
     name = TOPICS.get(key_type)
     if name is not None and broker.image.topic(name) is None:
         broker.topics.create_missing(call, [name])

@@ -27,7 +27,8 @@ FENCED_SINCE = 4
 
 
 async def init_producer_id(broker: Broker, call: types.InitProducerIdCall) -> types.InitProducerIdResponse:
-    """Errors: INVALID_REQUEST, UNKNOWN_SERVER_ERROR, and those of the transaction coordinator."""
+    """Errors: INVALID_REQUEST, UNKNOWN_SERVER_ERROR if all producer ids are used up, any code of CoordinatorError, and
+    the codes that the transaction coordinator (kcli/txn) returns for an InitProducerId."""
     known = call.get("producer_id", NONE), call.get("producer_epoch", NONE)
     transactional_id = call.request.transactional_id
     refused = _refused(broker, call)

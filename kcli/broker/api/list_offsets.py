@@ -99,8 +99,9 @@ def _check(call: types.ListOffsetsCall, timestamp: int, times: int) -> None:
 
 def _find(call: types.ListOffsetsCall, partition: Partition, timestamp: int, epoch: int) -> Found:
     """Return the timestamp, offset and leader epoch for the requested timestamp, which may be a special one such as -1
-    for the latest offset. A consumer gets only offsets up to the high watermark, or with read_committed up to the last
-    stable offset. epoch: the leader epoch that the client knows. Raises PartitionError."""
+    for the latest offset; NOTHING if there is no such record. The latest offset is the high watermark for a consumer,
+    the last stable offset for a consumer with read_committed, the log end offset for a follower; only records below it
+    are found. epoch: the leader epoch that the client knows. Raises PartitionError."""
     replica_id = call.request.replica_id
     is_client = replica_id == CONSUMER
     log = partition.log_for(epoch, leader_only=replica_id != DEBUGGER)

@@ -61,7 +61,8 @@ def kept_state(broker: Broker, _listener: str) -> int:
 
 def inputs(broker: Broker, call: types.MetadataCall) -> Inputs:
     """Return what the response depends on: the request and the metadata image. The response is not cached
-    (dispatch/kept.py) if a topic has no partitions or is unknown, as that topic may be created."""
+    (dispatch/kept.py) if the request names more than TOPICS_MAX topics, or a topic that is unknown or has no
+    partitions, as that topic may be created."""
     requested, image = _topics_of(call), broker.image
     if requested is None:
         return Inputs(call.request, image.version, image.topics.values())
@@ -132,7 +133,7 @@ def _by_name(
 
 
 def _creatable(broker: Broker, call: types.MetadataCall) -> Container[str]:
-    """Return the topics that the request may create."""
+    """Return the names of the topics that the client is allowed to create."""
     if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
         return EVERYTHING
     return broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)
@@ -184,8 +185,10 @@ def _hidden(
     *,
     is_internal: bool = False,
 ) -> types.MetadataResponseTopic:
-    """Return the part of the response about a topic that the client must not see: no partitions and no authorized
-    operations."""
+    """Return the part of the response about a topic whose partitions are not shown, because the client may not describe
+    or create the topic, no topic has the requested id, or the whole request is refused: it has the error `code`, no
+    partitions and no authorized operations. name: None if the client has requested the topic by its id. topic_id: None
+    if the client has requested the topic by its name."""
     return call.new(
         "MetadataResponseTopic",
         error_code=code,

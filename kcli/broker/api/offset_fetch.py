@@ -53,8 +53,10 @@ async def _fetch(
     member_id: str | None = None,
     epoch: int = -1,
 ) -> tuple[ErrorCode, Topics]:
-    """Return the error of a group, and its committed offsets; topics with an unknown id come last. topics: None for all
-    topics. epoch: the member epoch."""
+    """Return the error of a group, and its committed offsets. With an error there are no offsets; versions that have no
+    error of a group get NONE, and the error in each requested partition. Topics with an unknown id come after the
+    others, and topics that the client is not allowed to describe come last. topics: None for all topics. member_id,
+    epoch: the id and the member epoch of a member of the group; None and -1 for other clients."""
     requested = None if topics is None else [_fetch_topic(broker, call, each) for each in topics]
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
     try:
@@ -103,7 +105,8 @@ def _fetch_topic(broker: Broker, call: types.OffsetFetchCall, topic: RequestTopi
 
 
 def _named(broker: Broker, topic: FetchTopic) -> FetchTopic:
-    """Return the topic with its current topic id if its offsets were committed without a topic id, else unchanged."""
+    """Return the topic with its current topic id if its offsets were committed without a topic id. Return it unchanged
+    if it has an id, or if no topic of this name exists any more."""
     known = broker.image.topic(topic.name)
     if topic.topic_id != id_text(None) or known is None:
         return topic

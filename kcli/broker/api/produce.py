@@ -16,8 +16,8 @@ The request, before it reaches a log (KafkaApis.handleProduceRequest, ReplicaMan
      1  The first batch of each partition has a valid length and magic, else all of the request is
         refused with CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR if the size of the batch exceeds an int32. With a
         transactional batch the request must name its transactional id, else all of it is refused with
-        TRANSACTIONAL_ID_AUTHORIZATION_FAILED. The partition that comes first in the request decides.
-        (`_refused_by_heads`)
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED. The first batch in the request that breaks this rule decides the error;
+        batches after the first transactional one are not checked. (`_refused_by_heads`)
      2  From version 13 on a topic is named by its id, which the metadata must know: UNKNOWN_TOPIC_ID. The metadata must
         know the partition: UNKNOWN_TOPIC_OR_PARTITION. (`_name_of`, `_append`)
      3  The records for a partition are one batch of magic 2; the bytes of an incomplete second batch are dropped:
@@ -113,7 +113,7 @@ log = logging.getLogger("kcli.broker")
 PRODUCE = 0
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 CODEC_MASK, ZSTD = 7, 4
-LENGTH_AT, MAGIC_AT, ATTRIBUTES_AT = 8, 16, 22  # positions in a batch; of the attributes, that of the low byte
+LENGTH_AT, MAGIC_AT, ATTRIBUTES_AT = 8, 16, 22  # positions in a batch; the third is the attributes' low byte
 BATCH_HEAD = struct.Struct(">8xi4xB5xB")  # length, magic and attributes
 LENGTH_END = 12  # the length field counts the bytes after itself
 LENGTH_MIN = 14  # the smallest value of the length field, that of a magic 0 batch
@@ -129,8 +129,8 @@ COMMON_REFUSALS = (
     ErrorCode.RECORD_LIST_TOO_LARGE,
     ErrorCode.CORRUPT_MESSAGE,
 )
-"""Errors for which the response has log start offset -1 if the log refuses a batch with them, and which the broker does
-not write to its own log, as in Kafka."""
+"""If a batch is refused with one of these errors, the response has log start offset -1, and the program's log gets no
+line about the refusal, as in Kafka."""
 ZERO_ID = UUID(int=0)
 NO_BATCH = "the records of a partition are no batch"
 TWO_PRODUCERS = "Transactional records contained more than one producer ID"
@@ -188,7 +188,8 @@ def _plain_committed(
     broker: Broker, reply: Reply, response: bytes, outcomes: dict[int, asyncio.Future[ErrorCode]], _: object
 ) -> Laid:
     """Return the response to a plain request once no batch waits for the high watermark any longer. A batch whose wait
-    has failed gets the error. outcomes: the batch's number in the request -> the future of its wait, which is done."""
+    has failed gets the error of the wait. response: the encoded response, without these errors. outcomes: the batch's
+    number in the request -> the future of its wait, which is done."""
     codes = {number: outcome.result() for number, outcome in outcomes.items()}
     if not any(codes.values()):
         return Encoded([response])
@@ -289,7 +290,8 @@ def _refused_by_heads(broker: Broker, call: types.ProduceCall, odd: list[Request
 
 
 def _head_error(records: memoryview) -> str | None:
-    """Return Kafka's error message for a batch with an invalid length or magic; None for a length above LENGTH_MAX."""
+    """Return Kafka's error message for a batch that `_size_bytes` has refused: its length is too small, or its magic
+    invalid. None if the batch was refused for a length above LENGTH_MAX, for which Kafka has no message."""
     length = int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True)
     if length < LENGTH_MIN:
         return f"Record size {length} is less than the minimum record overhead ({LENGTH_MIN})"
@@ -298,7 +300,8 @@ def _head_error(records: memoryview) -> str | None:
 
 
 def _exists(broker: Broker, writable: Container[str], topic: TopicData, index: int) -> bool:
-    """Whether the metadata image has the partition (rule 2 of the module's docstring)."""
+    """Whether the client may write to the topic, and the metadata image has the partition (rule 2 of the module's
+    docstring)."""
     name = _name_of(broker, writable, topic)
     if isinstance(name, ErrorCode):
         return False
@@ -358,8 +361,9 @@ async def _verify_and_append(
 
 
 def _refuse_all(call: types.ProduceCall, code: ErrorCode, reason: str | None = None) -> Laid:
-    """Return the response that refuses all batches with the error `code`, which is logged if Kafka logs it. Raises
-    HangUp, which closes the connection, with acks=0."""
+    """Return the response that refuses all batches with the error `code`. reason: the error message, None for none.
+    Log the error, except for TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which Kafka does not log either. Raises HangUp,
+    which closes the connection, with acks=0."""
     if code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         log.error("Produce request of client %s refused: %s: %s", call.client_id, code.name, reason or NO_BATCH)
     if call.request.acks == NO_ACKS:
@@ -509,7 +513,11 @@ def _append(
     checked: CheckedBatch | AppendRefused | None,
 ) -> PartitionAnswer:
     """Append one batch, and return its result. A batch with acks=-1 that is not committed yet is added to `waits`.
-    checked: the result of the batch's check if a thread has checked it, else None."""
+
+    topic: the topic's name, or the error with which batches for the topic are refused. data: the request's part about
+    the partition. checked: the checked batch, or the error with which it is refused, if a thread has checked it; None
+    if the batch has yet to be checked.
+    """
     index = data.index
     if isinstance(topic, ErrorCode):
         return PartitionAnswer(index, topic.value)

@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 
 
 def sasl_handshake(_: Broker, call: types.SaslHandshakeCall) -> types.SaslHandshakeResponse:
-    """Errors: ILLEGAL_SASL_STATE."""
+    """Refuse every SaslHandshake: return the error ILLEGAL_SASL_STATE and no mechanisms."""
     return call.respond(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())

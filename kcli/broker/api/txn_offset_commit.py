@@ -126,8 +126,10 @@ async def _commit(broker: Broker, call: types.TxnOffsetCommitCall, offsets: tupl
 
 
 async def _verify(broker: Broker, call: types.TxnOffsetCommitCall) -> None:
-    """Verify that the group's partition of __consumer_offsets is part of the transaction; from version 5 on, add the
-    partition instead. Raises CoordinatorError if the transaction coordinator refuses the partition."""
+    """Let the transaction coordinator verify that the group's partition of __consumer_offsets is part of the
+    transaction; from version 5 on, add the partition instead. Do nothing if the transaction is already open in the
+    partition, or, below version 5, if transaction.partition.verification.enable is false. Raises CoordinatorError if
+    the transaction coordinator refuses the partition."""
     request, client = call.request, committing(call.version)
     if not client.adds and not broker.config.get("transaction.partition.verification.enable"):
         return

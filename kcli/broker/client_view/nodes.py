@@ -63,11 +63,12 @@ class View:
         return next((node.id for node in self.nodes if not node.is_fenced), NO_NODE)
 
     def leader(self, partition: Partition) -> int:
-        """Return the partition's leader; -1 if the leader has no address for the client."""
+        """Return the broker id of the partition's leader; -1 if it has none, or none with an address for the client."""
         return partition.leader if partition.leader in self._reachable else NO_NODE
 
     def offline_replicas(self, partition: Partition) -> tuple[int, ...]:
-        """The replicas whose broker is fenced or unreachable, or whose log directory is offline."""
+        """Return the broker ids of those replicas whose broker is fenced or has no address for the client, or whose log
+        directory is offline."""
         replicas = zip(partition.replicas, partition.directories, strict=True)
         return tuple(each[0] for each in replicas if each[0] not in self.alive or not self._is_online(each))
 

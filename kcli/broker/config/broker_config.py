@@ -241,7 +241,7 @@ class BrokerConfig:
 
     @property
     def controller_listener_names(self) -> tuple[str, ...]:
-        """The listeners for requests to the controller."""
+        """The names, in upper case, of the listeners for requests to the controller."""
         return tuple(name.upper() for name in self.words("controller.listener.names"))
 
     @property
@@ -277,11 +277,12 @@ class BrokerConfig:
         return parse_counts(name, self.text(name))
 
     def max_connections_of(self, listener: str) -> int:
-        """The greatest number of connections that the listener may have."""
+        """Return the greatest number of connections that the listener may have, INT_MAX if no limit is set for it."""
         return self._of_listener(listener, "max.connections")
 
     def creation_rate_of(self, listener: str) -> int:
-        """The greatest number of new connections per second that the listener accepts."""
+        """Return the greatest number of new connections per second that the listener accepts, INT_MAX if no limit is
+        set for it."""
         return self._of_listener(listener, "max.connection.creation.rate")
 
     def _of_listener(self, listener: str, name: str) -> int:
@@ -341,7 +342,8 @@ _ORDER = {name: i for i, name in enumerate(BROKER_KEYS)}
 
 
 def _protocols(config: BrokerConfig) -> dict[str, str]:
-    """Listener name -> security protocol."""
+    """Return listener name -> security protocol, from listener.security.protocol.map. If this configuration is not set,
+    controller listeners have PLAINTEXT, unless the name of any listener is that of a secure protocol."""
     name = "listener.security.protocol.map"
     protocols = parse_protocol_map(name, config.text(name))
     if name in config.properties:

@@ -430,12 +430,12 @@ BROKER_KEYS: Final[Mapping[str, Key]] = {
     "delegation.token.max.lifetime.ms": Key(LONG, 604_800_000, at_least(1)),
     "delegation.token.expiry.time.ms": Key(LONG, 86_400_000, at_least(1)),
     "delegation.token.expiry.check.interval.ms": Key(LONG, 3_600_000, at_least(1)),
-    # transactions between brokers
+    # requests between brokers to add partitions to transactions
     "add.partitions.to.txn.retry.backoff.max.ms": Key(INT, 100, at_least(0)),
     "add.partitions.to.txn.retry.backoff.ms": Key(INT, 20, at_least(1)),
 }
 
-# Dynamic configurations without a static one: the rates of replication quotas.
+# Configurations that can only be set as dynamic ones, not in server.properties: the rates of replication quotas.
 QUOTA_KEYS: Final[Mapping[str, Key]] = {
     "leader.replication.throttled.rate": Key(LONG, LONG_MAX, at_least(0), CLUSTER_WIDE),
     "follower.replication.throttled.rate": Key(LONG, LONG_MAX, at_least(0), CLUSTER_WIDE),

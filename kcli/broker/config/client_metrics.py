@@ -35,7 +35,8 @@ class InvalidSubscription(InvalidConfig):
 
 
 def validate_client_metrics(name: str, texts: Mapping[str, str]) -> None:
-    """Check the configurations of a subscription. Raises InvalidConfig, InvalidSubscription."""
+    """Check a subscription. name: of the subscription. texts: its configurations, by name. Raises InvalidConfig,
+    InvalidSubscription."""
     if not name:
         raise InvalidSubscription("Subscription name can't be empty")
     for each in texts:

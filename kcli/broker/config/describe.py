@@ -114,7 +114,9 @@ def _hash(name: str) -> int:
 
 
 def effective_topic_configs(config: BrokerConfig, topic: Mapping[str, str]) -> list[Entry]:
-    """Return every configuration of a topic, with the source of its value, for the response to CreateTopics."""
+    """Return every configuration of a topic, with the source of its value, for the response to CreateTopics. Kafka's
+    internal configurations are left out unless they are set. topic: the configurations that are set for the topic
+    itself."""
     entries = []
     for name, key in TOPIC_CONFIGS.items():
         if key.internal and name not in topic:

@@ -1,7 +1,7 @@
 """One sentence on the purpose of each configuration. This module is imported when a client first requests
 documentation.
 
-The documentation of a group's configuration is that of the broker's configuration that is its default.
+A configuration of groups that is not in GROUP has the sentence of the broker's configuration that is its default.
 """
 
 # ruff: noqa: E501  (a sentence is a line)
@@ -15,7 +15,7 @@ from kcli.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_
 
 
 def documentation(resource_type: int) -> Mapping[str, str]:
-    """Return a sentence for every configuration of a resource type; none for loggers."""
+    """Return name -> a sentence on the purpose, for all configurations of a resource type; empty for loggers."""
     if resource_type == GROUP_RESOURCE:
         return {name: GROUP.get(name) or BROKER[broker_synonym(name) or name] for name in GROUP_KEYS}
     return {TOPIC_RESOURCE: TOPIC, BROKER_RESOURCE: BROKER, CLIENT_METRICS_RESOURCE: CLIENT_METRICS}.get(

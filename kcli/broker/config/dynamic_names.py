@@ -39,7 +39,7 @@ CLUSTER_LEVEL = frozenset(("max.connections", "max.connection.creation.rate", "n
 
 def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker: bool) -> dict[str, str]:
     """Return the dynamic configurations, as stored in the metadata log, that are valid; add the errors of the others to
-    `problems`. per_broker: whether they are those of a single broker, not of all brokers."""
+    `problems`. per_broker: whether `properties` are set for a single broker, not for all brokers."""
     left = dict(properties)
     for name, text in properties.items():
         try:
@@ -60,8 +60,9 @@ def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker
 
 
 def validate_types(properties: Mapping[str, str]) -> None:
-    """Check the type of each value; a configuration of one listener has the type of the configuration that it
-    overrides. Raises InvalidConfig."""
+    """Check the value of each dynamic configuration that Kafka defines, by its type and its valid values; a
+    configuration of one listener is checked as the configuration that it overrides. Other names are not checked. Raises
+    InvalidConfig."""
     base = {_base(name): text for name, text in properties.items()}
     for name, key in DYNAMIC_KEYS.items():
         if name in base:
@@ -74,7 +75,7 @@ def _base(name: str) -> str:
 
 
 def not_dynamic(names: Iterable[str]) -> list[str]:
-    """Return the names that are not dynamic."""
+    """Return those names of Kafka's configurations that cannot be set as dynamic ones."""
     return sorted(name for name in names if name in BROKER_KEYS and name not in DYNAMIC_KEYS)
 
 
@@ -84,7 +85,7 @@ def without_listener(names: Iterable[str]) -> list[str]:
 
 
 def of_one_broker(names: Iterable[str]) -> list[str]:
-    """Return those names that may be set for single brokers only."""
+    """Return those names that can be set for a single broker only, not for all brokers at once."""
 
     def is_own(name: str) -> bool:
         key = DYNAMIC_KEYS.get(name)

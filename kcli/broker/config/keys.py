@@ -58,7 +58,8 @@ REQUIRED = Required.REQUIRED
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The definition of one configuration. internal: whether clients see it only if it is set."""
+    """The definition of one configuration. default: None if the configuration is not set by default, REQUIRED if it
+    must be set. internal: whether clients see the configuration only if it is set."""
 
     type: ConfigType
     default: Value | Required
@@ -67,8 +68,8 @@ class Key:
     internal: bool = False
 
     def parse(self, name: str, text: str) -> Value:
-        """Return the value that `text` stands for. Raises InvalidConfig if the text has another type, or the value is
-        not valid."""
+        """Return the value that `text` stands for; a list without its duplicates. Raises InvalidConfig if the text has
+        another type, or the value is not valid. name: of the configuration, for the error message."""
         value = parse(name, text, self.type)
         if isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -156,7 +157,7 @@ def within(least: float, most: float) -> Validator:
 
 
 def one_of_ignoring_case(*words: str) -> Validator:
-    """Return a validator of strings that accepts the given words in upper or lower case."""
+    """Return a validator of strings that accepts `words`, given in upper case, in whatever case they are written."""
 
     def check(name: str, value: Value) -> None:
         if str(value).upper() not in words:
@@ -172,7 +173,8 @@ def not_empty(name: str, value: Value) -> None:
 
 
 def each(check: Callable[[str], object]) -> Validator:
-    """Return a validator of lists that calls `check`, which may raise InvalidConfig, for every word."""
+    """Return a validator of lists that calls `check`, which may raise InvalidConfig, for every word. None is not
+    valid."""
 
     def all_of(name: str, value: Value) -> None:
         if value is None:

@@ -39,7 +39,8 @@ def parse_listeners(
     words: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool = True
 ) -> tuple[Endpoint, ...]:
     """Return the endpoints of `listeners` or `advertised.listeners`. protocols: listener name -> security protocol.
-    distinct_ports: whether equal ports are refused, as those of `listeners` are. Raises InvalidConfig."""
+    distinct_ports: whether two listeners with the same port are refused, as in `listeners`, unless one has an IPv4
+    address and the other an IPv6 address. Raises InvalidConfig."""
     try:
         endpoints = tuple(_listener(word, protocols) for word in words)
         _validate(endpoints, words, distinct_ports=distinct_ports)
@@ -127,8 +128,8 @@ def _ip_version(host: str | None) -> int:
 
 
 def parse_protocol_map(name: str, text: str) -> dict[str, str]:
-    """Return the value of `listener.security.protocol.map` as a mapping: listener name, upper case -> protocol. Raises
-    InvalidConfig."""
+    """Return the value of `listener.security.protocol.map` as a mapping: listener name, upper case -> protocol. name:
+    of the configuration, for the error message. Raises InvalidConfig."""
     protocols = {listener.upper(): protocol.upper() for listener, protocol in parse_map(name, text).items()}
     for protocol in protocols.values():
         if protocol not in PROTOCOLS:
@@ -137,8 +138,8 @@ def parse_protocol_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_map(name: str, text: str) -> dict[str, str]:
-    """Return the keys and values of a text like `key:value,...`, split at the last colon of each pair. Raises
-    InvalidConfig."""
+    """Return the keys and values of a text like `key:value,...`, split at the last colon of each pair. name: of the
+    configuration, for the error message. Raises InvalidConfig."""
     pairs = {}
     for word in comma_list(text) if text else ():
         key, colon, value = word.rpartition(":")
@@ -150,7 +151,8 @@ def parse_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_counts(name: str, text: str) -> dict[str, int]:
-    """Return `max.connections.per.ip.overrides`: host -> number of connections. Raises InvalidConfig."""
+    """Return `max.connections.per.ip.overrides`: host -> number of connections. name: of the configuration, for the
+    error message. Raises InvalidConfig."""
     counts = {}
     for host, count in parse_map(name, text).items():
         number = java_integer(count)
@@ -161,7 +163,7 @@ def parse_counts(name: str, text: str) -> dict[str, int]:
 
 
 def parse_voter(word: str) -> tuple[int, str, int]:
-    """Return a voter's id, host and port. Raises InvalidConfig."""
+    """Return the id, host and port of a voter that is written id@host:port. Raises InvalidConfig."""
     name, *rest = word.split("@")
     if len(rest) != 1 or not rest[0]:
         raise InvalidConfig(f"Invalid configuration value for controller.quorum.voters. {_VOTER_FORM}")
@@ -177,7 +179,7 @@ def parse_voter(word: str) -> tuple[int, str, int]:
 
 
 def parse_bootstrap_server(word: str) -> tuple[str, int]:
-    """Return the host and port of a bootstrap server. Raises InvalidConfig."""
+    """Return the host and port of a bootstrap server that is written host:port. Raises InvalidConfig."""
     address = _server(word)
     if address is None:
         raise InvalidConfig(

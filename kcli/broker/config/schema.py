@@ -29,7 +29,8 @@ class ConfigSchema:
     config: BrokerConfig
 
     def list_default(self, resource_type: int, name: str) -> Sequence[str] | None:
-        """Return Kafka's default of a topic's or broker's configuration of type LIST; None for another type."""
+        """Return Kafka's default of a topic's or broker's configuration of type LIST, empty if it has no default; None
+        for any other configuration."""
         if resource_type == TOPIC_RESOURCE and name in TOPIC_CONFIGS:
             topic_key = TOPIC_CONFIGS[name]
             return _words(topic_key.default) if topic_key.type is Type.LIST else None

@@ -235,7 +235,7 @@ class ListenerSecurity:
         return refresh, backoff, backoff_max
 
     def client_login(self, mechanism: str) -> ClientLogin:
-        """Return how this node logs in when it connects to the listener of this name of another node: with the options
+        """Return how this node logs in when it connects to another node's listener of the same name: with the options
         username, password and, for SCRAM, tokenauth of the login module. Raises InvalidConfig, whose message leaves out
         the configuration's text, as it contains passwords."""
         options = self.login(mechanism).options

@@ -1,12 +1,14 @@
 """Kafka's configurations that this broker does not implement: those that it refuses, and those without effect.
 
-    refused    a node with another value than Kafka's default does not start: it would be open although it is meant to
-               be secured, or would ignore a limit or a policy
-    harmless   accepted with any value, and never read: it sizes or tunes a part that this broker does not have
-    others     are read; a test compares both lists with the code
+    refused    a node with another value than Kafka's default does not start: the node would be open although the
+               configuration is meant to secure it, or would ignore a limit or a policy
+    harmless   accepted with any value, and never read: the configuration sizes or tunes a part that this broker does
+               not have
+    others     the code of this broker reads every other configuration; a test checks that REFUSED and HARMLESS are
+               complete
 
-If this node has the listener, a listener's own configuration (`listener.name.<listener>.<name>`) is refused unless it
-is harmless, limits connections, or secures the listener (security.py). A change of a dynamic configuration that this
+A configuration for one of this node's listeners (`listener.name.<listener>.<name>`) is refused unless it is harmless,
+limits connections, or secures the listener (security.py). A change of a dynamic configuration that this
 broker refuses is itself refused, and so is a dynamic change of a listener's security, except for its key store and
 trust store; see dynamic.py.
 """
@@ -201,7 +203,8 @@ def check_served(config: BrokerConfig) -> None:
 
 
 def check_topics(image: MetadataImage) -> None:
-    """Raise CannotServe if a topic has a configuration that this broker does not implement."""
+    """Raise CannotServe if a topic has tiered storage (remote.storage.enable=true), which this broker does not
+    implement."""
     for (kind, name), configs in image.configured.items():
         if kind == TOPIC_RESOURCE and configs.get(TIERED, "").strip().lower() == "true":
             raise CannotServe(f"topic {name} has {TIERED}=true: {_NO_TIER}; delete it or take that back first")
@@ -216,10 +219,11 @@ def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
 
 
 def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | None:
-    """Return the first configuration that this broker does not implement, with the reason; None if it implements all of
-    them.
+    """Return the first reason, with the name of the configuration, why this broker cannot run with its configuration:
+    one that it does not implement, or an invalid one for the security of a listener or of the connections to other
+    nodes (security.py). Return None if there is no such reason.
 
-    names: the configurations to check, None for all.
+    names: the configurations to check, None for all. The security is checked in any case.
     """
     for name in config.properties if names is None else names:
         text = config.properties.get(name, "")
@@ -237,8 +241,8 @@ def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | 
 
 
 def _of_a_listener(config: BrokerConfig, name: str) -> str | None:
-    """Return the reason why a configuration of one listener is refused; None if it is read or harmless, and for the
-    name of any other configuration."""
+    """Return the reason why a configuration of one listener is refused; None if this broker implements it, or if it is
+    harmless, and for a name without the prefix of one of this node's listeners."""
     own = base_name(name)
     if own is None or not is_known(own) or own in HARMLESS or own in OF_CONNECTIONS:
         return None

@@ -32,12 +32,14 @@ class StaticJaas:
     None if KAFKA_OPTS names no file."""
 
     def __init__(self, java_options: str) -> None:
+        """java_options: the value of KAFKA_OPTS."""
         self._location = system_property(java_options, LOGIN_CONFIG)
         self.where = None if self._location is None else f"KAFKA_OPTS: {LOGIN_CONFIG}={self._location}"
 
     def entries(self, listener: str) -> Sequence[LoginModule]:
-        """Return the entries for a listener; empty if the file has no section for the listener. Raises InvalidConfig,
-        whose message leaves out the file's text, as it contains passwords."""
+        """Return the entries for a listener: those of its own section, else those of the section KafkaServer; empty if
+        the file has neither, or if KAFKA_OPTS names no file. Raises InvalidConfig, whose message leaves out the file's
+        text, as it contains passwords."""
         found = self._sections.get(f"{listener.lower()}.{_SECTION}") or self._sections.get(_SECTION) or []
         try:
             check_allowed(found)

@@ -1,4 +1,5 @@
-"""The active controller's broker sessions and periodic elections. Its decisions are in kcli.metadata.
+"""The active controller's broker sessions and periodic elections. The functions of kcli.metadata decide which records
+the active controller writes.
 
     becomes active   the session of each unfenced broker begins; brokers whose process has ended are fenced
     sessions         a broker without heartbeat for broker.session.timeout.ms is fenced; one broker at a time
@@ -49,8 +50,9 @@ Properties = Mapping[str, str]
 
 @dataclass(slots=True)
 class _Death:
-    """The end of a node's process. epoch: the node's broker epoch in the metadata image when its process ended.
-    was_started: whether the launcher has started the node's next process."""
+    """The end of a node's process, which the launcher (the process of `kcli serve --nodes`, which starts the nodes of a
+    cluster) has reported. epoch: the node's broker epoch in the metadata image when its process ended. was_started:
+    whether the launcher has started the node's next process."""
 
     epoch: int
     was_started: bool = False
@@ -58,8 +60,8 @@ class _Death:
 
 class ActiveController:
     """The sessions and elections of a controller while it is the active one. Every node that is a controller has this
-    object, and uses it on the event loop's thread. own_epoch: returns the broker epoch of the broker in this process,
-    None if this node is not a broker."""
+    object, and uses it on the event loop's thread. own_epoch: a function that returns the broker epoch
+    of the broker in this process, None if this node is not a broker."""
 
     def __init__(
         self,
@@ -117,12 +119,13 @@ class ActiveController:
 
     async def register_broker(self, state: BrokerState, previous_epoch: int | None) -> int:
         """Register a broker, for the first time or anew, and return its new broker epoch. previous_epoch: the broker
-        epoch at the broker's last clean shutdown, from its request; None if the request's version has no such field.
+        epoch at the broker's last clean shutdown, from the request; None if the request's version has no such field.
         Raises NotController, and Refused as kcli.metadata.registration_control.register_broker does."""
         heartbeats, metadata = self.heartbeats, self._metadata
         known = metadata.draft.brokers.get(state.id)
         if known is not None and known.epoch == previous_epoch and known.incarnation_id != state.incarnation_id:
-            # the broker's previous process shut down cleanly, but without a controlled shutdown
+            # the broker's previous process has shut down cleanly, but maybe without a controlled shutdown, so that the
+            # broker is not fenced yet
             heartbeats.end_session(state.id)
             if not known.fenced:
                 self._fence(state.id, "it has shut down")
@@ -154,8 +157,8 @@ class ActiveController:
         return answer
 
     async def assign_replicas(self, broker_id: int, broker_epoch: int, assignments: Assignments) -> Answers:
-        """Record the log directories of a broker's replicas. Raises NotController, and Refused as
-        kcli.metadata.directory_control.assign_replicas does."""
+        """Record the log directories of a broker's replicas. Return the result of each replica. Raises
+        NotController, and Refused as kcli.metadata.directory_control.assign_replicas does."""
         _ = self.heartbeats
         metadata = self._metadata
         records, answers = assign_replicas(

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PURPOSES: Final = {"broker_registration": "lifecycle", "broker_heartbeat": "lifecycle"}
-"""API -> the channel that it shares with other APIs. Each API that is missing here has its own channel, so that no
-request waits for a request of another API."""
+"""API -> the name of the channel on which its requests are sent. Each API that is missing here has its own channel, so
+that no request waits for a request of another API."""
 RETRY_S: Final = 0.05
 TIMEOUT_S: Final = 60.0
 """The timeout of a forwarded request, in seconds, as in Kafka."""
@@ -83,7 +83,8 @@ class ControllerChannel:
         self, api: str, version: int | None = None, /, *, timeout_s: float = TIMEOUT_S, **fields: Any
     ) -> Any:
         """Send a request to the active controller, and return the response (typed Any: the caller annotates its type).
-        version: None for the newest version that both nodes speak.
+        api: the API's name, such as "broker_heartbeat". version: None for the newest version that both nodes speak.
+        fields: the fields of the request.
 
         After NOT_CONTROLLER the request is sent again. Raises Unanswered.
         """
@@ -174,8 +175,8 @@ class ControllerChannel:
         return channel
 
     def leader_changed(self) -> None:
-        """Close the connections to the former active controller. `call` and `forward` then send requests that waited
-        for its response again, to the new active controller."""
+        """Close the connections to the former active controller. `call` and `forward` then send the requests that have
+        no response yet again, to the new active controller."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()

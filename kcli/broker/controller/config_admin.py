@@ -92,9 +92,10 @@ class ConfigAdmin:
         self, call: Alter, alterations: Sequence[Alteration], *, incremental: bool, validate_only: bool
     ) -> list[Error]:
         """Change the levels of this broker's loggers, and configurations in the metadata log. Return the error of each
-        alteration, in order.
+        alteration, in order; NO_ERROR for an alteration that has succeeded.
 
-        A request on a controller listener was forwarded by a broker, which has made a broker's checks already.
+        A request on a controller listener was forwarded by a broker, which has checked the values of its own
+        configurations and changed its loggers already: this node does neither for such a request.
 
         Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
         BROKER_ID_NOT_REGISTERED, POLICY_VIOLATION, UNKNOWN_SERVER_ERROR.
@@ -145,8 +146,8 @@ class ConfigAdmin:
         self, alterations: Sequence[Alteration], *, incremental: bool, validate_only: bool
     ) -> list[Error]:
         """Change the configurations as the active controller, and return the error of each alteration. Raises
-        NotController on any other node, unless `alterations` is empty because all were refused: Kafka checks the ACLs
-        first."""
+        NotController if this node is not the active controller; but if `alterations` is empty, as every alteration was
+        refused before (by the ACLs, for example), return [] on any node, as Kafka checks the ACLs first."""
         if not alterations:
             return []
         image, schema = self._metadata.draft, ConfigSchema(self._config)
@@ -242,7 +243,7 @@ def _node_id(name: str) -> int:
 
 
 def _changed(alteration: Alteration, stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the stored properties with the operations applied."""
+    """Return the configurations in `stored` after the operations of the alteration. Raises Refused."""
     properties = dict(stored)
     for _, number, _ in alteration.configs:
         if number not in tuple(Operation):

@@ -84,6 +84,7 @@ class BrokerLifecycle:
     advertised: listener -> the host and port for clients.
     is_alone: whether the broker is the only node of its cluster.
     must_stop: called with the reason if the broker cannot continue.
+    new_id: makes the incarnation id of the broker; tests replace it.
     """
 
     def __init__(
@@ -301,8 +302,8 @@ class BrokerLifecycle:
         self._soon.set()
 
     def assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
-        """Report to the controller that a replica lies in another directory than in the metadata, in one request with
-        other such replicas."""
+        """Report to the controller that a replica lies in the log directory `directory_id`, and not in the one that the
+        metadata names. One request reports all replicas for which this method was called meanwhile."""
         self._assignments[topic_id, number] = directory_id
         if self._is_up and self._reporting is None:
             self._loop.call_soon(self._report_soon)
@@ -328,7 +329,7 @@ class BrokerLifecycle:
             assignments = [(directory, list(topics.items())) for directory, topics in directories.items()]
             try:
                 await self._requests.assign_replicas(self._node_id, self.epoch, assignments, REQUEST_TIMEOUT_S)
-            except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
+            except Exception as error:  # noqa: BLE001  (after any error the report is sent again)
                 self._warn(f"the log directories of replicas are not reported to the controller: {error}")
                 self._assignments = reported | self._assignments
                 if self._is_alone:
@@ -339,7 +340,9 @@ class BrokerLifecycle:
 
     async def shut_down(self) -> None:
         """Ask the controller for a controlled shutdown: it elects other leaders for this broker's partitions, and
-        fences the broker. Return at once if the broker is not started, or has controlled.shutdown.enable=false."""
+        fences the broker. Return when the controller allows the broker to stop, or when no controller has responded for
+        too long, at the latest after SHUTDOWN_S. Return at once if the broker is not started, or has
+        controlled.shutdown.enable=false."""
         if self._task is None or not self._is_up or not self._config.controlled_shutdown_enable:
             return
         if self._shutdown is None:

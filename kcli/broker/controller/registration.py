@@ -28,7 +28,8 @@ PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL"
 
 
 async def register_controller(config: BrokerConfig, requests: ControllerRequests, reached: Addresses) -> None:
-    """Register this controller, with retries until that succeeds.
+    """Register this controller, with retries until the active controller has recorded the registration. Return without
+    it if the cluster's metadata.version is too old for registrations of controllers.
 
     reached: controller listener -> the host and port for other nodes; empty if no such listener is open.
     """
@@ -40,7 +41,7 @@ async def register_controller(config: BrokerConfig, requests: ControllerRequests
     while True:
         try:
             return await requests.register_controller(controller, REQUEST_TIMEOUT_S)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
+        except Exception as error:  # noqa: BLE001  (after any error the request is sent again)
             if isinstance(error, Refused) and error.error.code == ErrorCode.UNSUPPORTED_VERSION:
                 return None  # this metadata.version has no records for registrations of controllers
             if str(error) != problem:

@@ -1,6 +1,6 @@
-"""A node's requests to the active controller about itself: function calls if the controller is in the same process,
-else requests over the network. Thus a node that is the only one of its cluster does not import, at its start, message
-classes that it never uses."""
+"""A node's requests to the active controller about itself: function calls if the active controller is in the same
+process, else requests over the network. The function calls need no message classes, so that the only node of a cluster
+does not import these at its start."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class ControllerRequests:
         return None
 
     async def register_broker(self, state: BrokerState, previous_epoch: int, timeout_s: float) -> int:
-        """Register this broker. Return its broker epoch."""
+        """Register this broker. Return its broker epoch. previous_epoch: the broker epoch at its last clean shutdown,
+        -1 for none."""
         try:
             if (here := self._here) is not None:
                 return await here.register_broker(state, previous_epoch)

@@ -54,7 +54,7 @@ class TokenAdmin:
         return not (self._is_alone or self._is_controllers(call))
 
     async def forward(self, call: Call) -> Any:
-        """Return the active controller's response."""
+        """Forward the request to the active controller, and return the response."""
         return await self._controller.forward(replace(call, listener=self._config.controller_listener_names[0]))
 
     def _is_controllers(self, call: Call) -> bool:

@@ -77,7 +77,7 @@ class TopicCreation:
 
     def create_missing(self, call: Call, names: Iterable[str]) -> None:
         """Begin to create missing topics that a request needs, including Kafka's internal topics. Errors are only
-        logged. No topic is created for a request that names too many topics."""
+        logged. No topic is created for a request above Kafka's limits (`call.refusal` has the reason)."""
         if call.refusal is not None:
             self._warn(f"no topics created: {call.refusal}")
             return

@@ -3,7 +3,8 @@ state machine has the state of all groups or transactional ids in one partition 
 
 context                             the parts of the broker that coordinators use
 runtime, log, uncommitted           loads the state machine of each partition, passes requests to it, appends the
-                                    records that it returns, and holds its responses back until those are committed
+                                    records that it returns, and holds its responses back until these records are
+                                    committed
 groups, group_metadata              the group coordinator
 transactions, markers               the transaction coordinator; writes its markers to the partitions of transactions
 local_markers                       transaction markers in the partitions that this broker leads

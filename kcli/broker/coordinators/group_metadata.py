@@ -81,7 +81,8 @@ class GroupMetadata:
 
 
 def topics_changed(image: MetadataImage, changes: Changes) -> TopicsChanged | None:
-    """Return the names of the topics that have changed, for consumer groups; None if no topic has changed."""
+    """Return the names of the topics that were created or deleted, or whose partitions have changed, for consumer
+    groups; None if there is no such topic."""
     by_id = image.topics_by_id
     touched = {topic_id for topic_id, _ in changes.partitions}
     names = {by_id[topic_id].name for topic_id in touched if topic_id in by_id}

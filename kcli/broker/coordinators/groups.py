@@ -39,7 +39,7 @@ def coordinate(config: BrokerConfig, image: MetadataImage) -> Work:
     return Work(
         make=lambda _: GroupMachine(group_config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
         follow=lambda changes: _follow(image, changes),
-        base_sequence=0,  # as in Kafka's batches
+        base_sequence=0,  # as in the batches of Kafka's group coordinator
         commit_timeout_ms=config.number("offsets.commit.timeout.ms"),
         changes_nothing=lambda request: isinstance(request, FOLLOW_RECORDS),
     )

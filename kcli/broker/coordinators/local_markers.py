@@ -75,7 +75,7 @@ class LocalMarkers:
 
 
 def _append(partition: Partition, marker: Marker, now_ms: int) -> int:
-    """Append the marker. Return the offset after it. Raises AppendRefused, LogFailed, OSError."""
+    """Append the marker. Return the offset after that of the marker. Raises AppendRefused, LogFailed, OSError."""
     kind = ControlType.COMMIT if marker.commit else ControlType.ABORT
     data = write_batch(
         [(MARKER_KEY.pack(0, kind), MARKER_VALUE.pack(0, marker.coordinator_epoch))],

@@ -26,7 +26,7 @@ class LoggedBatch:
 
 
 def read_log(log: PartitionLog) -> Iterator[LoggedBatch]:
-    """Yield all batches. Raises UnreadableInput for damaged bytes."""
+    """Yield all batches of a log, from its first segment on. Raises UnreadableInput for damaged bytes."""
     for base_offset in log.base_offsets:
         yield from read_segment(log.directory / build(FileName(FileKind.LOG, base_offset)))
 

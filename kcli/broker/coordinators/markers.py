@@ -1,14 +1,14 @@
 """Writes the markers of a transaction to all its partitions, for the transaction coordinator.
 
-    led by this broker     the marker is appended here, and is written when it is committed
+    led by this broker     this broker appends the marker, which counts as written once it is committed
     led by another broker  WriteTxnMarkers sends all waiting markers to that broker; each broker gets one request at a
                            time
     retry                  a marker that could not be written is sent again after RETRY_S, to the broker that leads the
                            partition by then, until it is written or the partition is deleted
 
 When all markers of a transaction are written, the coordinator gets the message MarkersWritten. A marker carries the
-leader epoch of the coordinator's partition: a log with a marker of a later epoch refuses it
-(TRANSACTION_COORDINATOR_FENCED).
+leader epoch of the coordinator's partition: a log that has a marker with a later epoch refuses a marker with an earlier
+one (TRANSACTION_COORDINATOR_FENCED).
 
 Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler, EndTransactionMarker; KIP-98.
 """
@@ -63,7 +63,7 @@ class _Ending:
 
 
 class _QueuedMarker(NamedTuple):
-    """One marker of a WriteTxnMarkers request."""
+    """One marker of a WriteTxnMarkers request. place: the partition to which it is written."""
 
     ending: _Ending
     place: TopicPartition
@@ -97,7 +97,8 @@ class Markers:
     # one transaction
 
     def _send(self, ending: _Ending, places: Iterable[TopicPartition]) -> None:
-        """Send the marker to the leaders of these partitions."""
+        """Write the transaction's marker to the partitions `places`: append it if this broker leads the partition, else
+        queue it for the leader."""
         marker = self._marker(ending)
         if marker is None:
             return
@@ -161,7 +162,7 @@ class Markers:
         if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             now = self._marker(ending)
             if now is not None and now.coordinator_epoch > marker.coordinator_epoch:
-                # a later marker of this same coordinator, with a later epoch, has fenced this marker
+                # this coordinator has a later epoch by now: send the marker again, with that epoch
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if code in AGAIN:
             self._try_again(ending, place)

@@ -22,8 +22,8 @@ class OtherBrokers:
         self._channels: dict[int, tuple[str, int, Channel]] = {}
 
     def channel(self, node_id: int) -> Channel | None:
-        """Return the channel to that broker; None if the broker is fenced, or has no inter-broker listener. Raises
-        Unanswered."""
+        """Return the channel to that broker; None if the broker is fenced or not registered, or has no inter-broker
+        listener. Raises Unanswered if this node is the only one of its cluster."""
         known = self._context.image.brokers.get(node_id)
         if known is None or known.fenced:
             return None

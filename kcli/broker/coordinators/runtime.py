@@ -68,8 +68,8 @@ class NotEnoughReplicas(KcliError):
 
 
 class _Shard:
-    """The state machine of one partition. waiting: token of a request -> the future of its response. uncommitted: the
-    responses that wait for the commit of records."""
+    """The state machine of one partition. waiting: the number (token) of a request -> the future of its response.
+    uncommitted: the responses that wait for the commit of records."""
 
     machine: Machine
     """The state machine of the partition; set when the replay of the log begins."""
@@ -107,7 +107,7 @@ class _Shard:
 
 
 class Work(NamedTuple):
-    """What the group coordinator or the transaction coordinator adds to the runtime.
+    """The functions and settings by which the group coordinator and the transaction coordinator differ.
 
     make(number): returns a new state machine for that partition.
     act(message, number): carries out a message of that partition's state machine, an instruction such as WriteMarkers.
@@ -163,7 +163,8 @@ class Coordinator:
         self._follow()
 
     def apply(self, changes: Changes) -> None:
-        """Apply a change of the metadata."""
+        """Follow a change of the metadata: load and drop partitions, and pass the requests that `Work.follow` returns
+        to all state machines."""
         if not self._is_started:
             return
         if changes.partitions or changes.topics_deleted:
@@ -260,7 +261,7 @@ class Coordinator:
         the beginning."""
         # let other work run: a new topic has 50 partitions, whose logs may not exist yet
         await self.context.turns.next()
-        opened = self._partition(shard.number).log
+        opened = await self._partition(shard.number).open_in_thread()
         end_offset = opened.log_end_offset
         if end_offset > opened.log_start_offset:
             batches, damage = await asyncio.get_running_loop().run_in_executor(None, _read, opened)
@@ -375,7 +376,14 @@ class Coordinator:
 
     def _do(self, shard: _Shard, step: Callable[[int], Outcome], request: Any = None) -> None:
         """Run one step of the state machine; append and replay the step's records, send its responses, carry out
-        its messages, and set the timer for the next deadline."""
+        its messages (the last two once the records are committed), and set the timer for the next deadline.
+
+        step(now in ms): a method of the state machine, which returns the Outcome. request: the request that the step
+        handles, None for a step without one.
+
+        If the records cannot be appended, the requests of the step fail, and the state machine is replaced if its state
+        already contains the records (see Work.changes_nothing).
+        """
         outcome = NOTHING
         now_ms = self.context.clock.now_ms()
         try:
@@ -444,14 +452,15 @@ class Coordinator:
             shard.machine.replay(record, offset, batch.producer_id, batch.producer_epoch)
 
     def marker_written(self, number: int, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
-        """Replay a transaction marker that was appended to the partition: it makes the transaction's offsets valid, or
-        drops them."""
+        """Replay a transaction marker that was appended to the partition `number`: with `commit`, the offsets that the
+        transaction has written become valid; else they are dropped."""
         shard = self._shards.get(number)
         if shard is not None and shard.is_loaded:
             shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
 
     def _start_again(self, shard: _Shard, error: Exception, delay_s: float = 0) -> None:
-        """Replace a state machine whose records were not appended, because its state already contains these records."""
+        """Replace a state machine by a new one, which is loaded from the log: its state contains records that were not
+        appended, or an exception (`error`) has interrupted its step. delay_s: the delay before the loading begins."""
         report(f"{self.topic}-{shard.number}: not appended", error)
         shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._shards.get(shard.number) is shard:
@@ -500,7 +509,7 @@ def _read(opened: PartitionLog) -> tuple[list[LoggedBatch], UnreadableInput | No
     found: list[LoggedBatch] = []
     try:
         for each in read_log(opened):
-            found.append(each)  # noqa: PERF402  (those before the damage count)
+            found.append(each)  # noqa: PERF402  (the batches before the damage are kept)
     except UnreadableInput as error:
         return found, error
     return found, None

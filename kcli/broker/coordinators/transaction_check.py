@@ -56,12 +56,12 @@ class Client(NamedTuple):
 
 
 def producing(version: int) -> Client:
-    """The Client for a version of Produce."""
+    """Return what a client that sends this version of Produce supports."""
     return Client(version >= 11, version >= 12)
 
 
 def committing(version: int) -> Client:
-    """The Client for a version of TxnOffsetCommit."""
+    """Return what a client that sends this version of TxnOffsetCommit supports."""
     return Client(version >= 4, version >= 5)
 
 
@@ -132,9 +132,9 @@ async def _add_or_verify_until_done(
     producer: Producer,
     places: frozenset[TopicPartition],
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Let the coordinator add the partitions to the transaction, or verify them. If the coordinator adds them, retry
-    for at most add.partitions.to.txn.retry.backoff.max.ms while the markers of the previous transaction are not all
-    written."""
+    """Let the coordinator add the partitions `places` to the transaction, or verify them. Return partition -> error
+    code, NONE for success. If the coordinator adds them, retry for at most add.partitions.to.txn.retry.backoff.max.ms
+    while the markers of the producer's previous transaction are not all written."""
     left_ms = transactions.context.config.number("add.partitions.to.txn.retry.backoff.max.ms")
     wait_ms = transactions.context.config.number("add.partitions.to.txn.retry.backoff.ms")
     while True:
@@ -179,7 +179,7 @@ async def _send_to_coordinator(
     producer: Producer,
     places: frozenset[TopicPartition],
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Send AddPartitionsToTxn to the coordinator on another broker."""
+    """Send AddPartitionsToTxn to the coordinator on the broker `leader`. Return partition -> error code."""
     topics = groupby(sorted(places), key=lambda place: place.topic)
     transaction = {
         "transactional_id": transactional_id,
@@ -219,7 +219,8 @@ def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
 
 
 def verdict(code: ErrorCode, client: Client) -> Verdict:
-    """Return the error code and message for the producer of a batch."""
+    """Return the error code and message for a batch whose partition the coordinator refuses with the error `code`. A
+    transient error becomes NOT_ENOUGH_REPLICAS, after which the producer retries."""
     if code == ErrorCode.INVALID_TXN_STATE:
         return Verdict(code, NOT_ADDED)
     if code in PASSING or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):

@@ -117,7 +117,8 @@ async def ask_transaction(
 async def ask_producer(
     transactions: Coordinator, producer_ids: ProducerIds, transactional_id: str, request: Any
 ) -> tuple[ErrorCode, int, int]:
-    """Return the error, producer id and producer epoch for the response to an InitProducerId or EndTxn request."""
+    """Return the error, producer id and producer epoch for the response to an InitProducerId or EndTxn request. With an
+    error, id and epoch are -1."""
     if not transactional_id:
         return ErrorCode.INVALID_REQUEST, -1, -1
     try:

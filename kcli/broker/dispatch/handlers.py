@@ -66,8 +66,8 @@ def _module(api_key: int) -> ModuleType:
 
 def answer(broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
     """Return the response of the API's handler, or an awaitable of it. If the handler raises Denied, the response has
-    the error of Denied; if the records that the handler makes are too large for the metadata log,
-    RECORD_LIST_TOO_LARGE."""
+    the error of Denied; while the authorizer has not loaded the ACLs, UNKNOWN_SERVER_ERROR; if the records that the
+    handler makes are too large for the metadata log, RECORD_LIST_TOO_LARGE."""
     found = handler(call.messages.api_key)
     if broker.authorizer is not None:
         return _unless_denied(found, broker, call)

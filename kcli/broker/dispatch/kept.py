@@ -99,7 +99,8 @@ class KeptAnswers:
         self.size_bytes = 0
 
     def at_once(self, frame: memoryview, client: Client) -> KeptAnswer | None:
-        """Return the cached response to the request in `frame`, found by the request's bytes; None if there is none."""
+        """Return the cached response to the request in `frame`, found by the request's bytes. None if there is none, or
+        if the state of the node on which the response depends has changed since."""
         form = self._form(frame, client)
         kept = None if form is None else self._forms.get(form)
         if kept is None:
@@ -120,7 +121,8 @@ class KeptAnswers:
         return client.listener, who, bytes(frame[:4]), bytes(frame[behind + max(length, 0) :])
 
     def _note_form(self, call: Call, kept: Kept) -> None:
-        """Let `at_once` find the cached response by the bytes of this request, too."""
+        """Let `at_once` find the cached response by the bytes of this request, too. Do nothing if FORMS_MAX requests
+        lead to the response already, or if the responses of the API cannot be found by the request's bytes."""
         if call.frame is None or len(kept.forms) == FORMS_MAX or state_of(call.messages.api_key) is None:
             return
         form = self._form(memoryview(call.frame), call)
@@ -130,7 +132,8 @@ class KeptAnswers:
             self.size_bytes += len(form[-1])
 
     def answer(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Return the cached response to a request; if there is none, a new response or an awaitable of it."""
+        """Return the cached response to a request. If there is none, or what it depends on has changed, return a new
+        response or an awaitable of it."""
         find = inputs_of(api.key)
         if find is None:
             return self._handle(api, call)

@@ -86,8 +86,9 @@ class Parts:
 
 
 def _partitions(requested: str = "topics", inner: str = "partitions", answered: str = "topics", **how: Any) -> Parts:
-    """Return the Parts of an API whose items are partitions, in a list of topics. requested, answered: the list of
-    topics in the request and in the response. inner: the list of partitions in the request."""
+    """Return the Parts of an API whose items are partitions, in a list of topics. requested, answered: the name
+    of the list of topics in the request and in the response. inner: the name of the list of partitions in the request.
+    how: other fields of Parts."""
     return Parts((((requested, inner), (answered, "partitions")),), **how)
 
 
@@ -177,7 +178,9 @@ def in_parts(handler: Handler, parts: Parts) -> Handler:
 
 
 def _count(item: Any, path: tuple[str, ...], enough: int) -> int:
-    """Return the number of innermost items; if there are more than `enough`, any number above `enough`."""
+    """Return the number of innermost items, where a list without items counts as one; if there are more than `enough`,
+    any number above `enough`. item: the request, or an item of it. path: the names of the nested lists in `item`, the
+    outermost first."""
     items = getattr(item, path[0]) or ()
     if len(path) == 1 or len(items) > enough:
         return len(items) or 1
@@ -201,7 +204,7 @@ async def _answer_in_parts(
         part = replace(call, request=request, refusal=refusal)
         answer = handler(broker, part)
         response: Any = await answer if isawaitable(answer) else answer
-        if isinstance(response, list):  # the handler has encoded the frame itself
+        if isinstance(response, list):  # the handler has encoded the response: decode it for the merge
             response = read_response(call.messages, memoryview(response[0])[SIZE_BYTES:])
         call.throttle_ms = max(call.throttle_ms, part.throttle_ms)
         call.is_exempt, call.records_left = part.is_exempt, part.records_left
@@ -296,8 +299,8 @@ class Merged:
         self.add(item)
 
     def add(self, item: Any) -> None:
-        """Add the lists in `item`, from the response to the next part. An item that was split between two parts becomes
-        one item again."""
+        """Append the items of `item` (the response to the next part, or an item of it) to those merged so far. A topic,
+        or another outer item, whose inner items were split between two parts becomes one item again."""
         found = getattr(item, self._path[0]) or ()
         if len(self._path) == 1:
             self._items += found
@@ -307,8 +310,8 @@ class Merged:
                 self._items.append(Merged(each, self._path[1:]))
 
     def takes(self, item: Any) -> bool:
-        """Add the list in `item` if all other fields of `item` equal those of the item given to the constructor. Return
-        whether they do."""
+        """If all fields of `item` but its inner list equal those of the item given to the constructor, both are parts
+        of the same item: append the inner items of `item`, and return True. Else return False."""
         is_same: bool = replace(item, **{self._path[0]: ()}) == self._item
         if is_same:
             self.add(item)

@@ -38,7 +38,8 @@ may hold all of them."""
 
 
 def preload(stop: Event, pause_s: float = PAUSE_S) -> None:
-    """Import one module after the other, with a pause after each, until `stop` is set."""
+    """Import one module after the other, with a pause after each, until all are imported or `stop` is set. Begin again
+    after an OSError, such as a lack of file descriptors."""
     while not stop.is_set():
         try:
             _import_all(stop, pause_s)

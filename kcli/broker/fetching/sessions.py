@@ -73,7 +73,7 @@ class FetchedPartition:
         )
 
     def place(self, offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int, log_start: int) -> None:
-        """Set the partition's fields to those in a Fetch request, which was not decoded."""
+        """Set the partition's fields to these values, read from a Fetch request."""
         self.offset, self.max_bytes, self.leader_epoch = offset, max_bytes, leader_epoch
         self.last_fetched_epoch, self.log_start = last_fetched_epoch, log_start
 

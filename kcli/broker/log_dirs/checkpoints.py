@@ -55,7 +55,7 @@ class CheckpointWriter:
         self._guard = Lock()
 
     def write(self, contents: Mapping[FileKind, Offsets]) -> None:
-        """Write the checkpoints that have changed. Raises OSError."""
+        """Write the checkpoints that have changed. contents: kind of the file -> its offsets. Raises OSError."""
         with self._guard:
             for kind, offsets in contents.items():
                 if self._directory.is_online and self._written.get(kind) != offsets:
@@ -69,8 +69,8 @@ class CheckpointWriter:
 
 
 def previous_epoch(dirs: LogDirs) -> int:
-    """Return the broker epoch in the clean-shutdown markers; -1 if the log directories do not all have the same
-    epoch."""
+    """Return the broker epoch in the clean-shutdown markers of the online log directories; -1 unless each of them has a
+    marker with the same epoch."""
     epochs = {each.files.marked_broker_epoch for each in dirs.online}
     epoch = epochs.pop() if len(epochs) == 1 else None
     return NO_EPOCH if epoch is None else epoch

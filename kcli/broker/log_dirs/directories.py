@@ -137,7 +137,7 @@ def _unlock(every: Sequence[LogDir]) -> None:
 
 
 def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))  # noqa: PTH100  (as Kafka: links stay)
+    return Path(os.path.abspath(path))  # noqa: PTH100  (symbolic links are not resolved, as in Kafka)
 
 
 def _take(every: Sequence[LogDir], disk: Disk) -> None:
@@ -158,7 +158,7 @@ def _take(every: Sequence[LogDir], disk: Disk) -> None:
             real_paths.add(real)
             each.lock = DirectoryLock(disk, each.path)
         except OSError as error:
-            log.error("log directory %s is offline: %s", each.path, error_text(error))  # noqa: TRY400  (no trace)
+            log.error("log directory %s is offline: %s", each.path, error_text(error))  # noqa: TRY400  (no stack trace)
             each.fail(error)
     if not any(each.is_online for each in every):
         names = ", ".join(str(each.path) for each in every)

@@ -79,8 +79,8 @@ class DirectoryLoading:
     error: Exception | None = None
 
     def prepare(self) -> None:
-        """Read the clean-shutdown marker, the checkpoints and the list of partition directories. Raises LogDirsRefused;
-        sets `error` for any other error."""
+        """Read and remove the clean-shutdown marker; read the checkpoints and the list of partition directories. Raises
+        LogDirsRefused; sets `error` for any other error."""
         try:
             self._prepare()
         except (OSError, KcliError) as error:

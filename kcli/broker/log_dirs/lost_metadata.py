@@ -14,8 +14,8 @@ clean shutdown, a log without damage is trusted, as in Kafka.
 
 check_partition_metadata: partitions that have lost their partition.metadata. Kafka assumes that they have no
 records, as it writes that file before the first record, and renames them whatever the metadata log contains. kcli
-renames such a partition only if it has no records: a crash between the creation of the directory and that of
-partition.metadata may leave it.
+renames such a partition only if it has no records: such a directory is left if the broker crashes after it has created
+the directory and before it writes partition.metadata.
 
 The checks come before any file is changed. Source: LogManager.isStrayKraftReplica.
 """

@@ -3,7 +3,7 @@
     retention        every log.retention.check.interval.ms   delete old segments of logs that are not compacted; for
                                                              compacted logs, each round of the cleaner does it
     flush            every log.flush.scheduler.interval.ms   flush logs whose flush.ms is over; a rolled segment at once
-    checkpoints      every 60 s   write them; replication-offset-checkpoint (the high watermarks) every 5 s
+    checkpoints      every 60 s   write the checkpoint files; replication-offset-checkpoint (high watermarks) every 5 s
     producers        every producer.id.expiration.check.interval.ms   remove expired producer ids
     descriptors      every 30 s   close the files of old segments while most descriptors are in use
     deletion         file.delete.delay.ms after segments or a partition were deleted   remove their files
@@ -80,7 +80,7 @@ class Background:
         self.compactor = Compactor(logs.config, logs.clock, self)
         self._executor = ThreadPoolExecutor(logs.config.number("background.threads"), "log-background")
         self._tasks: set[asyncio.Task[None]] = set()
-        # timer -> the function that `stop` calls instead
+        # timer -> the function that `stop` calls in place of the timer's
         self._timers: dict[asyncio.TimerHandle, Callable[[], object]] = {}
         self._flushing: set[Partition] = set()
         self._is_running = self._is_over = False
@@ -218,7 +218,8 @@ class Background:
                 partition.failed(error)
 
     def delete_tree(self, directory: LogDir, path: Path, opened: PartitionLog | None) -> None:
-        """Remove the directory of a partition when file.delete.delay.ms is over."""
+        """Remove the directory `path` of a deleted partition when file.delete.delay.ms is over. directory: its log
+        directory, which goes offline after an I/O error. opened: the partition's log, None if it is not open."""
 
         def close() -> None:
             if opened is not None:
@@ -288,7 +289,7 @@ class Background:
         await self._write(FileKind.RECOVERY_POINTS)
 
     async def write_log_starts(self) -> None:
-        """Write log-start-offset-checkpoint."""
+        """Write replication-offset-checkpoint and log-start-offset-checkpoint, see `_write`."""
         await self._write(FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS)
 
     async def write_high_watermarks(self) -> None:
@@ -296,7 +297,7 @@ class Background:
         await self._write(FileKind.REPLICATION_OFFSETS)
 
     def checkpoint_soon(self, directory: LogDir) -> None:
-        """Write the checkpoints of a log directory, because partitions were removed from it."""
+        """Write the checkpoints of a log directory, because partitions were removed from it, or moved to or from it."""
         self.compactor.forget_all_but(directory, {key for key, _ in self._logs.logs_in(directory)})
         if self._is_running:
             kinds = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS

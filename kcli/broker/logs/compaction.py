@@ -165,7 +165,8 @@ class Compactor:
         await self._chores.each_log(visit)
 
     async def clean_filthiest(self) -> bool:
-        """Clean the log with the highest dirty ratio. Return whether a log was cleaned."""
+        """Clean the log with the highest dirty ratio, of the compacted logs that are due and that no other worker
+        cleans. Return whether a log was cleaned."""
         found: list[tuple[float, Partition, PartitionLog]] = []
 
         def visit(partition: Partition, opened: PartitionLog) -> None:

@@ -256,7 +256,8 @@ class LogManager:
                     self.background.compactor.abort(here)
 
     def config_of(self, topic: str) -> LogConfig:
-        """The configuration of a topic's logs. May be called in any thread."""
+        """The configuration of a topic's logs; the broker's defaults if the topic's own configurations are invalid. May
+        be called in any thread."""
         found = self._configs.get(topic)
         if found is None:
             own = self._image.topic_configs(topic)
@@ -308,8 +309,9 @@ class LogManager:
             log.warning("%s is not made: it may lie in a log directory that is offline", added)
 
     def _choose(self, state: PartitionState) -> LogDir | None:
-        """Return the log directory for a new partition; None if the partition may lie in a directory that is
-        offline."""
+        """Return the log directory for a new partition: the one that the metadata names, else the one with the fewest
+        partitions among the online directories that are not cordoned. None if the partition may lie in a directory that
+        is offline."""
         assigned = state.directory(self._node_id)
         home = self.dirs.by_id(assigned) if assigned not in (MIGRATING, UNASSIGNED, LOST) else None
         if home is not None:
@@ -328,7 +330,7 @@ class LogManager:
 
     def moved(self, partition: Partition, home: LogDir) -> None:
         """After a replica's move, count the replica in its new log directory and no longer in `home`, its previous log
-        directory, and report the new directory to the controller."""
+        directory. Report the new directory to the controller, and write the checkpoints of both directories."""
         assert partition.directory is not None, "it has just come there"
         self._counts[home] -= 1
         self._counts[partition.directory] += 1
@@ -352,8 +354,9 @@ class LogManager:
         self._maker.submit(work).add_done_callback(ended)
 
     def _guard_of(self, path: Path) -> Lock:
-        """Return the lock for creating and renaming the directory, and for its place in _leaving. Creating one waits
-        for the device, and only few other partitions have the same lock, so that the event loop does not wait, too."""
+        """Return the lock to hold while the partition directory `path` is created or renamed, or its entry in
+        `_leaving` is changed. There are GUARDS locks, not one, since a thread holds a lock while it waits for the
+        device, and the event loop, which needs the locks of other partitions meanwhile, should not wait."""
         return self._guards[hash(path) % GUARDS]
 
     def _make_all(self) -> None:
@@ -372,8 +375,9 @@ class LogManager:
                     self._loop.call_soon_threadsafe(each.opened, made)
 
     def _make(self, new: Partition) -> PartitionLog:
-        """Return the log of a new partition; create it unless another thread has created it. Raises OSError,
-        KcliError."""
+        """Return the log of a new partition. If no other thread has created or opened it, open the log in the
+        partition's directory, or create it if there is no such directory. A directory of another topic with the same
+        name is renamed to -stray before. Raises OSError; KcliError, also if the partition was deleted meanwhile."""
         assert new.directory is not None, "it is online"
         path = new.directory.path / str(new)
         with self._guard_of(path):
@@ -554,7 +558,8 @@ class LogManager:
             raise NotClosed("the next start recovers them")
 
     def _close(self, directory: LogDir, broker_epoch: int, threads: int, steps: Steps) -> None:
-        """Close all logs of one directory. Write the clean-shutdown marker only if all of them were closed."""
+        """Close all logs of one directory, and write its checkpoints. Write the clean-shutdown marker only if all logs
+        were closed. Errors are collected in `steps`."""
         logs = list(self.logs_in(directory))
         now_ms = self.clock.now_ms()
         failed: list[tuple[Path, Exception]] = []
@@ -562,7 +567,7 @@ class LogManager:
         def close(each: tuple[TopicPartition, PartitionLog]) -> None:
             try:
                 each[1].close(now_ms)
-            except Exception as error:  # noqa: BLE001  (whatever it is, the others are to be closed)
+            except Exception as error:  # noqa: BLE001  (after any error the other logs are still closed)
                 failed.append((each[1].directory, error))
 
         with ThreadPoolExecutor(threads, "log-closing") as pool:

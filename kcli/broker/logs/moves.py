@@ -102,8 +102,9 @@ class Moves:
                 self._run(partition)
 
     def begin(self, partition: Partition, directory: LogDir) -> None:
-        """Begin to move a replica to another log directory. Do nothing if the replica is in that directory, or is being
-        moved there.
+        """Begin to move a replica to a log directory. If the replica is being moved there already, do nothing; if it is
+        being moved to another directory, abort that move first. If the replica lies in the given directory, begin no
+        new move.
 
         Raises OSError, KcliError.
         """

@@ -24,7 +24,7 @@ ABORT: Final[Record] = ("AbortTransactionRecord", 0, {"reason": "Controller fail
 
 
 def activation(image: MetadataImage, bootstrap: Sequence[Record], min_insync_replicas: int) -> list[Record]:
-    """Return the records to write, in one append.
+    """Return the records that a controller writes in one append when it becomes active; empty if it needs none.
 
     bootstrap: the records of bootstrap.checkpoint, among them one of metadata.version. min_insync_replicas: the value
     in server.properties.

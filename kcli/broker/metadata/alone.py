@@ -160,7 +160,7 @@ class LoneMetadataLog(MetadataLog):
                 if self._clean_due:
                     self._clean_due = False
                     self._upkeep.clean(self._log, self._clock.now_ms())
-        except Exception as error:  # noqa: BLE001 (whatever it is, the log is not to be used any more)
+        except Exception as error:  # noqa: BLE001 (after any error the log is not used any more)
             self._fail(error)
         finally:
             self._turn = None

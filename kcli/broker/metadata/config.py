@@ -14,8 +14,8 @@ DELETE_DELAY_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLogConfig:
-    """The configuration of the metadata log. The names are Kafka's, without `metadata.log.` and `metadata.`, and so are
-    the defaults. Sizes are in bytes.
+    """The configuration of the metadata log. The fields have Kafka's names, without the prefix `metadata.log.` or
+    `metadata.`, and Kafka's defaults. Sizes are in bytes.
 
     min_insync_replicas: the default of min.insync.replicas for all brokers, which the controller writes to a new
     metadata log (activation.py). batch_bytes_max: internal.metadata.max.batch.size.in.bytes. segment_bytes may be below

@@ -54,7 +54,11 @@ class MonotonicClock:
 
 
 class RaftDriver:
-    """Runs raft on one node: passes time, requests and responses to raft, and carries out what raft returns."""
+    """Runs raft on one node: passes time, requests and responses to raft, and carries out what raft returns.
+
+    store: writes quorum-state. in_thread(call): runs a function that waits for the disk. advance(): called after each
+    event of raft. failed(error): called when this node has left the quorum because of an error.
+    """
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class RaftDriver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._flushing: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
-        self._held: deque[tuple[int, Outcome]] = deque()  # each with the version of quorum-state that it follows from
+        self._held: deque[tuple[int, Outcome]] = deque()  # version of quorum-state that must be durable first, outcome
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self._named: dict[str, float] = {}
@@ -110,8 +114,9 @@ class RaftDriver:
         self.do(lambda: self.raft.append(batches, self.now_ms))
 
     def do(self, call: Callable[[], Outcome]) -> None:
-        """Call `call`, a function that passes an event to raft, and carry out the Outcome that it returns, once the
-        quorum-state that it follows from is durable. If that fails, leave the quorum and report the failure."""
+        """Call `call`, a function that passes an event to raft. Carry out the Outcome that `call` returns, once the
+        quorum-state that raft has saved by then is durable. If `call` or a write fails, leave the quorum, and report
+        the error to `failed`."""
         self._guarded(lambda: self._take(call()))
 
     def _take(self, outcome: Outcome) -> None:
@@ -125,15 +130,15 @@ class RaftDriver:
             return
         try:
             call()
-        except Exception as error:  # noqa: BLE001  (whatever it is: raft's promises cannot be kept any more)
+        except Exception as error:  # noqa: BLE001  (after any error raft's promises cannot be kept)
             self.end()
             self._failed(error)
             return
         self._set_timer()
 
     def _settle(self) -> None:
-        """Carry out what follows from a durable quorum-state, and begin to write the state that the rest follows
-        from."""
+        """Carry out the held outcomes whose quorum-state is durable. If others are left, begin to write their
+        quorum-state."""
         if not self._store.waits and self._store.durable_version < self._store.version:
             self._store.write()
         while self._held and self._held[0][0] <= self._store.durable_version:
@@ -256,7 +261,7 @@ class RaftDriver:
         if not self.raft.is_leader:
             deadline = 0.0
         self.do(lambda: self.raft.shutdown(self.now_ms, timeout_ms))
-        while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:  # noqa: ASYNC110  (no event is set when the clock gets there)
+        while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:  # noqa: ASYNC110  (nothing sets an event at the deadline)
             await asyncio.sleep(0.01)
         self.end()
         if at_work := [each for each in (self._flushing, self._saving) if each is not None]:

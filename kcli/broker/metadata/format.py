@@ -45,7 +45,7 @@ class NotThisNode(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class FirstVoters:
-    """The voters of the quorum that formatting creates. directory: metadata.log.dir."""
+    """The first voters of a new quorum, which formatting writes. directory: metadata.log.dir."""
 
     directory: Path
     voters: VoterSet
@@ -71,7 +71,7 @@ def random_id() -> str:
             return text
 
 
-def format_directories(  # noqa: PLR0913 (all but one of them by name)
+def format_directories(  # noqa: PLR0913 (all but one are passed by name)
     directories: Sequence[Path],
     *,
     now_ms: int,

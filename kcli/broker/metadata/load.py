@@ -42,8 +42,8 @@ class Replay:
     bytes_since_snapshot: int = 0
 
     def run(self, log: PartitionLog, snapshots: Snapshots) -> None:
-        """Replay the latest snapshot and the log after it. Raises UnreadableInput, with the place, for damage and for
-        records that contradict each other."""
+        """Replay the latest snapshot and the log from the snapshot's offset on. Raises UnreadableInput, which names the
+        file, for damage and for records that contradict each other."""
         latest = snapshots.latest
         if latest is not None:
             path = snapshots.path(latest)
@@ -62,7 +62,7 @@ class Replay:
                 self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
                 self.last_timestamp_ms = batch.timestamp_ms
                 self.bytes_since_snapshot += batch.size_bytes
-        # Kafka starts despite repeated batches and gaps, but not if a batch has offsets beyond the log end offset
+        # Kafka starts despite repeated batches and missing offsets, but not if an offset is beyond the log end offset
         if highest > log.log_end_offset + 1:
             reason = f"offset {highest:,} is beyond the log's end, {log.log_end_offset:,}"
             raise UnreadableInput(str(highest_path), reason)

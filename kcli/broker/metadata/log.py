@@ -64,8 +64,8 @@ logger = logging.getLogger("kcli.broker")
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Records, or control records, that are not committed yet. first_offset: the offset of the first record. done: a
-    future that gets the offset of the last record at the commit."""
+    """Records, or control records, that are not committed yet. first_offset: the offset of the first record. batches:
+    the records, encoded. done: a future that gets the offset of the last record at the commit."""
 
     records: Sequence[Record]
     first_offset: int
@@ -164,8 +164,8 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None]:
-        """Return a function that raises kraft.version to a given level. That function may raise Refused. A later
-        `append` waits for the commit of the new level."""
+        """Return a function that raises kraft.version to a given level, or with `validate_only` only checks that level.
+        The returned function may raise Refused. A later `append` waits for the commit of the new level."""
 
     @property
     @abstractmethod
@@ -226,7 +226,9 @@ class MetadataLog(ABC):
         """Begin to write the records of `one`, which are in the queue and in the draft already."""
 
     def _prepare(self, image: MetadataImage, records: Sequence[Record]) -> tuple[list[Record], list[bytearray]]:
-        """Return the records with all their fields, as a replay decodes them, and the encoded batches to write."""
+        """Return the records with all their fields, as a replay decodes them, and the encoded batches to write. If
+        there is more than one batch, the records are enclosed in a BeginTransactionRecord and an EndTransactionRecord.
+        Raises FormatError, RecordTooLarge, TooManyRecords."""
         values = [encode(record) for record in records]
         record_bytes_max = self.config.batch_bytes_max - HEADER_BYTES - OVERHEAD_BYTES
         for value, (name, _, _) in zip(values, records, strict=True):
@@ -387,6 +389,6 @@ def apply(image: MetadataImage, records: Sequence[Record], first_offset: int) ->
 
 
 def retrieve_exception(done: asyncio.Future[int]) -> None:
-    """Mark the exception of a future that nothing awaits as retrieved."""
+    """Mark the exception of a future that nothing awaits as retrieved, so that asyncio does not log the exception."""
     if not done.cancelled():
         done.exception()

@@ -36,7 +36,7 @@ def is_only_voter(config: BrokerConfig) -> bool:
 
 
 def own_endpoints(config: BrokerConfig) -> Endpoints:
-    """This node's endpoints in controller.quorum.voters."""
+    """Return this node's endpoints in controller.quorum.voters; empty if this node is none of these voters."""
     voters = map(parse_voter, config.words(VOTERS))
     listener = config.controller_listener_names[0]
     return tuple(Endpoint(listener, host, port) for voter, host, port in voters if voter == config.node_id)

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 
 
 class ReplicaView(NamedTuple):
-    """A replica of the metadata log. Times are in milliseconds since 1970, -1 if unknown; the leader itself is always
-    caught up.
+    """A replica of the metadata log.
 
-    directory_id: None if unknown. log_end_offset: the fetch offset of the replica's last Fetch.
+    directory_id: None if unknown. log_end_offset: for the leader that of its log, for another replica the fetch offset
+    of its last Fetch, -1 before its first. last_fetch_ms: the time of the replica's last Fetch. last_caught_up_ms: the
+    last time at which the replica had all records that the leader then had. Both are in ms since 1970, -1 if unknown;
+    for the leader they are not used.
     """
 
     id: int

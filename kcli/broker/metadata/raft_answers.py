@@ -97,7 +97,7 @@ def _endpoints(listeners: Iterable[_Listener]) -> Endpoints:
 
 
 def vote_of(call: VoteCall) -> Vote:
-    """Return the Vote request for raft. Raises InvalidRaftRequest."""
+    """Return the message in `call` as raft's Vote request. Raises InvalidRaftRequest."""
     partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     return Vote(
         cluster_id=call.request.cluster_id,
@@ -110,7 +110,7 @@ def vote_of(call: VoteCall) -> Vote:
 
 
 def begin_of(call: BeginQuorumEpochCall) -> BeginQuorumEpoch:
-    """Return the BeginQuorumEpoch request for raft. Raises InvalidRaftRequest."""
+    """Return the message in `call` as raft's BeginQuorumEpoch request. Raises InvalidRaftRequest."""
     partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     return BeginQuorumEpoch(
         cluster_id=call.request.cluster_id,
@@ -122,7 +122,7 @@ def begin_of(call: BeginQuorumEpochCall) -> BeginQuorumEpoch:
 
 
 def end_of(call: EndQuorumEpochCall) -> EndQuorumEpoch:
-    """Return the EndQuorumEpoch request for raft. Raises InvalidRaftRequest."""
+    """Return the message in `call` as raft's EndQuorumEpoch request. Raises InvalidRaftRequest."""
     partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     if call.version:
         successors = [_key(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates]
@@ -138,7 +138,7 @@ def end_of(call: EndQuorumEpochCall) -> EndQuorumEpoch:
 
 
 def fetch_of(call: FetchCall) -> Fetch:
-    """Return the Fetch request for raft. Raises InvalidRaftRequest."""
+    """Return the message in `call` as raft's Fetch request. Raises InvalidRaftRequest."""
     request = call.request
     name = "topic_id" if hasattr(request.topics[0] if request.topics else None, "topic_id") else "topic"
     partition = _only_partition(request.topics, name, "partition")
@@ -158,7 +158,7 @@ def fetch_of(call: FetchCall) -> Fetch:
 
 
 def fetch_snapshot_of(call: FetchSnapshotCall) -> FetchSnapshot:
-    """Return the FetchSnapshot request for raft. Raises InvalidRaftRequest."""
+    """Return the message in `call` as raft's FetchSnapshot request. Raises InvalidRaftRequest."""
     partition = _only_partition(call.request.topics, "name", "partition")
     return FetchSnapshot(
         cluster_id=call.request.cluster_id,
@@ -171,7 +171,7 @@ def fetch_snapshot_of(call: FetchSnapshotCall) -> FetchSnapshot:
 
 
 def add_of(call: AddRaftVoterCall) -> AddRaftVoter:
-    """Return the AddRaftVoter request for raft."""
+    """Return the message in `call` as raft's AddRaftVoter request."""
     request = call.request
     return AddRaftVoter(
         cluster_id=request.cluster_id,
@@ -183,13 +183,13 @@ def add_of(call: AddRaftVoterCall) -> AddRaftVoter:
 
 
 def remove_of(call: RemoveRaftVoterCall) -> RemoveRaftVoter:
-    """Return the RemoveRaftVoter request for raft."""
+    """Return the message in `call` as raft's RemoveRaftVoter request."""
     voter = _key(call.request.voter_id, call.request.voter_directory_id)
     return RemoveRaftVoter(cluster_id=call.request.cluster_id, voter=voter)
 
 
 def update_of(call: UpdateRaftVoterCall) -> UpdateRaftVoter:
-    """Return the UpdateRaftVoter request for raft."""
+    """Return the message in `call` as raft's UpdateRaftVoter request."""
     request = call.request
     return UpdateRaftVoter(
         cluster_id=request.cluster_id,
@@ -201,7 +201,7 @@ def update_of(call: UpdateRaftVoterCall) -> UpdateRaftVoter:
     )
 
 
-# their responses
+# responses to these requests
 
 
 def _nodes(call: Call, answer: Answer) -> tuple[Any, ...]:
@@ -228,17 +228,17 @@ def _respond(call: Call, answer: Answer, **partition: Any) -> Message:
 
 
 def vote_response(call: VoteCall, answer: Answer) -> Message:
-    """Return the response to Vote."""
+    """Return the response to Vote, made from raft's answer."""
     return _respond(call, answer, vote_granted=isinstance(answer, VoteAnswer) and answer.granted)
 
 
 def epoch_response(call: BeginQuorumEpochCall | EndQuorumEpochCall, answer: Answer) -> Message:
-    """Return the response to BeginQuorumEpoch or EndQuorumEpoch."""
+    """Return the response to BeginQuorumEpoch or EndQuorumEpoch, made from raft's answer."""
     return _respond(call, answer)
 
 
 def fetch_response(call: FetchCall, answer: Answer) -> Message:
-    """Return the response to Fetch."""
+    """Return the response to Fetch, made from raft's answer."""
     assert isinstance(answer, FetchAnswer), "of Fetch"
     if answer.top_error != ErrorCode.NONE:
         return call.respond(error_code=answer.top_error, session_id=0, responses=())
@@ -267,7 +267,7 @@ def fetch_response(call: FetchCall, answer: Answer) -> Message:
 
 
 def fetch_snapshot_response(call: FetchSnapshotCall, answer: Answer) -> Message:
-    """Return the response to FetchSnapshot."""
+    """Return the response to FetchSnapshot, made from raft's answer."""
     assert isinstance(answer, FetchSnapshotAnswer), "of FetchSnapshot"
     if answer.top_error != ErrorCode.NONE:
         return call.respond(error_code=answer.top_error, topics=())
@@ -287,13 +287,13 @@ def fetch_snapshot_response(call: FetchSnapshotCall, answer: Answer) -> Message:
 
 
 def voter_response(call: AddRaftVoterCall | RemoveRaftVoterCall, answer: Answer) -> Message:
-    """Return the response to AddRaftVoter or RemoveRaftVoter."""
+    """Return the response to AddRaftVoter or RemoveRaftVoter, made from raft's answer."""
     message = answer.message if isinstance(answer, VoterAnswer) else None
     return call.respond(error_code=answer.top_error, error_message=message)
 
 
 def update_response(call: UpdateRaftVoterCall, answer: Answer) -> Message:
-    """Return the response to UpdateRaftVoter."""
+    """Return the response to UpdateRaftVoter, made from raft's answer."""
     found = address(answer.endpoints, call.listener)
     host, port = ("", 0) if found is None else (found.host, found.port)
     leader = call.new("CurrentLeader", leader_id=answer.leader_id, leader_epoch=answer.epoch, host=host, port=port)

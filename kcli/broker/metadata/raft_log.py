@@ -177,10 +177,12 @@ class FetchedSnapshot:
 
 
 class QuorumStateFile:
-    """The file quorum-state: a voter's epoch and vote. What raft saves is kept in memory until `write` has made it
-    durable, which takes as long as the device does: nothing that follows from it may leave the node before.
+    """The file quorum-state: a voter's epoch and vote. `save` keeps a state in memory only, as writing it waits for
+    the device. The responses and requests that follow from a state must not be sent before `write` has made this state,
+    or a later one, durable.
 
-    version: how many states raft has saved. durable_version: how many of them `write` has made durable or passed over.
+    version: the number of states that raft has saved. durable_version: the value of `version` for the state that is on
+    disk.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -198,12 +200,13 @@ class QuorumStateFile:
 
     @property
     def waits(self) -> bool:
-        """Whether `write` waits for the device."""
+        """Whether `write` blocks until the device has the bytes, so that the event loop must call it in a thread. False
+        only with a disk made for tests."""
         return self._disk.waits
 
     def write(self) -> None:
         """Write the state that was saved last. Any thread may call this, one at a time. Raises OSError."""
-        version, state = self.version, self._state  # in this order: a state saved in between is written as well
+        version, state = self.version, self._state  # in this order: the state is never older than the version
         assert state is not None, "saved"
         self._disk.write_file(self._path, build(state))
         self.durable_version = version

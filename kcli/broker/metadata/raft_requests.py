@@ -49,8 +49,9 @@ TOPIC_ID: Final = to_uuid(METADATA_TOPIC_ID)
 
 
 class Wire(NamedTuple):
-    """One kind of request. It has the API, version and fields of the request, and a function that converts the
-    response, given the listener's name."""
+    """One kind of request to other nodes. api, version: those of Kafka's message. fields(request): returns the fields
+    of the message for raft's request. answer(response, listener): returns raft's answer for Kafka's response; listener:
+    the name of the listener of the leader's endpoints in the response."""
 
     api: str
     version: int
@@ -185,7 +186,7 @@ def _versions(_: ApiVersions) -> dict[str, Any]:
     return {"client_software_name": "kcli", "client_software_version": "4.3"}
 
 
-# their responses
+# responses of the other nodes
 
 
 class _Topic(Protocol[Partition_co]):

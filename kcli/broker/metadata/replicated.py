@@ -69,13 +69,13 @@ class ReplicatedMetadataLog(MetadataLog):
         clock: Clock | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """Open or create the log in metadata.log.dir, which must be formatted and locked. Raises StartRefused,
-        UnreadableInput, OSError."""
+        """Open or create the log in metadata.log.dir, which must be formatted and locked. chance: the random
+        numbers for the delays of elections. Raises StartRefused, UnreadableInput, OSError."""
         super().__init__(log_directory, config=config, disk=disk, clock=clock)
         self._raft_config = raft
         self._store = store = QuorumStateFile(self._log.directory, self._disk)
         self._raft_log = RaftMetadataLog(self._log, self._snapshots, self._disk, self._clock)
-        chance = random.Random() if chance is None else chance  # noqa: S311  (elections)
+        chance = random.Random() if chance is None else chance  # noqa: S311  (delays of elections are no secret)
         self._raft = Raft(raft, self._raft_log, store, chance)
         self._network = network
         self._driver: RaftDriver | None = None
@@ -127,7 +127,7 @@ class ReplicatedMetadataLog(MetadataLog):
             advance=self._advance,
             failed=self._fail,
         )
-        self._log.on_stale_epochs = lambda: None  # the flush that follows each append writes them
+        self._log.on_stale_epochs = lambda: None  # the flush after each append writes leader-epoch-checkpoint
         self._driver.start()
 
     @property
@@ -170,7 +170,8 @@ class ReplicatedMetadataLog(MetadataLog):
         return partial(self._upgrade_kraft, validate_only=validate_only)
 
     def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
-        """Raise kraft.version to `level`. Raises Refused, NotController."""
+        """Raise kraft.version to `level`; with `validate_only` only check that this is possible. Raises Refused if it
+        is not, and NotController."""
         driver, epoch = self.driver, self.epoch
         try:
             outcome = self._raft.upgrade_kraft_version(epoch, level, driver.now_ms, validate_only=validate_only)
@@ -230,8 +231,8 @@ class ReplicatedMetadataLog(MetadataLog):
     # following
 
     def _advance(self) -> None:
-        """Apply committed records; lead, resign and call `on_leader` when the leader has changed. Repeat this if raft
-        has advanced meanwhile."""
+        """Apply committed records; become the active controller or resign, if the leader has changed; then call
+        `on_leader`. Repeat this if raft has advanced meanwhile."""
         if self._is_advancing:
             self._must_advance = True
             return
@@ -329,7 +330,7 @@ class ReplicatedMetadataLog(MetadataLog):
         if self._failure is None and not self._closed:
             try:
                 self._advance()
-            except Exception as error:  # noqa: BLE001  (as in the driver)
+            except Exception as error:  # noqa: BLE001  (after any error raft's promises cannot be kept)
                 self.driver.end()
                 self._fail(error)
 
@@ -378,7 +379,7 @@ class ReplicatedMetadataLog(MetadataLog):
         self._is_held = True
         try:
             await self._begin_snapshot()
-        except Exception as error:  # noqa: BLE001  (as in the driver)
+        except Exception as error:  # noqa: BLE001  (after any error raft's promises cannot be kept)
             self.driver.end()
             self._fail(error)
         finally:

@@ -48,7 +48,8 @@ class FormatRefused(KcliError):
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
     """The options of `kafka-storage format`. features: a text `name=level` for each. initial_controllers: None without
-    that option. scram_users: as scram_argument describes them. `repr` has no password."""
+    that option. scram_users: the texts of --add-scram, see kcli.security.scram_argument. `repr` leaves out the
+    passwords."""
 
     cluster_id: str
     ignore_formatted: bool = False

@@ -51,7 +51,7 @@ class Upkeep:
         return self.writing is None and (by_time or by_bytes)
 
     def write(self, which: SnapshotId, batches: Iterator[bytearray], now_ms: int) -> asyncio.Task[None]:
-        """Begin to write a snapshot in a thread."""
+        """Begin to write a snapshot in a thread. Return the task, which ends when this is done or has failed."""
         assert self.writing is None, "one at a time"
         self._bytes_since, self._since_ms = 0, now_ms
         self.writing = asyncio.get_running_loop().create_task(self._write(which, batches))
@@ -61,7 +61,7 @@ class Upkeep:
         try:
             await asyncio.get_running_loop().run_in_executor(None, self.snapshots.write, which, batches)
             self.snapshots.added(which)
-        except Exception as error:  # noqa: BLE001  (the log itself is whole: the next one is tried when it is due)
+        except Exception as error:  # noqa: BLE001  (the log has all records: the next snapshot is tried when due)
             report(f"snapshot {which.file_name} is not written", error)
         finally:
             self.writing = None

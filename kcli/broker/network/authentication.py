@@ -147,8 +147,8 @@ class Authentication:
         self._server: SaslServer | None = None
         self._mechanism = ""
         self._has_headers = False
-        self._ends_s: float | None = None  # when the session ends, in seconds
-        self._began_s: float | None = None  # when the last re-authentication began
+        self._ends_s: float | None = None  # when the session ends, in seconds, as now_s in `take`
+        self._began_s: float | None = None  # when the last re-authentication began, in seconds
 
     @property
     def is_done(self) -> bool:
@@ -345,8 +345,8 @@ def _respond(header: RequestHeader, code: ErrorCode, error_message: str, answer:
 
 @cache
 def _handshake_answer(kind: Messages, code: ErrorCode, mechanisms: tuple[str, ...]) -> bytes:
-    """Return the response to a SaslHandshake, with correlation id 0; apart from that id it is the same for all clients
-    of a listener."""
+    """Return the response to a SaslHandshake, with correlation id 0: the caller puts the request's id into a copy, as
+    all else is the same for all clients of a listener. kind: the message classes of the request's version."""
     return kind.encode(0, kind.new(kind.response_name, {"error_code": code, "mechanisms": mechanisms}))
 
 

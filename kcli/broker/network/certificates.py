@@ -100,8 +100,8 @@ class Certificates:
             await self._look()
 
     async def _look(self, *, at_once: bool = False) -> None:
-        """Read the files, and apply those that have changed. at_once: whether not to wait until a file is unchanged for
-        LOOK_S."""
+        """Look at the TLS settings of each listener and at their files, and apply those that have changed. at_once: if
+        False, a change is applied only when it was there already at the last look, LOOK_S before."""
         for name, tried in list(self._tried.items()):
             security = listener_security(self._config, name)
             sources = await apart(_sources, security)

@@ -301,7 +301,9 @@ class _Connection:
         self.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     async def call(self, kind: Messages, request: Message | bytes, deadline: float) -> Any:
-        """Send a request and return its response. Raises Unanswered. deadline: in seconds of the event loop's clock."""
+        """Send a request and return its response. kind: the message classes of the request's API and version. request:
+        an object of kio's, or the encoded body. deadline: in seconds of the event loop's clock; when it is over, the
+        connection is closed. Raises Unanswered."""
         if self.is_closed:
             raise Unanswered(f"{self._address}: the connection was lost")
         self._last_id = number = (self._last_id + 1) & 0x7FFFFFFF

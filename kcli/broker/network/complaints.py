@@ -37,8 +37,9 @@ class Complaints:
         self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def add(self, what: str, kind: str, detail: str = "") -> None:
-        """Log `what: kind`, followed by `detail`; or only count the warning if one of its kind was logged less than
-        COMPLAINT_S ago."""
+        """Log `what: kind`, followed by `detail`; or only count the warning if one with the same `what` and `kind` was
+        logged less than COMPLAINT_S ago. what: what is refused. kind: the reason, with the listener if that belongs to
+        the kind. detail: what may differ between warnings of one kind, such as the client's address."""
         key, counts = (what, kind), "since the last such line"
         if key not in self._kinds and len(self._kinds) >= KINDS_MAX:
             key, counts = (what, ""), "for this and other reasons since the last such line"

@@ -171,7 +171,7 @@ class _Pending:
         if self.task is not None:
             self.task.cancel()
             if iscoroutine(self.answer) and getcoroutinestate(self.answer) == CORO_CREATED:
-                self.answer.close()  # the task was cancelled before it awaited the coroutine
+                self.answer.close()  # the task never awaited the coroutine: keep Python from warning of that
         elif isinstance(self.answer, Later):
             self.answer.future.cancel()
 
@@ -249,7 +249,8 @@ class Connection:
         self._listen()
 
     def close(self, reason: str = "", *, level: int = logging.DEBUG) -> None:
-        """Close the connection at once, and drop its responses. reason: for the log, at `level`."""
+        """Close the connection at once, and drop its responses. reason: for the log, at `level`; ""
+        for no log line."""
         if self.is_closed:
             return
         self._enter(CLOSE)
@@ -371,8 +372,8 @@ class Connection:
 
     def _check_peer_closed(self) -> None:
         """Called when the socket is readable while requests wait for their responses. If the client has closed its end,
-        and the last request only waits for data or for other clients, close the connection. Otherwise, stop to read
-        from the socket, so that what the client sends stays in it, until the responses are sent."""
+        and the last request only waits for data or for other clients, close the connection. Otherwise, stop
+        reading from the socket until the responses are sent, so that the bytes of later requests stay in it."""
         try:
             if self._socket.recv(1, socket.MSG_PEEK) or not self._only_waits:
                 self._pause()
@@ -425,9 +426,9 @@ class Connection:
             try:
                 self._request(data[behind:position])
             except (BadRequest, HangUp) as error:
-                self._flush()  # the responses to the requests in front of it have been queued
+                self._flush()  # send the responses to the requests in front of the refused one
                 self._fail(None, error)
-            except Exception as error:  # noqa: BLE001  (as in _handle: a connection that stays open is never answered)
+            except Exception as error:  # noqa: BLE001  (as in _handle: else the client would wait for ever)
                 self._fail(None, error)
             self._pass_on(taken_bytes)
         if self.is_closed:
@@ -455,9 +456,9 @@ class Connection:
         self._go_on(FREED)
 
     def _pass_on(self, taken_bytes: int) -> None:
-        """Free the request memory of the last request (taken_bytes). If its response is pending, the memory is freed
-        when the response is sent. Once the client has logged in, its later requests use the memory that logged-in
-        clients share."""
+        """Free the request memory (taken_bytes) of the request that was just handled; if its response is pending, leave
+        the memory reserved until the response is sent. Once the client has logged in, its later requests use the memory
+        that logged-in clients share."""
         if taken_bytes and self._pending:
             self._pending[-1].size_bytes += taken_bytes
         elif taken_bytes:
@@ -479,7 +480,9 @@ class Connection:
     # answering
 
     def _request(self, frame: memoryview) -> None:
-        """Decode a request and call its handler. frame: the request without its length. Raises BadRequest, HangUp."""
+        """Handle one request: pass it to the authentication, respond to it at once if it is plain, else decode it, in a
+        thread if that takes long, and call its handler. frame: the request without its length. Raises BadRequest,
+        HangUp."""
         authentication = self._authentication
         if authentication is not None:
             if len(frame) > LONG_BYTES and not authentication.is_done:
@@ -506,8 +509,10 @@ class Connection:
         self._handle(api, kind, header, read_body(kind, frame, header), frame)
 
     def _hold_up(self, reading: Coroutine[Any, Any, None]) -> None:
-        """Handle no further request until a task has decoded the current one, whose place in the queue is the last.
-        reading: the task's coroutine, which removes that place and handles the request."""
+        """Start a task that handles the current request, since to decode it at once would block the event loop. No
+        further request is handled until the task has handled this one. Until then, an UNDECODED place at the end of
+        `_pending` stands for this request. reading: the task's coroutine, which removes that place, then handles the
+        request."""
         place = _Pending(UNDECODED, None, None, 0)
         place.task = self._loop.create_task(reading)
         self._pending.append(place)
@@ -649,7 +654,7 @@ class Connection:
                 self._pending.append(_Pending(api.key, call, answer, began_ns))
             else:
                 self._answer(call, answer, began_ns)
-        except Exception as error:  # noqa: BLE001  (whatever a handler's bug is, it ends its connection, not the broker)
+        except Exception as error:  # noqa: BLE001  (a bug of a handler ends the connection, not the broker)
             self._fail(api, error)
 
     async def _complete(self, pending: _Pending, call: Call) -> None:

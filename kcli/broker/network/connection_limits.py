@@ -83,8 +83,9 @@ class ConnectionLimits:
     # new connections
 
     def wait_ms(self, listener: str, now_ms: int) -> int:
-        """Count a new connection in the creation rate of its listener, and in that of all client listeners or of all
-        controller listeners, to which its listener belongs. Return the time, in ms, that the connection has to wait."""
+        """Count a new connection in the creation rate of its listener, and in the common rate of all client listeners
+        or of all controller listeners (not for the inter-broker listener, if there are other client listeners). Return
+        the time, in ms, that the connection has to wait; 0 if it need not wait."""
         limits: list[tuple[str | bool, int]] = [(listener, self._config.creation_rate_of(listener))]
         if listener != self._protected:
             limits.append((self._is_controllers(listener), self._config.number("max.connection.creation.rate")))
@@ -104,8 +105,8 @@ class ConnectionLimits:
         )
 
     def refusal_ms(self, host: str, now_ms: int) -> int:
-        """Count a new connection in the rate of its address. Return the time, in ms, after which the connection is to
-        be closed; 0 if it may stay."""
+        """Count a new connection in the rate of its address, and return 0, if the rate stays within its quota. Else
+        return the time, in ms, after which the connection is to be closed; it does not count in the rate then."""
         bound = self._host_value(host, self._quotas, self._default_quota)
         if bound >= INT_MAX:
             return 0

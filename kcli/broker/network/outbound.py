@@ -1,4 +1,4 @@
-"""How this node connects to the nodes behind a listener: its TLS context, and its login by SASL.
+"""How this node connects to a listener of other nodes: its TLS context, and its login by SASL.
 
     TLS handshake    verifies the certificate of the other node, and its host name unless
                      ssl.endpoint.identification.algorithm is empty; this node sends its own certificate if the other

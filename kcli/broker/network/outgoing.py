@@ -121,7 +121,8 @@ class Outgoing:
             self._parts.popleft()
 
     def _send_region(self, part: _Pending) -> bool:
-        """Send a part of a region. Return whether the socket is full."""
+        """Send a part of a region. Return whether the socket is full; False also over TLS, where the next call raises
+        BlockingIOError if the socket is full."""
         sent = self._sendfile(part.fd, part.position, part.left)
         if sent == 0:
             raise TornRegion(f"a log file ends {part.left:,} bytes before what a client was promised")

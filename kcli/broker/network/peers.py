@@ -106,12 +106,14 @@ def check_version(api: Api, version: int, advertised: Mapping[int, tuple[int, in
 
 
 def new_request(kind: Messages, fields: Mapping[str, Any]) -> Any:
-    """Return a request object made of plain values, by field name."""
+    """Return a request object made of plain values, by field name. kind: the message classes of the request's API and
+    version."""
     return message(kind.request_type, fields)
 
 
 def request_frame(kind: Messages, client_id: str, correlation_id: int, request: Message | bytes) -> bytes:
-    """Return the frame of a request, which begins with its length. request: an object of kio's, or the encoded body."""
+    """Return the frame of a request, which begins with its length. kind: the message classes of the request's API and
+    version. request: an object of kio's, or the encoded body."""
     buffer = io.BytesIO()
     name = client_id.encode()
     buffer.write(struct.pack(">ihhih", 0, kind.api_key, kind.version, correlation_id, len(name)))

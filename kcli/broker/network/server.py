@@ -221,7 +221,9 @@ class Server:
             self._connect(client, peer, listener)
 
     def _connect(self, client: socket.socket, peer: tuple[str, int], listener: str) -> None:
-        """Begin to read from an accepted connection, or close it if there are too many."""
+        """Begin to read from an accepted connection, on a TLS listener after the handshake. Close the connection
+        instead if its address has too many connections or opens them too fast, or if the process lacks descriptors. For
+        a new connection to the inter-broker listener, another connection may have to be closed (`_close_idle`)."""
         host = host_address(peer[0])
         peer = host, peer[1]
         refusal_ms = self.limits.refusal_ms(host, self.requests.now_ms())
@@ -265,12 +267,13 @@ class Server:
 
     def _hold(self, held: _Held, wait_ms: int) -> None:
         """Let an accepted connection wait, and accept no further connection of its listener, so that those stay in the
-        backlog."""
+        backlog. wait_ms: the time, in ms, until the creation rate allows the connection; 0 if only the number of
+        connections is at its limit."""
         self._complaints.add("connections wait", f"max.connections or max.connection.creation.rate, at {held.listener}")
         self._held.append(held)
         self.loop.remove_reader(held.listening.fileno())
 
-        def is_due() -> None:  # a flag, as a timer may fire before its time by the loop's own clock
+        def is_due() -> None:  # a flag, as the loop's clock may show an earlier time than the timer's
             held.is_due = True
             self._admit()
 
@@ -385,7 +388,8 @@ class Server:
         self._idle_timer = self.loop.call_later(IDLE_CHECK_S, self._drop_idle)
 
     def stop_listening(self) -> None:
-        """Close the listening sockets; connections stay open."""
+        """Close the listening sockets, and the accepted connections from which nothing is read yet, because they wait
+        for a limit or are refused; other connections stay open."""
         for sock, _ in self._listening:
             self.loop.remove_reader(sock.fileno())
             sock.close()

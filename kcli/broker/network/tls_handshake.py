@@ -1,11 +1,10 @@
 """TLS handshakes, which do not block the event loop: signing and verifying run in threads.
 
 A handshake that is not done after HANDSHAKE_S is aborted. Until a client has sent its first whole record, its
-connection costs a coroutine and the bytes that it has sent; then OpenSSL needs 45 to 80 kB for it. At most
-HANDSHAKES_MAX handshakes have memory of OpenSSL's at a time: a further one aborts the oldest of them. So 10,000
-connections that never finish their handshake need only bounded memory, and keep out no client that finishes within
-milliseconds. At most STEPS_AT_ONCE steps of handshakes run at a time, so that many new clients do not delay those that
-are connected.
+connection costs a coroutine and the bytes that it has sent; then OpenSSL needs 45 to 80 kB for it. OpenSSL has memory
+for at most HANDSHAKES_MAX handshakes at a time: a further one aborts the oldest of them. So 10,000 connections that
+never finish their handshake need only bounded memory, and keep out no client that finishes within milliseconds. At most
+STEPS_AT_ONCE steps of handshakes run at a time, so that many new clients do not delay those that are connected.
 
 A client may resume a session of TLS 1.2 for two hours, as long as its own certificate is valid. The intermediate
 certificates and the authority are not verified again, unless the trust store has changed, which makes a new context
@@ -44,23 +43,25 @@ class HandshakeFailed(KcliError):
 
 class Handshakes:
     """The TLS handshakes of one event loop that are under way. buffers: those of the TlsSockets that `accept` and
-    `connect` return. most: the greatest number of handshakes that have memory of OpenSSL's at a time."""
+    `connect` return. most: the greatest number of handshakes for which OpenSSL has memory at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, buffers: TlsBuffers, *, most: int = HANDSHAKES_MAX) -> None:
         self._loop, self._buffers, self._most = loop, buffers, most
         self._steps = asyncio.Semaphore(STEPS_AT_ONCE)
-        self._deadlines: dict[asyncio.Timeout, None] = {}  # of handshakes that have memory of OpenSSL's, oldest first
+        self._deadlines: dict[asyncio.Timeout, None] = {}  # of handshakes for which OpenSSL has memory, oldest first
         self._given_up: set[asyncio.Timeout] = set()  # deadlines of handshakes that were aborted
 
     async def accept(self, sock: socket.socket, context: TlsContext, *, timeout_s: float = HANDSHAKE_S) -> TlsSocket:
-        """Make the handshake with a client that has connected. sock: non-blocking. Raises HandshakeFailed."""
+        """Make the handshake with a client that has connected. Return the secured connection. sock: non-blocking.
+        Raises HandshakeFailed."""
         return await self._shake(sock, context, None, timeout_s)
 
     async def connect(
         self, sock: socket.socket, context: TlsContext, host: str, *, timeout_s: float = HANDSHAKE_S
     ) -> TlsSocket:
-        """Make the handshake with a node to which this node has connected. sock: non-blocking. host: the name or
-        address of that node, which its certificate must have if the context checks it. Raises HandshakeFailed."""
+        """Make the handshake with a node to which this node has connected. Return the secured connection. sock:
+        non-blocking. host: the name or address of that node, which must be in its certificate if the context checks
+        host names. Raises HandshakeFailed."""
         return await self._shake(sock, context, host, timeout_s)
 
     async def _shake(self, sock: socket.socket, context: TlsContext, host: str | None, timeout_s: float) -> TlsSocket:
@@ -113,7 +114,8 @@ class Handshakes:
             received = await self._records(sock)
 
     def _enter(self, deadline: asyncio.Timeout) -> None:
-        """Count a handshake as having memory of OpenSSL's, and abort the oldest if there are too many."""
+        """Note that OpenSSL is about to allocate memory for a handshake. If it has memory for the greatest number of
+        handshakes already, abort the oldest of them. deadline: the timeout of the new handshake."""
         if len(self._deadlines) >= self._most:
             oldest = next(iter(self._deadlines))
             del self._deadlines[oldest]
@@ -162,8 +164,8 @@ def _check_dates(session: ssl.SSLObject) -> None:
 
 
 def _step(session: ssl.SSLObject) -> ssl.SSLError | None:
-    """Run OpenSSL's next step of a handshake, in a thread. Return None if the handshake is done, else the error that
-    says what it waits for."""
+    """Run OpenSSL's next step of a handshake, in a thread. Return None if the handshake is done, else OpenSSL's error:
+    SSLWantReadError if the next step needs more bytes from the peer, any other error if the handshake has failed."""
     try:
         session.do_handshake()
     except ssl.SSLError as error:

@@ -118,15 +118,17 @@ class TlsSocket:
         return count
 
     def _receive(self, buffer: memoryview, count: int) -> int:
-        """Receive as many encrypted bytes as surely fit into the buffer behind `count` bytes once they are decrypted,
-        but at least one record; repeat until the socket has no more. Return how many bytes are in the buffer."""
+        """Receive encrypted bytes from the socket, and decrypt them into the buffer, behind the `count` bytes that it
+        contains. One read takes at most as many bytes as fit into the buffer once they are decrypted, but at least one
+        record. Repeat this until the socket has no more bytes, or the buffer has no room for two records. Return how
+        many bytes the buffer then contains."""
         received, is_first = self._buffers.received, True
         while is_first or len(buffer) - count >= 2 * RECORD_BYTES_MAX:
             size = min(len(received), max(len(buffer) - count - RECORD_BYTES_MAX, RECORD_BYTES_MAX))
             try:
                 size = self._socket.recv_into(received, size)
             except OSError as error:
-                if count:  # if the error is another than "no bytes yet", the next call raises it
+                if count:  # an error other than "no bytes yet" is raised by the next call
                     self.has_unread = not isinstance(error, (BlockingIOError, InterruptedError))
                     return count
                 raise

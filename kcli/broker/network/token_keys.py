@@ -76,7 +76,7 @@ class TokenKeys(Protocol):
     """The keys that verify tokens; they may be replaced while they are used."""
 
     def claims(self, token: str) -> dict[str, Any]:
-        """Return the claims of a token whose signature is valid. Raises InvalidToken."""
+        """Verify the signature of a token with these keys, and return the token's claims. Raises InvalidToken."""
 
 
 class KeysUnavailable(KcliError):
@@ -84,9 +84,10 @@ class KeysUnavailable(KcliError):
 
 
 def token_keys(security: ListenerSecurity, now: dt.datetime, hide: Hide = str) -> KeyFile | KeyEndpoint:
-    """Return the keys for a listener's tokens. A KeyEndpoint has no keys until `fetch_first`. now: the current time,
-    with a time zone. hide: removes secrets from the text of an error or log line. Raises InvalidConfig if the file has
-    no keys, if the URL must not be fetched, or if the options for its TLS are invalid."""
+    """Return the keys for a listener's tokens: a KeyFile if the URL begins with file:, else a KeyEndpoint, which has no
+    keys until its `fetch_first` has returned. now: the current time, with a time zone. hide: removes secrets from the
+    text of an error or log line. Raises InvalidConfig if the file has no keys, if the URL must not be fetched, or if
+    the options for its TLS are invalid."""
     url = security.of_mechanism(oauth.MECHANISM, JWKS)
     assert url is not None, "checked with the configuration"
     name = f"{oauth.MECHANISM.lower()}.{JWKS}"
@@ -110,7 +111,8 @@ def token_keys(security: ListenerSecurity, now: dt.datetime, hide: Hide = str) -
 
 
 def allowed_urls(java_options: str) -> frozenset[str]:
-    """Return the URLs that the JVM options in `java_options` allow to be fetched."""
+    """Return the URLs that the JVM options in `java_options` allow to be fetched: those in the system property ALLOWED.
+    Empty if the options do not set that property."""
     text = system_property(java_options, ALLOWED) or ""
     return frozenset(each.strip() for each in text.split(",")) - {""}
 
@@ -136,7 +138,8 @@ class KeyFile:
             raise KeysUnavailable(self._hide(f"{self._path}: {error}")) from None
 
     def claims(self, token: str) -> dict[str, Any]:
-        """Return the claims of a token whose signature is valid. Raises InvalidToken."""
+        """Verify the signature of a token with the keys in the file, and return the token's claims. The file is read
+        first if it has changed; if it cannot be read, the old keys stay in use. Raises InvalidToken."""
         try:
             if self._path.stat().st_mtime_ns != self._changed_ns:
                 self._keys = self._read()
@@ -165,7 +168,8 @@ class KeyEndpoint:
         self._opener = _opener(context)
         self._refresh_s, self._backoff_s, self._backoff_max_s = refresh_s, backoff_s, backoff_max_s
         self._keys: JwtKeys | None = None
-        # name of an unknown key -> time of the next fetch for it
+        # name of an unknown key -> earliest time, by time.monotonic, of the next fetch that a token with that key
+        # causes
         self._missing: OrderedDict[str, float] = OrderedDict()
         self._is_wanted = asyncio.Event()
         self._refreshing: asyncio.Task[None] | None = None
@@ -183,7 +187,7 @@ class KeyEndpoint:
                 return
 
     def start(self) -> None:
-        """From now on fetch the keys every refresh.ms, and when a token names an unknown key."""
+        """Start a task that fetches the keys every refresh_s seconds, and when a token names an unknown key."""
         self._refreshing = begin(self._refresh_on(), self._hide(f"{self.url} is not asked for keys of tokens any more"))
 
     def stop(self) -> None:
@@ -192,8 +196,8 @@ class KeyEndpoint:
             self._refreshing.cancel()
 
     def claims(self, token: str) -> dict[str, Any]:
-        """Return the claims of a token whose signature is valid. Raises InvalidToken. If the token's key is unknown,
-        the keys are fetched again, so that a later token with that key is accepted."""
+        """Verify the signature of a token with these keys, and return the token's claims. Raises InvalidToken. If the
+        token's key is unknown, the keys are fetched again, so that a later token with that key is accepted."""
         from kcli.security.jwt import UnknownKey
 
         assert self._keys is not None, "fetched at the start"
@@ -317,7 +321,7 @@ def _keys_of(document: bytes) -> JwtKeys:
 
 def _reason(error: Exception) -> str:
     """Return the reason why a fetch has failed, in one line. error: an OSError (a URLError contains another error), or
-    one of the HTTP library."""
+    an exception of http.client."""
     cause = getattr(error, "reason", error)
     if isinstance(cause, ssl.SSLError):
         return failure_text(cause)
@@ -327,8 +331,8 @@ def _reason(error: Exception) -> str:
 
 
 def _opener(context: ssl.SSLContext) -> OpenerDirector:
-    """Return the object that fetches a document. Like Java's, it uses no proxy, and follows only redirects to the same
-    protocol."""
+    """Return the object that fetches a JWKS document. Like Kafka's client for this, Java's HttpURLConnection, it uses
+    no proxy, and follows a redirect only to a URL with the same scheme (http or https)."""
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
     class SameProtocol(HTTPRedirectHandler):

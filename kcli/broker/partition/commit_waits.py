@@ -1,5 +1,5 @@
-"""Waits until the high watermark of a partition has passed an offset. Produce requests with acks=all and coordinators
-wait in this way.
+"""Waits until the high watermark of a partition is at least a given offset. Produce requests with acks=all and
+coordinators wait in this way.
 
 There is no polling: the partition calls `reached` when its high watermark moves. Source: DelayedProduce.
 """
@@ -45,7 +45,8 @@ class CommitWaits:
             _end(future, code)
 
     def fail(self, code: ErrorCode) -> None:
-        """End all waits with `code`, because the partition has another leader, is deleted, or is offline."""
+        """End all waits with the result `code`, because this broker no longer leads the partition, or because the
+        replica is deleted or offline."""
         waits, self._waits = self._waits, []
         for _, _, future, timer in waits:
             timer.cancel()

@@ -52,14 +52,15 @@ It may not while it is fenced or in controlled shutdown."""
 
 
 class Clock(Protocol):
-    """An object of a fetch session, for Follower.rest. fetched_ms: the time, in ms, of the session's last Fetch."""
+    """The part of a fetch session that Follower.rest keeps. fetched_ms: the time, in ms since 1970, of the session's
+    last Fetch."""
 
     fetched_ms: int
 
 
 class Follower:
-    """What the leader knows of one follower. broker_epoch: the broker epoch in its last Fetch, -1 if the Fetch had
-    none, None before the first Fetch."""
+    """What the leader knows of one follower. Offsets are -1 before its first Fetch. broker_epoch: the broker epoch in
+    its last Fetch, -1 if the Fetch had none, None before the first Fetch."""
 
     __slots__ = (
         "_resting",
@@ -80,7 +81,8 @@ class Follower:
     def reset(self, now_ms: int, leader_end: int, *, is_new_leader: bool, in_sync: bool) -> None:
         """Begin a leader epoch. leader_end: the leader's log end offset. in_sync: whether the follower is in the ISR;
         if so, it counts as caught up at now_ms, and has replica.lag.time.max.ms to catch up. is_new_leader: whether
-        this broker was not the leader before."""
+        this broker did not lead the partition in the epoch before; if so, what is known of the follower's Fetches is
+        reset."""
         self.rouse()
         self.last_caught_up_ms = now_ms if in_sync else 0
         if is_new_leader:
@@ -105,21 +107,22 @@ class Follower:
         self.broker_epoch = broker_epoch
 
     def rest(self, clock: Clock) -> None:
-        """Note that the follower is caught up. Until `rouse`, each Fetch of its session counts as catching up, even if
-        the Fetch does not include the partition. clock: has the time of the session's last Fetch."""
+        """Note that the follower is caught up. From now until `rouse`, each Fetch of its session counts as a Fetch that
+        is caught up, even if the Fetch does not name the partition. clock: the part of the follower's fetch session
+        that has the time of its last Fetch."""
         self._resting = clock
 
     def rouse(self) -> None:
-        """Note that the leader's log grows, so that the follower was last caught up at the last Fetch of its
-        session."""
+        """Note that the leader's log grows. A follower that rests (see `rest`) counts as last caught up at the time of
+        its session's last Fetch, and rests no longer."""
         if self._resting is not None:
             self.last_fetch_ms = max(self.last_fetch_ms, self._resting.fetched_ms)
             self.last_caught_up_ms = max(self.last_caught_up_ms, self._resting.fetched_ms)
             self._resting = None
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
-        """Whether the follower has the leader's log up to leader_end, or was caught up with the log at most lag_max_ms
-        ago."""
+        """Whether the follower's log end offset is leader_end, the leader's log end offset, or the follower was last
+        caught up at most lag_max_ms ago. now_ms: the time in ms since 1970."""
         return leader_end == self.log_end_offset or now_ms - self.last_caught_up_ms <= lag_max_ms
 
 
@@ -155,14 +158,15 @@ class Leadership:
         self.pending: IsrChange | None = None
         self.leader_epoch = self.partition_epoch = UNKNOWN
         self.epoch_start_offset = 0
-        self.is_alone = False  # whether the maximal ISR has only this broker
+        self.is_alone = False
         self._recovery_state = 0
         self._lag_max_ms = lag_max_ms
         self._eligible = eligible
 
     def update(self, state: PartitionState, log_end: int, now_ms: int) -> bool:
-        """Set the partition's state to that in the metadata. Return False if the state in the metadata is older than
-        that in the controller's last response."""
+        """Set the leader epoch, the replicas and the ISR to those in the metadata, and drop the pending change. Return
+        False, and change nothing, if `state` is older than the controller's last response to AlterPartition. log_end:
+        the leader's log end offset."""
         if state.partition_epoch < self.partition_epoch:
             return False
         for broker_id in self.followers.keys() - set(state.replicas):
@@ -203,8 +207,9 @@ class Leadership:
         return len(self.isr) < self.min_isr(configured)
 
     def high_watermark(self, log_end: int, configured: int, now_ms: int) -> int | None:
-        """Return the offset up to which the maximal ISR, and the followers about to join it, have the log; None while
-        the ISR is too small for the high watermark to move.
+        """Return the high watermark: the smallest log end offset of the maximal ISR and of the followers about to join
+        it (those that are caught up and may join). Return None while the ISR is too small for the high watermark to
+        move.
 
         log_end: the leader's log end offset. configured: min.insync.replicas.
         """
@@ -227,8 +232,9 @@ class Leadership:
     # changes of the ISR
 
     def expansion(self, follower: Follower, high_watermark: int, own_epoch: int) -> IsrChange | None:
-        """Make the change that adds the follower to the ISR pending, and return it. Return None if the follower has
-        not caught up or may not join, or if another change is pending. own_epoch: this broker's broker epoch."""
+        """Return the change that adds the follower to the ISR; it is the pending change from now on. Return None if the
+        follower is in the ISR already, has not caught up or may not join, or if another change is pending. own_epoch:
+        this broker's broker epoch."""
         if (
             self.pending is not None
             or follower.broker_id in self.isr
@@ -241,8 +247,8 @@ class Leadership:
         return change
 
     def shrinking(self, log_end: int, now_ms: int, own_epoch: int) -> IsrChange | None:
-        """Make the change that removes the lagging followers from the ISR pending, and return it. Return None if no
-        follower lags or another change is pending. own_epoch: this broker's broker epoch."""
+        """Return the change that removes the lagging followers from the ISR; it is the pending change from now on.
+        Return None if no follower lags, or if another change is pending. own_epoch: this broker's broker epoch."""
         if self.pending is not None:
             return None
         kept = tuple(each for each in self.isr if each == self.node_id or not self._lags(each, log_end, now_ms))
@@ -253,8 +259,9 @@ class Leadership:
         return follower is None or not follower.is_caught_up(log_end, now_ms, self._lag_max_ms())
 
     def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
-        """Make the change to `isr` as the new ISR pending, and return it. isr: broker ids in ascending order, as in
-        Kafka's hash set: the metadata log keeps the order, and Kafka's tools print it."""
+        """Return the change whose new ISR is `isr`; it is the pending change from now on. isr: broker ids in ascending
+        order, the order in which Kafka sends them, too. The order is visible: the metadata log stores the ISR in it,
+        and Kafka's tools show it. added: the broker that the change adds, None if it adds none."""
         brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
         self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
         return self.pending
@@ -267,8 +274,9 @@ class Leadership:
         return UNKNOWN_BROKER_EPOCH if epoch is None else epoch
 
     def accepted(self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]) -> bool:
-        """Set the ISR to the one that the controller has committed. Return False, and change nothing, if the change is
-        no longer pending, or if the response belongs to another leader epoch or an older partition epoch."""
+        """Set the ISR to `isr`, which the controller has committed as a result of `change`, and return True. Return
+        False, and change nothing, if the change is no longer pending, or if the response belongs to another leader
+        epoch or an older partition epoch."""
         if change is not self.pending or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
         self.partition_epoch = partition_epoch
@@ -276,8 +284,9 @@ class Leadership:
         return True
 
     def refused(self, change: IsrChange, code: ErrorCode) -> bool:
-        """Drop the pending change after an error in REVERTING; keep it pending after any other error. Return True if
-        the change is to be sent again: it is still pending, and the error is not in WAITING."""
+        """Note that the controller has answered `change` with the error `code`. Drop the change after an error in
+        REVERTING; keep it pending after any other error. Return True if the change is to be sent again: it is still
+        pending, and the error is not in WAITING."""
         if change is not self.pending:
             return False
         if code in REVERTING:

@@ -29,8 +29,8 @@ Checked = Mapping[Place, CheckedBatch | AppendRefused]
 
 
 def long_batches(batches: Batches) -> Batches:
-    """Return the batches that are to be checked in a thread; none if all batches together have at most AT_ONCE_BYTES to
-    process."""
+    """Return the batches that are compressed or are to be compressed: these are to be checked in a thread. Return an
+    empty mapping if all batches together have at most AT_ONCE_BYTES to process."""
     work = {place: most_work_bytes(records, rules) for place, (records, rules) in batches.items()}
     if sum(work.values()) <= AT_ONCE_BYTES:
         return {}
@@ -39,7 +39,8 @@ def long_batches(batches: Batches) -> Batches:
 
 async def check_apart(batches: Batches, now_ms: int) -> Checked:
     """Check the batches in threads, one after the other. Return, by the place of each batch in the request, the checked
-    batch or the error with which it is refused."""
+    batch or the error with which it is refused. Once REQUEST_LIMIT bytes are decompressed, all further batches are
+    refused."""
     outcome: dict[Place, CheckedBatch | AppendRefused] = {}
     left = REQUEST_LIMIT
     for place, (records, rules) in batches.items():

@@ -7,9 +7,9 @@
     append        append_as_leader: the high watermark follows at once if this replica is the only one in the ISR, else
                   with the Fetches of its followers (kcli.broker.replication); append_as_follower: batches that were
                   fetched from the leader
-    watch         calls a function at every change that lets a consumer read more, and at the end of the replica;
-                  watch_end: at changes that concern a follower
-    wait          waits until the high watermark has passed an offset
+    watch         calls a function at every change that a waiting request of a client may need; watch_end: at changes
+                  that a waiting Fetch of a follower may need
+    wait          wait_committed: waits until the high watermark is at least an offset
 
 A replica is offline if its log directory has failed; requests get KAFKA_STORAGE_ERROR until the broker has started
 without the fault. Source: Partition, ReplicaManager.getPartitionOrError.
@@ -17,7 +17,9 @@ without the fault. Source: Partition, ReplicaManager.getPartitionOrError.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -58,7 +60,7 @@ class Partition:
 
     opener: opens or creates the log.
     on_opened: called with the log once it is open.
-    on_rolled: called when a segment was rolled, and is to be flushed.
+    on_rolled: called when a segment was rolled, so that the rolled segment is to be flushed.
     on_removed: called with segments whose files are to be deleted.
     on_failed: called with an I/O error of the log.
     leadership: what the leader knows of its followers; None if this broker is not the leader, or there are no
@@ -104,7 +106,7 @@ class Partition:
         directory: LogDir | None,
         opener: Callable[[Partition], PartitionLog],
     ) -> None:
-        """directory: the replica's log directory, None if it is offline."""
+        """directory: the replica's log directory; None if that directory is offline."""
         self.topic = topic
         self.number = number
         self.topic_id = topic_id
@@ -150,8 +152,8 @@ class Partition:
 
     @property
     def lacks_replicas(self) -> bool:
-        """Whether the ISR is too small for a batch with acks=all, as it is smaller than both min.insync.replicas and
-        the number of replicas. Raises LogFailed."""
+        """Whether the ISR is too small for a batch with acks=all: it is smaller than min.insync.replicas, and smaller
+        than the number of replicas. Raises LogFailed."""
         if self.leadership is not None:
             return self.leadership.lacks_replicas(self.log.config.min_insync_replicas)
         count = len(self.state.isr)
@@ -174,7 +176,8 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """The log, opened if necessary. An offline replica also has its log if it was open before. Raises LogFailed."""
+        """The log; it is opened or created if it is not open. Raises LogFailed if it is not open and cannot be opened,
+        as for an offline or deleted replica."""
         return self._open() if self._log is None else self._log
 
     def open(self) -> None:
@@ -184,23 +187,43 @@ class Partition:
 
     @property
     def opened_log(self) -> PartitionLog | None:
-        """The log, None if it is not open. An offline replica also has its log if it was open before."""
+        """The log; None if it is not open. A log that was open when the replica went offline is still returned."""
         return self._log
 
+    async def open_in_thread(self) -> PartitionLog:
+        """Return the log. If it is not open, open or create it in a thread, as opening a log waits for the disk. Raises
+        LogFailed."""
+        if self._log is None:
+            self._check_openable()
+            with self._reporting():
+                opened = await asyncio.to_thread(self.opener, self)
+            self.opened(opened)
+        return self.log
+
     def _open(self) -> PartitionLog:
+        self._check_openable()
+        with self._reporting():
+            opened = self.opener(self)
+        self.opened(opened)
+        return opened
+
+    def _check_openable(self) -> None:
         if self.is_offline:
             raise LogFailed(f"{self}: its log directory is offline")
         if self.is_deleted:
             raise LogFailed(f"{self} is deleted")
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Run the body of a `with` statement, which opens the log. An OSError or KcliError in the body is reported to
+        `failed`, and LogFailed is raised in its place."""
         try:
-            opened = self.opener(self)
+            yield
         except LogFailed:
             raise
         except (OSError, KcliError) as error:
             self.failed(error)
             raise LogFailed(f"{self}: {error}") from error
-        self.opened(opened)
-        return opened
 
     def opened(self, log: PartitionLog) -> None:
         """Set the log, which was just opened, and lead the partition if the metadata makes this broker its leader."""
@@ -308,8 +331,10 @@ class Partition:
         return appended
 
     def open_lane(self, lanes: ProduceLanes[Partition]) -> None:
-        """Let compiled code append the batches of plain Produce requests to the log of this leader, without this
-        object, until the partition's state changes. The topic must not be an internal one."""
+        """Let compiled code append the batches of plain Produce requests to this leader's log without calling this
+        object, until the partition's state changes. Do nothing if the log is not open, or if this replica is not the
+        leader. lanes: those of all partitions, to which a Lane for this partition is added. The topic must not be an
+        internal one."""
         log = self._log
         if self._lane is None and log is not None and not (self.is_offline or self.is_deleted) and self.is_leader:
             alone = self.leadership is None and self.state.isr == (self.node_id,)
@@ -322,15 +347,16 @@ class Partition:
             self._lane = None
 
     def plain_appended(self) -> int:
-        """Move the high watermark and wake waiting Fetches after compiled code has appended a batch to the log (see
-        `open_lane`). Return the log start offset."""
+        """Note that compiled code has appended a batch to the log (see `open_lane`): move the high watermark, and wake
+        waiting Fetches. Return the log start offset."""
         log = self._log
         assert log is not None, "the lane was opened for it"
         self._appended(log)
         return log.log_start_offset
 
     def producer(self, producer_id: int) -> ProducerEntry | None:
-        """The log's state of a producer, None for an unknown producer id. Raises LogFailed."""
+        """Return the state of a producer in the log; None if the log does not know the producer id. Raises
+        LogFailed."""
         entry = producer_entry(self.log.producers.table, producer_id)
         return None if entry is None else ProducerEntry._make(entry)
 
@@ -345,7 +371,8 @@ class Partition:
             self._high_watermark_moved(log)
 
     def _advance(self, log: PartitionLog) -> None:
-        """Move the high watermark to the log end offset if this replica is the only one in the ISR."""
+        """Note in `leadership` that the log has grown. If this replica is the only one in the ISR, move the high
+        watermark to the log end offset."""
         leadership = self.leadership
         if leadership is None:
             if self.state.isr == (self.node_id,):
@@ -356,7 +383,8 @@ class Partition:
                 self._raise(leadership, log)
 
     def _raise(self, leadership: Leadership, log: PartitionLog) -> None:
-        """Move the high watermark to that of `leadership`, if that is higher."""
+        """Move the log's high watermark to the one that `leadership` computes from the followers' offsets, if the
+        computed one is higher."""
         found = leadership.high_watermark(log.log_end_offset, log.config.min_insync_replicas, self.host.now_ms())
         if found is not None and found > log.high_watermark:
             log.update_high_watermark(found)
@@ -371,17 +399,18 @@ class Partition:
             self._commits.reached(log.high_watermark, self._committed_code(log))
 
     def _committed_code(self, log: PartitionLog) -> ErrorCode:
-        """Return the result of a wait for the high watermark: NONE, or NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has
-        become smaller than min.insync.replicas meanwhile."""
+        """Return the result of a wait for an offset that the high watermark has reached: NONE, or
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR is smaller than min.insync.replicas now."""
         leadership = self.leadership
         if leadership is None or leadership.min_isr(log.config.min_insync_replicas) <= len(leadership.maximal_isr):
             return ErrorCode.NONE
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def wait_committed(self, offset: int, timeout_s: float) -> Outcome:
-        """Return a future that is done when the leader's high watermark is at least `offset`. Its result is NONE,
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR; the future
-        raises no exception."""
+        """Return a future that is done when the leader's high watermark is at least `offset`, when timeout_s is over,
+        or when this replica goes offline or no longer leads the partition. Its result is an error code: NONE or
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND if the high watermark is at least `offset`, otherwise REQUEST_TIMED_OUT,
+        NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR. The future raises no exception."""
         code = self.check_leader_epoch()
         if code is not None or self._log is None:
             return done(code or ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -393,7 +422,8 @@ class Partition:
 
     def fetched(self, follower: Follower, offset: int, start: int, broker_epoch: int) -> None:
         """Note a follower's Fetch at `offset`, which acknowledges everything below `offset`: the follower may join
-        the ISR, and the high watermark may move. start: the follower's log start offset."""
+        the ISR, and the high watermark may move. start: the follower's log start offset. broker_epoch: the one in the
+        Fetch, -1 for none."""
         leadership, log = self.leadership, self._log
         if leadership is None or log is None:
             return
@@ -415,8 +445,8 @@ class Partition:
             self._high_watermark_moved(log)
 
     def shrink_isr(self) -> None:
-        """Send the controller the change that removes lagging followers from the ISR, if there are any. Move the high
-        watermark if it no longer waits for a follower that was about to join the ISR."""
+        """If followers in the ISR lag, send the controller a change that removes them from the ISR. Then move the high
+        watermark if that is possible, as it may have waited for a follower that would have joined the ISR."""
         if self.leadership is not None and self._log is not None and not self.is_offline:
             host = self.host
             change = self.leadership.shrinking(self._log.log_end_offset, host.now_ms(), host.broker_epoch)
@@ -425,7 +455,9 @@ class Partition:
             self._advance_high_watermark(self.leadership, self._log)
 
     def isr_altered(self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]) -> None:
-        """Set the ISR to the one that the controller has committed for `change`."""
+        """Set the ISR to `isr`, which the controller has committed for `change`. Do nothing if this broker no longer
+        leads the partition, or if the change is no longer pending. leader_epoch, partition_epoch: those in the
+        controller's response."""
         leadership, log = self.leadership, self._log
         if leadership is None or log is None or self.is_offline:
             return
@@ -437,11 +469,11 @@ class Partition:
     def append_as_follower(
         self, data: memoryview | None, high_watermark: int, log_start_offset: int, now_ms: int
     ) -> None:
-        """Append batches that were fetched from the leader, and update the high watermark and the log start offset to
-        the leader's.
+        """Append batches that were fetched from the leader. Then raise the high watermark to the leader's, but not
+        above this log's end, and the log start offset to the leader's, but not above this log's high watermark.
 
-        data: the batches, None for none. Raises AppendRefused, UnexpectedOffsets; also LogFailed and OSError, which the
-        caller passes to `failed`.
+        data: the batches; None if the leader has sent none. high_watermark, log_start_offset: the leader's. Raises
+        AppendRefused, UnexpectedOffsets; also LogFailed and OSError, which the caller passes to `failed`.
         """
         if self.is_offline:
             raise LogFailed(f"{self}: its log directory is offline")
@@ -471,8 +503,8 @@ class Partition:
         self._wake()
 
     def delete_records(self, offset: int) -> int:
-        """Move the log start offset forward to `offset`. Return the low watermark, which rises only when the followers
-        have moved their log start offsets.
+        """Move the log start offset forward to `offset`. Return the low watermark (see `low_watermark`), which rises
+        only when the followers have moved their log start offsets too.
 
         Raises OffsetOutOfRange if `offset` is above the high watermark, LogFailed, OSError.
         """
@@ -484,13 +516,15 @@ class Partition:
         return self.low_watermark
 
     def log_start_moved(self) -> None:
-        """Let followers and consumers get the log start offset, which has moved, with their next Fetches."""
+        """Wake the waiting Fetches of followers and consumers, because the log start offset has moved: their responses
+        contain it."""
         self._wake_followers(is_urgent=False)
         self._wake()
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset of the replicas on live brokers. Raises LogFailed."""
+        """The smallest log start offset of this replica and, if this broker is the leader, of the followers on live
+        brokers. Raises LogFailed."""
         found = self.log.log_start_offset
         if self.leadership is not None:
             for follower in self.leadership.followers.values():
@@ -501,7 +535,9 @@ class Partition:
     # waiting
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` at every change of the partition until `unwatch`. `watcher` must not change the partition."""
+        """Until `unwatch`, call `watcher` at every change that a waiting request may need: the high watermark or the
+        log start offset of a replica has moved, the log was truncated, the partition's state in the metadata has
+        changed, or the replica has gone offline or was deleted. `watcher` must not change the partition."""
         self._watchers[watcher] = self._watchers.get(watcher, 0) + 1
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -511,9 +547,10 @@ class Partition:
             self._watchers[watcher] = count - 1
 
     def watch_end(self, watcher: EndWatcher) -> None:
-        """Until `unwatch_end`, call `watcher`, which belongs to a follower: with True when the log has grown or the
-        partition's state has changed, which is urgent; with False when the high watermark or the log start offset has
-        moved."""
+        """Until `unwatch_end`, call `watcher`, which belongs to the fetch session of a follower. The argument of the
+        call is True for a change after which a waiting Fetch is read again at once (the log has grown, or the
+        partition's state has changed), and False for a change that can wait for the next response (the high watermark
+        or the log start offset has moved)."""
         self._end_watchers[watcher] = None
 
     def unwatch_end(self, watcher: EndWatcher) -> None:
@@ -549,8 +586,8 @@ class Partition:
         return None
 
     def log_for(self, epoch: int = UNKNOWN_EPOCH, *, leader_only: bool = True) -> PartitionLog:
-        """Return this replica's log. Raises PartitionError if `epoch` is not the current leader epoch, if `leader_only`
-        and this replica is not the leader, or if it is offline or deleted (see check_leader_epoch)."""
+        """Return this replica's log. Raises PartitionError if this replica refuses the request (see
+        check_leader_epoch), or if the log cannot be opened."""
         code = self.check_leader_epoch(epoch, leader_only=leader_only)
         if code is not None:
             raise PartitionError(code, f"{self}: leader epoch {epoch} in place of {self.state.leader_epoch}")
@@ -578,9 +615,10 @@ class Partitions:
         return self._by_name.get((topic, number))
 
     def look_up(self, topic: str | UUID, number: int) -> Partition | ErrorCode:
-        """Return the partition of a topic, by the topic's name or id. Return NOT_LEADER_OR_FOLLOWER if only other
-        brokers have replicas of it, UNKNOWN_TOPIC_OR_PARTITION if the metadata image has no such partition,
-        UNKNOWN_TOPIC_ID if it has no topic with that id.
+        """Return this broker's replica of a partition, also if it is offline, by the topic's name or id. Without a
+        replica on this broker return an error: NOT_LEADER_OR_FOLLOWER if only other brokers have replicas of the
+        partition, UNKNOWN_TOPIC_OR_PARTITION if the metadata image has no such partition, UNKNOWN_TOPIC_ID if the
+        metadata image has no topic with that id.
 
         Source: ReplicaManager.getPartitionOrError.
         """
@@ -597,7 +635,8 @@ class Partitions:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def find(self, topic: str, number: int) -> Partition:
-        """Return the partition. Raises PartitionError if it is offline, unknown, or only on other brokers."""
+        """Return the partition. Raises PartitionError if this broker has no replica of the partition, or if the replica
+        is offline."""
         partition = self.look_up(topic, number)
         if isinstance(partition, ErrorCode):
             reason = "is not on this broker" if partition == ErrorCode.NOT_LEADER_OR_FOLLOWER else "does not exist"

@@ -34,8 +34,9 @@ class ReplicaHost(Protocol):
         ...
 
     def eligible(self, broker_id: int, epoch: int | None) -> bool:
-        """Whether that broker may join the ISR. epoch: the broker epoch of its last Fetch, None before the first
-        Fetch."""
+        """Whether that broker may join the ISR: it may not before its first Fetch, while it is fenced or in controlled
+        shutdown, nor if it has registered again since its last Fetch. epoch: the broker epoch of the last Fetch; None
+        before the first one; -1 if the Fetch had no epoch, which is then not compared."""
         ...
 
     def is_alive(self, broker_id: int) -> bool:

@@ -7,14 +7,15 @@ UNKNOWN = -1
 
 
 def truncation(leader: tuple[int, int], own: tuple[int, int], log_end: int) -> int:
-    """Return the offset at which the follower's log is to be truncated.
+    """Return the offset at which the follower's log is to be truncated: the smallest of the follower's log end offset
+    and the end offsets in `leader` and `own`, with these exceptions. If `own` is -1, its end offset does not count. If
+    the epochs in `leader` and `own` differ, the end offset in `leader` does not count: the follower's log is truncated
+    at the end of its own epoch, and the next Fetch compares the logs again (KIP-279).
 
     leader: the leader's largest epoch that is at most the follower's last epoch, and the end offset of that epoch.
-    own: the follower's largest epoch that is at most the leader's epoch in `leader`, and its end offset; -1 for none.
+    own: the follower's largest epoch that is at most the epoch in `leader`, and the end offset of that epoch in the
+    follower's log; both are -1 if there is no such epoch.
     log_end: the follower's log end offset.
-
-    If the follower does not have the leader's epoch, its log is truncated at the end of its largest earlier epoch, and
-    the next Fetch compares again (KIP-279).
     """
     leader_epoch, leader_end = leader
     own_epoch, own_end = own

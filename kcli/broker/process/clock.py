@@ -1,4 +1,5 @@
-"""The current time for all of the broker: that of the system's clock, which tests replace by a clock that they set."""
+"""The current time for all of the broker. It is the time of the system's clock; a test passes a clock that the test
+sets."""
 
 from __future__ import annotations
 

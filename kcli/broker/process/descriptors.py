@@ -1,4 +1,4 @@
-"""File descriptors. Connections are limited so that enough of them remain for the broker's files.
+"""File descriptors. The number of connections is limited so that enough descriptors remain for the broker's files.
 
     limit       the soft limit of the process, raised to its hard limit, as a JVM does
     reserved    descriptors that connections may not use: up to UPKEEP_MAX for background work (checkpoints, snapshots,
@@ -44,7 +44,8 @@ def limit() -> int | None:
 
 
 def in_use() -> int:
-    """Return the number of descriptors in use; 0 if the system has no /dev/fd. Raises OSError."""
+    """Return the number of descriptors in use: 0 if the system has no /dev/fd; the limit if no descriptor is left with
+    which to read /dev/fd. Raises OSError."""
     try:
         return sum(1 for _ in OPEN.iterdir())
     except FileNotFoundError:
@@ -63,7 +64,8 @@ def share_in_use() -> float:
 
 
 def for_upkeep(most: int) -> int:
-    """Return the number of descriptors reserved for background work (UPKEEP_MAX or less), if the limit is `most`."""
+    """Return the number of descriptors reserved for background work: an eighth of the limit, but at most UPKEEP_MAX.
+    most: the limit of descriptors."""
     return min(UPKEEP_MAX, most // 8)
 
 

@@ -26,8 +26,8 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """Formats a log record as one JSON object a line: time (UTC), level, logger, message, the record's `members`, if it
-    has any, and the traceback of an error."""
+    """Formats a log record as one JSON object a line: time (UTC), level, logger, message, the items of the dict
+    `members` that a caller may have added to the record, and the traceback of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

@@ -42,8 +42,8 @@ def at_once(work: Parts[T]) -> T:
 
 
 def has_long_list(message: Any) -> bool:
-    """Whether a message has a list of more than LONG_ITEMS items, or the first item of one of its lists has such a
-    list."""
+    """Whether a message has a list of more than LONG_ITEMS items at any depth; of each list's items only the first one
+    is searched for further lists."""
     for name in getattr(message, "__slots__", ()):
         items = getattr(message, name)
         if type(items) is tuple and items and (len(items) > LONG_ITEMS or has_long_list(items[0])):
@@ -52,7 +52,8 @@ def has_long_list(message: Any) -> bool:
 
 
 class Turns:
-    """The turns of long work on one event loop. Used only in the event loop's thread."""
+    """Lets several pieces of long work on one event loop take turns: in a turn, one part of one of them runs, and each
+    iteration of the event loop has at most one turn. Used only in the event loop's thread."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -91,8 +92,8 @@ async def apart(work: Callable[..., T], *arguments: Any) -> T:
 
 
 async def checked(work: Callable[..., T], *arguments: Any) -> T:
-    """Run `work` on a batch in a thread that only checks batches. Return the result of `work`, or raise its
-    exception."""
+    """Run `work`, which checks a batch, in one of the threads that do nothing else. Return the result of `work`, or
+    raise its exception."""
     return await asyncio.get_running_loop().run_in_executor(_BATCH_THREADS, work, *arguments)
 
 

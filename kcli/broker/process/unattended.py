@@ -39,8 +39,8 @@ def report(what: str, error: BaseException) -> None:
 
 
 def begin(work: Coroutine[Any, Any, None], what: str, failed: Owner = lambda _: None) -> asyncio.Task[None]:
-    """Run a coroutine as a task. If it raises an exception, the exception is logged as `what`, and `failed` is called
-    with the exception."""
+    """Run a coroutine as a task. If the coroutine raises an exception, log the exception, and call `failed` with it.
+    what: the beginning of the log line: the failed operation, or its consequence."""
     task = asyncio.get_running_loop().create_task(work)
     _running.add(task)
     task.add_done_callback(partial(_ended, work, what, failed))
@@ -63,8 +63,8 @@ class Steps:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Run the body of a `with` statement as one step. An exception in the body is logged as `what` and added to
-        `failures`, and not raised."""
+        """Run the body of a `with` statement as one step. An exception in the body is logged and added to `failures`,
+        and not raised. what: the beginning of the log line."""
         try:
             yield
         except Exception as error:  # noqa: BLE001  (whatever it is, the other steps are to be taken)

@@ -1,1 +1,2 @@
-"""Client quotas. client: the usage of each client. rates: a rate and a token bucket, which count it."""
+"""Client quotas. client: the quotas, and the usage of each client. rates: a rate and a token bucket, which count the
+usage."""

@@ -4,10 +4,10 @@
     request_percentage                       percent of one thread's time; throttles for one window at most
     controller_mutation_rate                 partitions created and deleted a second: a token bucket
 
-A client's quota is that of the first entity in ORDER for which a quota is set; the usage of each client is counted
-separately. A rate is the average over quota.window.num windows of quota.window.size.seconds; a client above its quota
-is throttled until the rate, without further use, is at the quota again. A client's user is the name of its principal,
-of whatever type; ANONYMOUS if the client is not authenticated.
+A client's quota is that of the first entity, in the order of Quotas._find, for which a quota is set: the most specific
+entity comes first. The usage of each client is counted separately. A rate is the average over quota.window.num windows
+of quota.window.size.seconds; a client above its quota is throttled until the rate, without further use, is at the quota
+again. A client's user is the name of its principal, of whatever type; ANONYMOUS if the client is not authenticated.
 
 Source: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager, QuotaUtils, Rate, TokenBucket;
 KIP-13, KIP-124, KIP-599.
@@ -38,8 +38,8 @@ _Key = tuple[str, str, str]
 class Quotas:
     """The quotas in the metadata image, and the usage of each client.
 
-    windows, window_s: quota.window.num and quota.window.size.seconds. mutation_…: controller.quota.window.num and
-    controller.quota.window.size.seconds.
+    windows, window_s: quota.window.num and quota.window.size.seconds. mutation_windows, mutation_window_s:
+    controller.quota.window.num and controller.quota.window.size.seconds.
     """
 
     def __init__(
@@ -63,22 +63,25 @@ class Quotas:
         self.is_active = bool(self._quotas)
 
     def produce_throttle_ms(self, call: Call) -> int:
-        """Count the bytes of a Produce request. Return the client's throttle time, in ms."""
+        """Count the bytes of a Produce request. Return the client's throttle time, in ms; 0 if the client has no quota
+        or is below it."""
         return self._throttle_ms(PRODUCER_BYTE_RATE, call, call.size_bytes)
 
     def fetch_throttle_ms(self, call: Call, size: int) -> int:
-        """Count the bytes of a response to a Fetch. Return the client's throttle time, in ms."""
+        """Count the bytes of a response to a Fetch. Return the client's throttle time, in ms; 0 if the client has no
+        quota or is below it."""
         return self._throttle_ms(CONSUMER_BYTE_RATE, call, size)
 
     def request_throttle_ms(self, call: Call, elapsed_ns: int) -> int:
-        """Count the time that a request has taken. Return the client's throttle time, in ms."""
+        """Count the time that a request has taken. Return the client's throttle time, in ms; 0 if the client has no
+        quota or is below it."""
         throttle_ms = self._throttle_ms(REQUEST_PERCENTAGE, call, elapsed_ns * NS_TO_PERCENTAGE)
         return min(throttle_ms, self._window_ms)
 
     def mutation_throttle_ms(self, call: Call, partitions: int, *, is_strict: bool) -> int:
-        """Count partitions that are created or deleted. Return the client's throttle time, in ms. is_strict: if the
-        throttle time is not 0, the partitions are not counted, and the caller must refuse them with
-        THROTTLING_QUOTA_EXCEEDED."""
+        """Count partitions that are created or deleted. Return the client's throttle time, in ms; 0 if the client has
+        no quota or is below it. is_strict: whether the caller refuses the partitions with THROTTLING_QUOTA_EXCEEDED if
+        the throttle time is not 0; such partitions are not counted."""
         found = self._find(CONTROLLER_MUTATION_RATE, call)
         if found is None:
             return 0
@@ -108,7 +111,8 @@ class Quotas:
         return rate.throttle_ms(bound, call.now_ms)
 
     def _find(self, name: str, call: Call) -> tuple[float, _Key] | None:
-        """Return the quota of a client, and the key under which the client's usage is counted; None without a quota."""
+        """Return the client's quota `name`, and the key under which the client's usage is counted; None if no quota
+        applies to the client."""
         client_id, user = call.client_id, (call.principal or ANONYMOUS).partition(":")[2]
         for by_user, by_client, entity in (
             (True, True, (user, client_id, True, True)),

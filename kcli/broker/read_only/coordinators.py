@@ -2,12 +2,13 @@
 
     loading   at the first request, and at a request after the files have changed, a thread replays the partition's log
               into a new state machine, skipping damage
-    requests  only those that change nothing: `loaded` is never called on a state machine, so that no member times out,
-              no group rebalances and no marker is written; groups have the state in which a coordinator finds them at
-              its start
+    requests  only those that change nothing. The machine's method `loaded`, which starts sessions and continues
+              unfinished transactions, is never called: no member times out, no group rebalances and no marker is
+              written; groups have the state that a coordinator finds in the log when it starts
 
-Without a metadata log the number of partitions is unknown, and assumed to be at least the configured number. If no
-partition of the topic is on disk, there are no groups; clients that assign partitions to themselves can still read.
+Without a metadata log the number of partitions of a coordinator's topic is unknown, and assumed to be at least the
+configured number. If no partition of __consumer_offsets is on disk, there are no groups; clients that assign partitions
+to themselves can still read.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ReadOnlyCoordinator(Coordinator):
 
     def __init__(self, like: Coordinator, partitions_min: int) -> None:
         """like: the coordinator that this object replaces. partitions_min: the smallest number of partitions that the
-        topic may have."""
+        coordinator's topic may have; 0 if the metadata log says how many the topic has."""
         super().__init__(like.context, like.topic, lambda _: like.work)
         self._partitions_min = partitions_min
         self._machines: dict[int, tuple[Mark, Machine]] = {}
@@ -46,20 +47,20 @@ class ReadOnlyCoordinator(Coordinator):
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions of the topic; 0 if no partition is on disk."""
+        """The number of partitions of the coordinator's topic; 0 if none of them is on disk."""
         count = super().partition_count
         return max(count, self._partitions_min) if count else 0
 
     def partition_of(self, key: str) -> int:
-        """The partition of a group id or transactional id."""
+        """Return the number of the partition to which a group id or transactional id belongs."""
         return partition_of(key, self.partition_count or 1)
 
     def led(self) -> list[int]:
-        """Return the partitions of the topic on disk."""
+        """Return the numbers of the partitions of the coordinator's topic that are on disk."""
         return [each.number for each in self.context.partitions if each.topic == self.topic]
 
     async def handle_in(self, number: int, request: Any) -> Any:
-        """Return the response of that partition's state machine to a request that changes nothing. Raises
+        """Return the response of the state machine of partition `number` to a request that changes nothing. Raises
         CoordinatorError."""
         partition = self.context.partitions.get(self.topic, number)
         if partition is not None:

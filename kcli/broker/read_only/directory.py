@@ -33,8 +33,9 @@ DEFAULT_NODE_ID = 1
 
 @dataclass(frozen=True, slots=True)
 class FoundPartition:
-    """A partition's directory, and its log start offset in the log directory's log-start-offset-checkpoint, None
-    without one."""
+    """A partition's directory (`path`). log_directory: the directory that was given to the broker: it contains `path`,
+    or is `path` itself. log_start_offset: the partition's entry in the file log-start-offset-checkpoint in
+    log_directory; None if there is no entry."""
 
     key: TopicPartition
     path: Path
@@ -51,7 +52,8 @@ class FoundPartition:
 
 
 def find_partitions(directories: Iterable[Path]) -> dict[TopicPartition, FoundPartition]:
-    """Return all partitions, by topic and number. Raises UnreadableInput for a path that is not a directory."""
+    """Return all partitions in these directories, by topic and number. If two directories have the same partition, the
+    first is returned, and a warning is logged. Raises UnreadableInput for a path that is not a directory."""
     found: dict[TopicPartition, FoundPartition] = {}
     for directory in directories:
         for each in _partitions(directory):
@@ -97,8 +99,8 @@ def _is_segment(path: Path) -> bool:
 
 
 def _is_partition(path: Path) -> bool:
-    """Whether a directory is a partition's. If it has the name of a partition, it must be empty or have at
-    least one file of a partition; with another name it must have a segment."""
+    """Whether a directory is a partition's. A directory that has the name of a partition must be empty or have at least
+    one file of a partition; a directory with another name must have a segment."""
     try:
         entries = _entries(path)
     except UnreadableInput as error:
@@ -127,7 +129,8 @@ def _offsets(files: LogDirectory, kind: FileKind) -> dict[TopicPartition, int]:
 
 
 def identity(directories: Iterable[Path]) -> tuple[int | None, str | None]:
-    """Return the node id and the cluster id in the directories' meta.properties; None for an id that no file has."""
+    """Return the node id and the cluster id, each from the first meta.properties of the directories that has it; None
+    for an id that no file has."""
     node_id = cluster_id = None
     for directory in directories:
         found = _meta_properties(directory)

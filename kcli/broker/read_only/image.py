@@ -26,18 +26,21 @@ if TYPE_CHECKING:
     from kcli.metadata.partition import Topic
 
 log = logging.getLogger("kcli.broker")
-GAP_MAX = 10_000  # missing partition numbers below the largest one are added, if that is below GAP_MAX
+# The missing partition numbers below a topic's largest number on disk are added to the image, without a leader, unless
+# the largest number is GAP_MAX or above.
+GAP_MAX = 10_000
 
 
 def replay(directory: Path) -> MetadataImage:
-    """Return the metadata image that results from the metadata log in a directory. Raises UnreadableInput."""
+    """Return the metadata image that results from the metadata log in a directory. Damage in the log is logged, and
+    skipped. Raises UnreadableInput."""
     files = PartitionView(directory).original
     return replay_files(directory, files, lambda error: log.warning("%s", error), around_damage=True)
 
 
 def show_what_is_there(image: MetadataImage, found: Mapping[TopicPartition, FoundPartition], node_id: int) -> None:
-    """Change the image so that this node leads the partitions on its disks. A partition whose leader in the metadata
-    log is this node, but that is not on its disks, gets no leader."""
+    """Change the image so that this node leads the partitions in `found`, those on its disks. A partition that this
+    node leads according to the metadata log, but that is not on its disks, gets no leader."""
     by_topic: dict[str, dict[int, FoundPartition]] = {}
     for (name, number), each in found.items():
         by_topic.setdefault(name, {})[number] = each

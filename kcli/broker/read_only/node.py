@@ -62,7 +62,8 @@ DESCRIPTORS_MAX = 0.5
 
 
 def known_node_id(directories: Sequence[Path]) -> int:
-    """Return the node id in the first undamaged meta.properties; 1 if there is none."""
+    """Return the node id in the first undamaged meta.properties of the directories; DEFAULT_NODE_ID if there is
+    none."""
     node_id, _ = identity(directories)
     return DEFAULT_NODE_ID if node_id is None or node_id < 0 else node_id
 
@@ -103,17 +104,18 @@ class ReadOnlyMetadata:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last record."""
+        """The offset after the last record of the metadata log; 0 without a metadata log."""
         return 0 if self._log is None else self._log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """The offset after the last readable record."""
+        """The offset after the last readable record of the metadata log, all of whose records count as committed; 0
+        without a metadata log."""
         return self.next_offset
 
     @property
     def epoch(self) -> int:
-        """The last leader epoch in the log."""
+        """The last leader epoch in the metadata log; 0 without a metadata log, or if the log has no leader epochs."""
         latest = None if self._log is None else self._log.latest_epoch
         return 0 if latest is None else latest
 

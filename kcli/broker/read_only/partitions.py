@@ -25,7 +25,8 @@ POLL_S = 0.1
 
 
 class Extent(NamedTuple):
-    """The size of a log in bytes, and its offsets as far as they are known without reading its segments."""
+    """An object that stands in for a PartitionLog (see ReadOnlyPartition.opened_log). size: the log's size in bytes.
+    high_watermark and log_end_offset are always 0: to find the real offsets, segments would have to be read."""
 
     size: int
     high_watermark: int = 0
@@ -40,7 +41,8 @@ class Poller:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, partition: ReadOnlyPartition) -> None:
-        """Let the timer check a partition's files; called for each waiting Fetch."""
+        """Begin to check a partition's files at the timer's interval. Called once for each Fetch that waits for the
+        partition."""
         self._watched[partition] = self._watched.get(partition, 0) + 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
@@ -92,14 +94,15 @@ class ReadOnlyPartition(Partition):
 
     @property
     def log(self) -> PartitionLog:
-        """The log with the current contents of the files."""
+        """The log, after a check of the files, so that it has their current contents."""
         self.refresh()
         assert self._log is not None, "there from the beginning"
         return self._log
 
     @property
     def opened_log(self) -> PartitionLog | None:
-        """An Extent with the size of the log in place of the log, as the callers of this property use only the size."""
+        """An Extent with the size of the log in place of the log, as the callers of this property use only the size;
+        never None."""
         return cast("PartitionLog", Extent(self.read_only_log.size))
 
     def failed(self, error: Exception) -> None:
@@ -116,7 +119,7 @@ class ReadOnlyPartition(Partition):
         return None
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` when the log has grown, until `unwatch`."""
+        """Call `watcher` when the files of the log have changed, until `unwatch`."""
         super().watch(watcher)
         self._poller.watch(self)
 

@@ -3,7 +3,8 @@
     InitProducerId    CLUSTER_AUTHORIZATION_FAILED: the only code after which idempotent producers of all clients give
                       up at once; they take other codes for transient errors, and retry for ever
     JoinGroup and     GROUP_AUTHORIZATION_FAILED, for the same reason
-    what follows it
+    later requests
+    of members
     UpdateFeatures,   POLICY_VIOLATION for the whole request
     OffsetDelete,
     ElectLeaders      (and for each partition, as version 0 has no top-level error code)
@@ -56,7 +57,8 @@ NO_ACKS = 0
 
 
 def refuse(api: str, call: Call) -> Message:
-    """Return the refusal of a request of one of the APIs in REFUSALS. Raises HangUp, which closes the connection."""
+    """Return the response that refuses a request. api: one of the names in REFUSALS. Raises HangUp, which closes the
+    connection, for a Produce request with acks=0."""
     return REFUSALS[api](call)
 
 

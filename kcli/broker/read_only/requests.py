@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 class Lookup(NamedTuple):
-    """The position at which a request reads a partition: the topic by name or id, the partition number, and an offset
-    or a timestamp."""
+    """The position at which a request reads a partition. offset: the offset from which a Fetch reads. timestamp: the
+    timestamp that ListOffsets looks for. Both are None for a request that needs no position in the log."""
 
     topic: str | UUID
     number: int
@@ -94,7 +94,7 @@ async def _later(broker: Broker, api: Api, call: Call, todo: list[Callable[[], o
 
 def _preparations(broker: Broker, lookups: Iterable[Lookup]) -> Parts[list[Callable[[], object]]]:
     """Return the functions that a thread calls before the handler is called: one for each partition and position whose
-    segments have to be read first."""
+    segments have to be read first. The list is empty if no segments have to be read."""
     found: dict[tuple[TopicPartition, int | None, int | None], Callable[[], object]] = {}
     for i, lookup in enumerate(lookups, 1):
         if not i % LONG_ITEMS:

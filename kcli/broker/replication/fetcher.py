@@ -6,7 +6,7 @@
     diverging epoch   the log is truncated at the offset where it diverges from the leader's, and fetched from there on
     out of range      the offset is not within the leader's log: ListOffsets finds the leader's end and start
     errors    a partition is left out of Fetches for a time that grows with each error; after a Fetch without a
-              response, all partitions are
+              response, all partitions are left out
 
     error of a partition                       reaction
     FENCED_LEADER_EPOCH                        wait for the metadata: this broker does not know the newer leader epoch
@@ -49,7 +49,7 @@ FIRST_BACKOFF_S = 0.02
 
 
 class ListOffsetsFailed(KcliError):
-    """ListOffsets has failed, so that the end or the start of the leader's log is unknown. code: the error of the
+    """ListOffsets has failed, so that the end or the start of the leader's log is unknown. code: the error code in the
     response."""
 
     def __init__(self, code: ErrorCode) -> None:
@@ -96,7 +96,9 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        self._fetched_ms = 0  # when the last Fetch was sent, in ms; earlier by as much as its max_wait was shortened
+        # The time, in ms, by which `_take` finds out whether the leader responded early: when the last Fetch was sent;
+        # if its max_wait was shorter than _wait_ms, the difference is subtracted.
+        self._fetched_ms = 0
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
         self._woken: asyncio.Future[None] | None = None
@@ -115,7 +117,7 @@ class Fetcher:
             self.close()
 
     def close(self) -> None:
-        """Stop fetching, and close the channel."""
+        """Stop fetching, and close the channel. A later `follow` begins anew."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -134,11 +136,11 @@ class Fetcher:
             self._woken.set_result(None)
 
     def _ended(self, _: BaseException) -> None:
-        """Note that the task has failed, so that the next `follow` starts a new task."""
+        """Note that the task of `_run` has failed, so that the next `follow` starts a new task."""
         self._task = None
 
     async def _sleep(self, seconds: float | None) -> None:
-        """Wait until a partition is added, or for `seconds`; None for no limit."""
+        """Wait until `follow` adds a partition, but no longer than `seconds`; None for no limit."""
         loop = asyncio.get_running_loop()
         woken = self._woken = loop.create_future()
         timer = None if seconds is None else loop.call_later(seconds, _end, woken)
@@ -179,7 +181,8 @@ class Fetcher:
     # requests
 
     def _reach(self) -> Channel:
-        """Return the channel to the leader's current address. Raises Unanswered."""
+        """Return the channel to the leader's current address; a channel to an earlier address is closed. Raises
+        Unanswered if the metadata has no address of the leader."""
         address = self._host.address_of(self.leader_id)
         if address is None:
             raise Unanswered(f"the address of broker {self.leader_id} is unknown")
@@ -267,8 +270,8 @@ class Fetcher:
             self._failed(followed, error)
 
     def _failed(self, followed: Followed, error: Exception) -> None:
-        """Report a failed write to the log. If this takes the log directory offline, the partition is fetched no
-        longer; else it is fetched again after a delay."""
+        """Report a failed write to the log. The partition is fetched no longer if the failure has taken its log
+        directory offline; otherwise it is fetched again after a delay."""
         followed.partition.failed(error)
         if followed.partition.is_offline:
             self.plan.remove(followed.key)
@@ -311,8 +314,10 @@ class Fetcher:
             self.plan.delay(followed, now_ms)
 
     async def _find_place(self, followed: Followed) -> None:
-        """After OFFSET_OUT_OF_RANGE: truncate the log at the leader's log end offset if the log ends above it, or
-        delete all of the log and begin at the leader's log start offset if the log ends below it."""
+        """After OFFSET_OUT_OF_RANGE, compare this log's end offset with the leader's log. If it is above the leader's
+        log end offset, truncate this log at that offset. If it is below the leader's log start offset, delete all of
+        this log, and begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset
+        again."""
         try:
             end = await self._offset(followed, LATEST)
             start = await self._offset(followed, EARLIEST)
@@ -338,8 +343,8 @@ class Fetcher:
             self._failed(followed, error)
 
     async def _offset(self, followed: Followed, timestamp: int) -> int:
-        """Return the leader's offset for a timestamp, EARLIEST or LATEST, by ListOffsets. Raises Unanswered,
-        ListOffsetsFailed."""
+        """Ask the leader by ListOffsets for one of its offsets of a partition, and return it. timestamp: EARLIEST for
+        the log start offset, LATEST for the log end offset. Raises Unanswered, ListOffsetsFailed."""
         partition = {
             "partition_index": followed.partition.number,
             "current_leader_epoch": followed.leader_epoch,

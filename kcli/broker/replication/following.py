@@ -38,7 +38,7 @@ FIRST_DELAY_MS = 20
 class Followed:
     """A partition that this broker follows. offset: the next offset to fetch. last_epoch: the leader epoch of the last
     batch, -1 for none. log_start: this replica's log start offset. failures: the number of errors in a row. sent: the
-    partition's part of the last Fetch, None before the first."""
+    fields for the partition in the last Fetch, None before the first."""
 
     partition: Partition
     leader_epoch: int
@@ -55,12 +55,13 @@ class Followed:
 
     @property
     def wish(self) -> Wish:
-        """The partition's part of the next Fetch."""
+        """The fields to send for the partition in the next Fetch."""
         return Wish(self.offset, self.leader_epoch, self.last_epoch, self.log_start)
 
 
 class Wish(NamedTuple):
-    """One partition's part of a Fetch."""
+    """The fields of one partition in a Fetch request: the fetch offset, the current leader epoch, the last fetched
+    epoch (-1 for none) and the follower's log start offset."""
 
     offset: int
     leader_epoch: int
@@ -69,8 +70,8 @@ class Wish(NamedTuple):
 
 
 class Request(NamedTuple):
-    """The next Fetch. wishes: topic id -> partition numbers and what to fetch of each. forgotten: topic id -> numbers
-    of the partitions to remove from the session."""
+    """The next Fetch. wishes: topic id -> pairs of a partition number and the fields to send for that partition.
+    forgotten: topic id -> numbers of the partitions to remove from the session."""
 
     session_id: int
     session_epoch: int
@@ -94,7 +95,8 @@ class FetchPlan:
     _delayed: dict[TopicIdPartition, int] = field(default_factory=dict)
 
     def add(self, followed: Followed) -> None:
-        """Follow a partition, or follow it in a new leader epoch."""
+        """Include a partition in the next Fetch: one that this fetcher has not followed yet, or one with a new leader
+        epoch."""
         key = followed.key
         self.partitions[key] = followed
         self._delayed.pop(key, None)
@@ -112,7 +114,8 @@ class FetchPlan:
             self._forgotten[key] = None
 
     def moved(self, followed: Followed, offset: int, last_epoch: int, log_start: int) -> None:
-        """Set the offset of the next Fetch, as the replica's log has grown or was truncated."""
+        """Set the offsets and the last epoch for the next Fetch, as the replica's log has grown or was truncated.
+        offset: the log end offset."""
         followed.offset, followed.last_epoch, followed.log_start = offset, last_epoch, log_start
         followed.failures = 0
         if followed.wish != followed.sent:
@@ -131,13 +134,15 @@ class FetchPlan:
         return min(self._delayed.values(), default=None)
 
     def is_current(self, followed: Followed) -> bool:
-        """Whether the partition is still followed, and its next Fetch has the same fields as its last Fetch."""
+        """Whether `followed` is still followed, and the fields of its next Fetch are those of its last Fetch: otherwise
+        a response to the last Fetch is outdated."""
         return self.partitions.get(followed.key) is followed and followed.sent == followed.wish
 
     # requests and responses
 
     def request(self, now_ms: int) -> Request | None:
-        """Return the next Fetch; None if there are no partitions to fetch."""
+        """Return the next Fetch. Within a session it names only the partitions that have changed or are to be
+        forgotten, so it may name none. Return None if there are no partitions to fetch or to forget."""
         for key in [key for key, due_ms in self._delayed.items() if due_ms <= now_ms]:
             del self._delayed[key]
             self._changed[key] = None
@@ -167,8 +172,9 @@ class FetchPlan:
         return Request(self._session_id, self._epoch, wishes, forgotten) if self._in_session or forgotten else None
 
     def answered(self, code: ErrorCode, session_id: int) -> bool:
-        """Set the session id and the next session epoch by a response. Return False if the response has a top-level
-        error: the next Fetch then begins a new session with all partitions."""
+        """Set the session id and the next session epoch by a response. code: the response's top-level error.
+        session_id: the session id in the response. Return True if `code` is NONE. Return False for an error: the next
+        Fetch then begins a new session with all partitions."""
         if code != ErrorCode.NONE:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._session_id = NO_SESSION

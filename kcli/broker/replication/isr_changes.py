@@ -4,8 +4,8 @@ time.
     AlterPartition v3   topics by id; the ISR with the broker epoch of each replica, so that a broker that has
                         registered again, perhaps without its log, does not join the ISR by its former state (KIP-903)
 
-A request without response is sent again. If the controller has made the change already, it recognises this by the
-request's partition epoch.
+A request without response is sent again. If the controller had made the change already, it finds this out by the
+partition epoch in the repeated request.
 Source: DefaultAlterPartitionManager; KIP-497, KIP-704.
 """
 
@@ -46,7 +46,7 @@ class IsrChanges:
         self._is_stopped = False
 
     def submit(self, partition: Partition, change: IsrChange) -> None:
-        """Send a change, in one request with the other changes of the same turn of the event loop."""
+        """Send a change, in one request with the other changes of the same iteration of the event loop."""
         self._waiting[partition.topic_id, partition.number] = partition, change
         if self._task is None and not self._is_stopped:
             self._task = begin(self._run(), "changes of in-sync replicas")
@@ -75,8 +75,8 @@ class IsrChanges:
             self._task = None
 
     async def _send(self, sent: dict[TopicIdPartition, tuple[Partition, IsrChange]]) -> bool:
-        """Send the changes, and apply the response to their partitions. Add the changes that must be sent again to the
-        queue. Return True if there are none."""
+        """Send the changes, and apply the response to their partitions. Put the changes that must be sent again back
+        into the queue. Return True if no change must be sent again."""
         if not sent:
             return True
         try:
@@ -109,9 +109,10 @@ class IsrChanges:
             self._waiting.setdefault(key, each)
 
     def _take(self, partition: Partition, change: IsrChange, answer: PartitionData | None) -> bool:
-        """Set the partition's ISR to the one in `answer`, the controller's answer to the change. If the answer is an
-        error, drop the change or keep it pending. Return False if the change is to be sent again, as it also is without
-        an answer."""
+        """Apply the controller's answer to a change: set the partition's ISR to the one in `answer` or, if the answer
+        is an error, drop the change or keep it pending, as Leadership.refused says. Return False if the change is to be
+        sent again. answer: None if the response does not name the partition; the change is then sent again if this
+        broker still leads the partition."""
         leadership = partition.leadership
         if leadership is None or answer is None:
             return leadership is None

@@ -80,7 +80,7 @@ class ReplicaManager:
         config, image = self.config, self._image
 
         def limit() -> int:
-            text = config.properties.get(rate)  # no default, as this is a dynamic configuration only
+            text = config.properties.get(rate)  # None unless it is set: Kafka has no static configuration of this name
             return UNLIMITED if text is None else int(text)
 
         windows = config.number("replication.quota.window.num"), config.number("replication.quota.window.size.seconds")
@@ -130,14 +130,17 @@ class ReplicaManager:
     # changes of the metadata
 
     def apply(self, changes: Changes) -> None:
-        """Apply a change of the metadata image, after the log manager has applied it."""
+        """Follow new leaders, and stop following former ones, after a change of the metadata image. Called after the
+        log manager has applied the change."""
         if any(kind in (TOPIC_RESOURCE, BROKER_RESOURCE) for kind, _ in changes.configs):
             self.leader_throttle.reconfigured()
             self.follower_throttle.reconfigured()
         if not self._is_started:
             return
         for broker_id in changes.brokers:
-            if self.is_alive(broker_id):  # the broker may join the ISR from now on, with its next Fetch
+            # the broker may join the ISR from now on, but only by a new Fetch: so its waiting Fetch gets its response
+            # at once
+            if self.is_alive(broker_id):
                 self.waiting.nudge(broker_id)
         for topic in changes.topics_deleted.values():
             for number in topic.partitions:
@@ -171,7 +174,7 @@ class ReplicaManager:
         is_same = known is not None and known[0] is partition and known[2].leader_id == state.leader
         if known is not None and is_same and known[1] == state.leader_epoch:
             return
-        if partition.opened_log is None:  # when the log is open, `opened` is called
+        if partition.opened_log is None:  # a log that is not open is followed later: `opened` is called once it is open
             self._leave(key, partition.topic_id)
             return
         if known is not None and not is_same:
@@ -219,8 +222,8 @@ class ReplicaManager:
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def is_held(self, followed: Followed) -> bool:
-        """Whether the follower's replication quota is used up and applies to this partition. It does not apply if this
-        replica is in the ISR."""
+        """Whether the follower's replication quota forbids fetching this partition now: the partition is throttled, the
+        quota is used up, and this broker's replica is not in the ISR."""
         partition = followed.partition
         return self.follower_throttle.holds(partition) and self._node_id not in partition.state.isr
 
@@ -240,14 +243,15 @@ class ReplicaManager:
         return self.config.number("replica.lag.time.max.ms")
 
     def eligible(self, broker_id: int, epoch: int | None) -> bool:
-        """Whether that broker may join the ISR. epoch: the broker epoch of its last Fetch, -1 if the Fetch had none,
-        None before the first Fetch."""
+        """Whether that broker may join the ISR: it is registered, neither fenced nor in controlled shutdown, and
+        `epoch` is the epoch of its registration, or -1. epoch: the broker epoch of its last Fetch, -1 if the Fetch had
+        none, None before the first Fetch."""
         known = self._image.brokers.get(broker_id)
         return known is not None and known.active and epoch in (UNKNOWN, known.epoch)
 
     def is_stale(self, broker_id: int, epoch: int) -> bool:
         """Whether `epoch`, the broker epoch in a Fetch, is older than that of the broker's current registration
-        (KIP-903)."""
+        (KIP-903). False for -1 (the Fetch has no epoch), and for a broker that is fenced or not registered."""
         known = self._image.brokers.get(broker_id)
         return epoch != UNKNOWN and known is not None and not known.fenced and known.epoch > epoch
 
@@ -274,7 +278,8 @@ class ReplicaManager:
         return self.config.values["replica.selector.class"] == RACK_AWARE
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int, listener: str) -> int | None:
-        """Return the preferred read replica of a consumer in `rack`, None for the leader."""
+        """Return the broker id of the preferred read replica of a consumer in `rack`; None if the consumer should read
+        from the leader. offset: the one from which it reads. listener: the listener that it uses."""
         if not self.selects_by_rack:
             return None
         return nearest_replica(self._image, partition, rack, offset, listener, self.now_ms())

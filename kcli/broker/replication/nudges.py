@@ -1,5 +1,5 @@
 """Stores the waiting Fetches of a broker's followers, so that their responses can be sent early, and the trackers of
-the followers' fetch sessions."""
+the followers' fetch sessions. A tracker watches the partitions of one session, and collects those that have changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Watcher = Callable[[], object]
 
 
 class Waiting:
-    """The waiting Fetches, by the follower's broker id. Each is represented by the callback that sends its response."""
+    """The waiting Fetches of followers, by the follower's broker id. Each Fetch is represented by the callback that
+    sends its response."""
 
     def __init__(self) -> None:
         self._by_replica: dict[int, dict[Watcher, None]] = {}
@@ -24,7 +25,7 @@ class Waiting:
         self._by_replica.setdefault(replica_id, {})[nudge] = None
 
     def discard(self, replica_id: int, nudge: Watcher) -> None:
-        """Remove a Fetch whose response was sent."""
+        """Remove a Fetch that waits no longer. nudge: the callback that was passed to `add`."""
         self._by_replica.get(replica_id, {}).pop(nudge, None)
 
     def nudge(self, replica_id: int) -> None:

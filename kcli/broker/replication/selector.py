@@ -1,8 +1,8 @@
 """The preferred read replica of a consumer: a replica in the consumer's rack, if there is one (KIP-392).
 
-It is the leader unless replica.selector.class is RackAwareReplicaSelector and the consumer has a rack. Of several
-replicas in the rack it is the replica with the largest log end offset; if several have that offset, the one that was
-caught up last. Source: RackAwareReplicaSelector, ReplicaManager.
+It is the leader unless replica.selector.class is RackAwareReplicaSelector, the consumer has a rack, and the leader is
+not in that rack. Of several followers in the rack it is the one with the largest log end offset; if several have that
+offset, the one that was caught up last. Source: RackAwareReplicaSelector, ReplicaManager.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def nearest_replica(
     image: MetadataImage, partition: Partition, rack: str, offset: int, listener: str, now_ms: int
 ) -> int | None:
-    """Return the id of a follower in the ISR that is in `rack` and whose log reaches `offset`; None if the consumer is
-    to read from the leader: if the leader is in `rack` itself, or there is no such follower."""
+    """Return the id of a follower in the ISR that is in `rack` and whose log contains `offset`, or ends at it; None if
+    the consumer is to read from the leader: the leader is in `rack` itself, or there is no such follower. listener: the
+    one that the consumer uses; a follower must have an endpoint for it."""
     leadership = partition.leadership
     if leadership is None or not rack or _rack(image, partition.node_id, listener) == rack:
         return None

@@ -9,7 +9,8 @@ the follower has.
                (which then fetches them at once), or the request's max_wait is over
 
 A broker that has no replica of the partition, or whose broker epoch is outdated (KIP-903), is refused. A plain Fetch
-(`serve_plain`) was not decoded; its partitions are read and answered as any others.
+(`serve_plain`; see answer_plain in api/fetch.py) is answered without decoding it into objects of kio's; its partitions
+are read as those of any other Fetch.
 Source: ReplicaManager.fetchMessages, Partition.fetchRecords, FetchSession; KIP-227, KIP-595 (diverging epochs).
 """
 
@@ -40,7 +41,9 @@ Found = dict[Key, PartitionAnswer]
 
 
 class Terms(NamedTuple):
-    """The terms of a Fetch. replica: the follower's broker id and broker epoch."""
+    """The fields of a Fetch that decide how it is served. messages: the classes of its version. replica: the follower's
+    broker id and broker epoch. now_ms: when the Fetch was read. is_incremental: whether the Fetch is within a session,
+    so that the response has only the partitions that have changed."""
 
     messages: Messages
     correlation_id: int
@@ -61,8 +64,9 @@ def serve(
 ) -> Parts[Laid | Later]:
     """Return the response to a follower's Fetch; a Fetch of many partitions is handled in parts.
 
-    replica: the follower's broker id and broker epoch. requested: the partitions of a Fetch without session. The errors
-    of partitions are those of api/fetch.py, and UNKNOWN_LEADER_EPOCH for a broker that has no replica of the partition.
+    replica: the follower's broker id and broker epoch. session: None for a Fetch without session. requested: the
+    partitions of a Fetch without session. The errors of partitions are those of api/fetch.py, and UNKNOWN_LEADER_EPOCH
+    for a broker that has no replica of the partition.
     """
     call.is_exempt = True
     request = call.request
@@ -119,8 +123,10 @@ class _Fetch:
         return tracker
 
     def begin(self) -> Parts[Laid | Later]:
-        """Return the response if there are min_bytes of records or an error, or if the request must not wait; else a
-        Later, whose response is made when one of these is true, or max_wait is over."""
+        """Return the response at once if there are min_bytes of records, a partition has an error or a diverging epoch,
+        the Fetch has no partitions, or max_wait is 0. Otherwise return a Later, whose response is made when there are
+        min_bytes, an error or a diverging epoch, when this follower is nudged (see Waiting), or when max_wait is
+        over."""
         found = yield from self._read(list(self._to_read), update=True)
         if self.max_wait_s <= 0 or self._is_enough(found):
             return (yield from self._answer(found))
@@ -183,8 +189,9 @@ class _Fetch:
     # reading
 
     def _read(self, keys: Iterable[Key], *, update: bool) -> Parts[Found]:
-        """Read partitions of the Fetch. update: whether to note the offsets that the Fetch acknowledges, which is done
-        once, when the Fetch arrives."""
+        """Read partitions of the Fetch. Return those that the response must have, by topic id and partition number:
+        within a session, only the changed ones. update: whether to note the offsets that the Fetch acknowledges, which
+        is done once, when the Fetch arrives."""
         left, full = self.max_bytes, 0
         found: Found = {}
         dirty = self.tracker.dirty
@@ -210,9 +217,9 @@ class _Fetch:
     def _read_partition(
         self, key: Key, fetched: FetchedPartition, max_bytes: int, *, first: bool, update: bool
     ) -> tuple[PartitionAnswer, bool]:
-        """Return the partition's response, and whether the follower has caught up, so that the partition need not be
-        read until it changes (see `Follower.rest`). first: whether no partition has returned records yet, so that one
-        batch is returned even if it is larger than max_bytes. update: as in `_read`."""
+        """Return the partition's response, and whether the partition need not be read again until it changes: the
+        follower has caught up and is in the ISR (see `Follower.rest`). first: whether no partition before this one has
+        returned records; then one batch is returned even if it is larger than max_bytes. update: as in `_read`."""
         partition = self.replicas.partitions.look_up(fetched.topic, fetched.index)
         if isinstance(partition, ErrorCode):
             self.tracker.unwatch(key)
@@ -235,7 +242,8 @@ class _Fetch:
         partition.open()
         leadership = partition.leadership
         follower = None if leadership is None else leadership.followers.get(self.replica_id)
-        # an unknown follower: a reassignment may not have reached this broker yet
+        # If the follower is no replica in this broker's metadata, a reassignment may not have reached this broker yet:
+        # after UNKNOWN_LEADER_EPOCH the follower tries again.
         if follower is None and fetched.leader_epoch != UNKNOWN:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         if follower is None or self.replicas.is_stale(self.replica_id, self.broker_epoch):
@@ -296,8 +304,8 @@ class _Fetch:
     # answering
 
     def _answer(self, found: Found) -> Parts[Laid]:
-        """Return the response. If it is made in parts, records are read again at its end, as a file may have been
-        deleted since."""
+        """Return the response. If the Fetch was read in parts, the partitions with records are read again, and added
+        last, as their files may have been deleted since the first read."""
         frame, full = FetchFrame(self.messages), []
         for i, (key, answer) in enumerate(found.items()):
             if i and not i % LONG_ITEMS:
@@ -318,7 +326,7 @@ class _Fetch:
         fetched = self.partitions.get(key)
         if self.session is not None and fetched is not None:
             fetched.note_sent(answer)
-            if answer.size:  # the next response begins with other partitions
+            if answer.size:  # move this partition to the end: the next response begins with other partitions
                 self.tracker.dirty.pop(key, None)
                 self.tracker.dirty[key] = None
         frame.add(key[0], answer)
@@ -328,7 +336,7 @@ def divergence(log: PartitionLog, fetched: FetchedPartition) -> tuple[int, int] 
     """Return the point at which the follower's log diverges from the leader's: the leader's largest epoch that is at
     most the follower's last fetched epoch, and the end offset of that epoch. Return None if the logs do not diverge.
 
-    Raises OffsetOutOfRange.
+    Raises OffsetOutOfRange if the leader's log does not know the epoch, or begins above the fetch offset.
     """
     epoch, end = log.offset_for_leader_epoch(fetched.last_fetched_epoch)
     if UNKNOWN in (epoch, end):

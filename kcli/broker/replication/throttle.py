@@ -1,4 +1,5 @@
-"""Replication quotas: the rate at which throttled replicas, usually those under reassignment, are sent and fetched.
+"""Replication quotas: limits of the rate at which a leader sends, and a follower fetches, the records of throttled
+replicas, usually those under reassignment.
 
     leader.replication.throttled.rate, follower.replication.throttled.rate          per broker: bytes a second
     leader.replication.throttled.replicas, follower.replication.throttled.replicas  per topic: partition:broker,... or *
@@ -26,8 +27,8 @@ ALL: Final = "*"
 class ReplicationThrottle:
     """The replication quota for sending, on the leader's side, or for fetching, on the follower's side.
 
-    rate(): returns the rate in bytes a second. replicas(topic): returns the topic's configuration
-    *.replication.throttled.replicas. windows: the number of windows, and the length of each in ms.
+    rate(): returns the rate in bytes a second, UNLIMITED if none is configured. replicas(topic): returns the topic's
+    configuration *.replication.throttled.replicas. windows: the number of windows, and the length of each in ms.
     """
 
     def __init__(
@@ -57,14 +58,14 @@ class ReplicationThrottle:
         self._topics.clear()
 
     def names(self, partition: Partition) -> bool:
-        """Whether this broker's replica of the partition is throttled."""
+        """Whether the configuration of the topic names this broker's replica of the partition as throttled."""
         if partition.topic not in self._topics:
             self._topics[partition.topic] = named(self._replicas_of(partition.topic), self._node_id)
         numbers = self._topics[partition.topic]
         return numbers is None or partition.number in numbers
 
     def holds(self, partition: Partition) -> bool:
-        """Whether the partition's replica is throttled and the rate is exceeded."""
+        """Whether the partition's replica is throttled and the rate is exceeded now."""
         return self.is_active and self.names(partition) and self._rate.throttle_ms(self._limit, self._now_ms()) > 0
 
     def sent(self, partition: Partition, size: int) -> None:

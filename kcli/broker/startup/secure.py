@@ -10,8 +10,9 @@ only known users can use. They are made once, in a directory beside the data.
 
 The directory is complete or does not exist: it is written as DATA-secure.part and renamed. The admin is a SCRAM user
 and a super user of StandardAuthorizer. The record of the admin's credential is among the first records of a new
-metadata log; to an existing metadata log it is appended at the start. A later start uses the directory as it is, and
-makes a new certificate only for a node with a host that the old certificate does not name.
+metadata log; to an existing metadata log it is appended at the start. A later start uses the directory as it is, but
+makes ca.pem and client.properties again if they are missing, and a node's certificate if it is missing, has expired or
+does not name all hosts of the node.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ class NotSecure(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """What a secured node starts with. directory: the directory with the admin's client.properties. properties: the
-    configurations of the node. users: the records of the admin's credential, for a metadata log that has none."""
+    """The properties with which a secured node starts, and the admin's login. directory: the directory with the admin's
+    client.properties. properties: the configurations of the node. users: the records of the admin's credential, to be
+    written if the metadata log has no such credential."""
 
     directory: SecureDirectory
     properties: dict[str, str]
@@ -70,11 +72,11 @@ class Secured:
 
 def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.datetime) -> Secured:
     """Make the directory of secrets of a node if it does not exist, and format the log directory if it is not
-    formatted.
+    formatted. Return the configurations with which the node is to start.
 
-    hosts: the names and addresses by which clients reach the node, besides localhost. node_id: None for the id in the
-    log directory, or 1. now: the current time, with a time zone. Raises NotSecure, UsageError, UnreadableInput,
-    NotThisNode, StartRefused, OSError.
+    data_dir: the log directory. hosts: the names and addresses by which clients reach the node, besides localhost.
+    node_id: the id for a log directory that is formatted now; None for 1. now: the current time, with a time zone.
+    Raises NotSecure, UsageError, UnreadableInput, NotThisNode, StartRefused, OSError.
     """
     data_dir = data_dir.absolute()
     path = beside(data_dir)
@@ -88,7 +90,7 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
         milliseconds = int(now.timestamp() * 1000)
         format_directories([data_dir], now_ms=milliseconds, node_id=node_id, users=users)
     properties = {
-        # the CONTROLLER listener is not opened
+        # CONTROLLER must be in this map, but a node that is the only one of its cluster opens no such listener
         "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",
         "sasl.mechanism.inter.broker.protocol": SCRAM_SHA_512.name,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
@@ -106,12 +108,14 @@ def make_private(directory: Path) -> None:
 
 
 def beside(data: Path) -> Path:
-    """Return the path of the directory with the secrets of the log directory, or of the cluster, `data`."""
+    """Return the path of the directory of secrets for `data`, which is a node's log directory or a cluster's directory:
+    the path `data`, followed by "-secure"."""
     return data.with_name(f"{data.name}-secure")
 
 
 def is_closed(data: Path) -> bool:
-    """Whether a node, or a cluster, was started with --secure on the log directory `data`, which need not exist."""
+    """Whether a node or a cluster was started with --secure on `data`, which is a node's log directory or a cluster's
+    directory, and need not exist."""
     data = data.absolute()
     return bool(data.name) and any((beside(data) / each).exists() for each in ("ca.pem", "token.key"))
 
@@ -123,8 +127,8 @@ def super_users(data: Path) -> frozenset[str]:
 
 
 def client_beside(data: Path) -> Path:
-    """Return the path of the admin's client.properties for the log directory, or the cluster, `data`, if it was started
-    with --secure."""
+    """Return the path of the admin's client.properties for `data`, which is a node's log directory or a cluster's
+    directory. The file exists if a node or a cluster was started with --secure on `data`."""
     return SecureDirectory(beside(data)).client
 
 
@@ -168,8 +172,9 @@ class SecureDirectory:
             raise UnreadableInput(str(self.client), f"no {JAAS} with a user and a password is in it") from None
 
     def logs_in(self, credentials: Mapping[tuple[int, str], Mapping[str, Any]]) -> bool:
-        """Return whether the user and password in client.properties match a SCRAM-SHA-512 credential. credentials:
-        those of the metadata image, by mechanism code and user. Raises UnreadableInput."""
+        """Whether the user in client.properties can log in with the password in that file: the user has a SCRAM-SHA-512
+        credential, and it was made of that password. credentials: those of the metadata image, by mechanism code and
+        user. Raises UnreadableInput."""
         name, password = self._login()
         record = credentials.get((SCRAM_SHA_512.code, name))
         if record is None:
@@ -178,7 +183,8 @@ class SecureDirectory:
         return ScramCredential.of_password(SCRAM_SHA_512, password, stored.salt, stored.iterations) == stored
 
     def admin(self) -> Record:
-        """Return the record of the admin's credential. Raises UnreadableInput."""
+        """Return a UserScramCredentialRecord of the admin, with the password in client.properties and a new salt.
+        Raises UnreadableInput."""
         _, password = self._login()
         credential = ScramCredential.of_password(
             SCRAM_SHA_512, password, new_nonce().encode(), SCRAM_SHA_512.iterations_min
@@ -286,7 +292,8 @@ def _authority(directory: Path) -> Authority:
 
 def _name_hosts(directory: Path, name: str, hosts: Sequence[str], now: dt.datetime) -> None:
     """Make a new certificate for a node if the current certificate is missing, has expired or does not name all hosts.
-    The new certificate also names the hosts of the current one. Raises UnreadableInput, UsageError."""
+    name: the file with the node's key and certificate. hosts: those that the certificate must name. The new certificate
+    also names the hosts of the current one. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import hosts_of, write_secret
 
     path, partial = directory / name, directory / f"{name}.part"

@@ -56,11 +56,12 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
     disk: Disk | None = None,
     leave: Callable[[int], object] = os._exit,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. A second signal ends the process at once, by leave(status).
+    """Start a node, and serve until SIGTERM or SIGINT. A second signal ends the process at once, by leave(status).
 
     Raises KcliError, OSError.
 
-    joinable, allow_strays, users: see Node. launcher: the socket to the launcher, None without one (see supervised).
+    ready: called with the node once it serves clients. read_only: whether to start a ReadOnlyNode. joinable,
+    allow_strays, users, disk: see Node. launcher: the socket to the launcher, None without one (see supervised).
     """
     raise_limit()
     guard_uuid_hashes()
@@ -72,7 +73,7 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return a new event loop: uvloop's, if uvloop exists for this platform."""
+    """Return a new event loop: uvloop's if uvloop is installed, else asyncio's."""
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -117,7 +118,7 @@ async def _serve(
     gc.collect()
     gc.freeze()  # objects made at the start are never freed, and a full collection of them would take 30 ms
     sys.setswitchinterval(THREAD_SWITCH_S)
-    # requests leave hardly any garbage in cycles
+    # garbage collections can be rare, as requests leave hardly any objects in reference cycles
     gc.set_threshold(GARBAGE_OBJECTS, YOUNG_COLLECTIONS, FULL_COLLECTION_EVERY)
     try:
         ready(node)
@@ -131,8 +132,9 @@ async def _serve(
 
 
 def _return_large_buffers() -> None:
-    """Have the C library return each large buffer to the system once it is freed. Otherwise, once such a buffer was
-    freed, glibc keeps up to 64 MB in each heap of its threads (mallopt(3), M_MMAP_THRESHOLD)."""
+    """Have the C library return each large buffer to the system as soon as it is freed. By default, glibc raises its
+    threshold for that when a large buffer is freed, and then keeps up to 64 MB in the heap of each thread (mallopt(3),
+    M_MMAP_THRESHOLD)."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
@@ -151,7 +153,8 @@ async def stop(node: Node) -> None:
 
 
 async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
-    """Start the node. Return False if the signal has come while the node waited for other nodes."""
+    """Start the node. Return True once it has started. If `signalled` is done before that, the start continues, but is
+    given up as soon as the node waits for other nodes; False is returned then."""
     starting = asyncio.ensure_future(node.start())
     awaited: list[asyncio.Future[None]] = [starting, signalled]
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)

@@ -29,8 +29,7 @@ LINE_BYTES = 64 << 10
 
 
 class Member(Protocol):
-    """The methods of a node that are called for the launcher's messages, at any time, even before the node is
-    started."""
+    """The methods of a node that the launcher's messages call, at any time, even before the node is started."""
 
     listening: asyncio.Future[None]
     """Done when the controller listener serves requests."""

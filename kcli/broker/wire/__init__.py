@@ -6,7 +6,8 @@ request_check       checks the lengths in a request before kio decodes it
 kio_readable        rewrites a request that Kafka reads and kio does not: unknown tagged fields, booleans, strings
 produce_request     the Produce request, decoded by compiled code (formats/kernels) instead of kio
 call                one request as its handler receives it
-types               for mypy alone: the fields of each API's messages over all versions, its Call; made by make_types
+types               stubs for mypy alone, made by make_types: the fields of each API's messages over all versions, and
+                    the API's subclass of Call
 answers             what a handler may return instead of a response: a frame, a future response, a closed connection
 layout, *_layout    responses encoded without kio, since clients request them most often
 fetch_request, fetch_response    encodes a follower's Fetch request, and decodes the response to it

@@ -17,7 +17,7 @@ BROKERS, CONTROLLERS, BOTH = "brokers", "controllers", "both"
 @dataclass(frozen=True, slots=True)
 class Api:
     """An API key, with its versions from `least` to `most`, of which those from `flexible` on are flexible. name: the
-    name of its handler."""
+    name of its handler. on, forwards: see the module's docstring."""
 
     key: int
     name: str

@@ -32,7 +32,9 @@ class Call:
 
     messages: the classes of the request's API and version. now_ms: when the request was read, in ms since 1970.
     client_host: the client's address as Java writes it. listener: the name of the listener that received the request.
-    principal: that of the client, OWN for a request of this node to itself.
+    principal: that of the client, OWN for a request of this node to itself. refusal: why the request may create no
+    topics, None if it may; set only by kcli/broker/dispatch/parts.py, for each part of a long request that exceeds the
+    limits of CreateTopics as a whole.
     """
 
     messages: Messages
@@ -42,14 +44,18 @@ class Call:
     client_host: str = ""
     listener: str = ""
     throttle_ms: int = 0  # the throttle time, in ms, that a quota has set
-    is_exempt: bool = False  # whether the request quota ignores it: a follower's Fetch, or counted before
-    refusal: str | None = None  # why the whole request is refused, if this is a part of a long request
-    records_left: int = RECORDS_PER_REQUEST_MAX  # how many more metadata records the request may write
+    # whether the request quota does not apply: the request is a follower's Fetch, or was counted already
+    is_exempt: bool = False
+    refusal: str | None = None
+    # how many metadata records the request may still write; what one part of a long request writes is taken off for
+    # the next parts
+    records_left: int = RECORDS_PER_REQUEST_MAX
     principal: str = ANONYMOUS
-    with_token: bool = False  # whether its client has logged in with a delegation token
+    with_token: bool = False  # whether the client has logged in with a delegation token
     size_bytes: int = 0  # size of the request's frame without its length
-    is_audited: bool = False  # whether the audit log has a line for an access of this request
-    frame: memoryview | bytearray | None = None  # its bytes, only until the handler returns: the buffer is used again
+    is_audited: bool = False  # whether the handling of this request has written a line to the audit log
+    # the request's bytes, None after the handler has returned: their buffer is used for other requests then
+    frame: memoryview | bytearray | None = None
 
     @property
     def version(self) -> int:
@@ -66,7 +72,8 @@ class Call:
         return getattr(self.request, name, default)
 
     def new(self, name: str, /, **values: Any) -> Message:
-        """Return an object of the response's class `name`, made of those values for which this version has a field.
+        """Return an object of the class `name`, which is the response or a struct in it, made of those values for which
+        the request's version has a field.
 
         Fields without a value get the protocol's default, throttle_time 0. Raises TypeError as Messages.new does.
         """
@@ -74,7 +81,8 @@ class Call:
         return made
 
     def has(self, name: str, field: str) -> bool:
-        """Whether the response's class `name` has that field in this version."""
+        """Whether the class `name`, which is the response or a struct in it, has that field in the request's
+        version."""
         return self.messages.has(name, field)
 
     def respond(self, **values: Any) -> Message:

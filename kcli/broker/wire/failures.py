@@ -34,7 +34,8 @@ Items = Iterable[dict[str, Any]]
 
 
 def failed(call: Call, code: ErrorCode, reason: str | None = None) -> Message:
-    """Return the response to a request that failed as a whole with that error. reason: the error message."""
+    """Return the response to a request that failed as a whole with that error. reason: the error message, None for
+    none."""
     cls, name = call.messages.response_type, call.messages.request_type.__name__
     if reason is None and name in GENERAL:
         reason = MESSAGES.get(code)
@@ -54,13 +55,15 @@ def failed(call: Call, code: ErrorCode, reason: str | None = None) -> Message:
 
 
 def tells_reason(kind: Messages) -> bool:
-    """Whether Kafka's response to a request that has failed with an exception contains the exception's message."""
+    """Whether Kafka's response to a request of this kind contains the message of an exception with which the request
+    has failed."""
     return kind.request_type.__name__ in TELLING
 
 
 def empty(cls: type, **given: Any) -> dict[str, Any]:
-    """Return values for the fields of a class of kio's: null, zero or empty for each field without a default,
-    overridden by those of `given` for which the class has a field."""
+    """Return field name -> value for the constructor of a class of kio's. A field without a default gets null, zero or
+    an empty value; a field that `given` names gets the value in `given`. Names in `given` that the class lacks are left
+    out."""
     types = hints(cls)
     required = [each.name for each in dataclasses.fields(cls) if each.default is dataclasses.MISSING]
     return {name: _nothing(types[name]) for name in required} | _known(cls, given)

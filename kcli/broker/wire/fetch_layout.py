@@ -32,7 +32,8 @@ _DIVERGING = struct.Struct(">iq")
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """One partition's part of the response. An offset is -1 if unknown.
+    """One partition's part of the response. An offset is -1 if unknown. region: the records, None for none. aborted:
+    the aborted transactions among the records; None, for a null array, with read_uncommitted.
 
     diverging: the point at which the follower's log diverges from this log: this log's largest leader epoch that is at
     most the follower's last fetched epoch, and the end offset of that epoch; None if the logs do not diverge. leader:
@@ -63,7 +64,7 @@ class FetchFrame:
     def __init__(self, kind: Messages) -> None:
         self._kind = kind
         self._is_flexible = kind.version >= FLEXIBLE
-        # in both lists, _topics and _partitions, the last part is always a bytearray
+        # in both lists, _topics and _partitions, the last part is always a bytearray, to which fields can be appended
         self._topics: list[Part] = [bytearray()]
         self._topic_count = 0
         self._topic: str | bytes = ""
@@ -71,7 +72,8 @@ class FetchFrame:
         self._partition_count = 0
 
     def add(self, topic: str | bytes, answer: PartitionAnswer) -> None:
-        """Add a partition. topic: its name, or from version 13 on the bytes of its id."""
+        """Add a partition to the response. topic: the topic's name, or from version 13 on the bytes of the topic's
+        id."""
         if self._partition_count and topic != self._topic:
             self._end_topic()
         self._topic = topic
@@ -80,7 +82,8 @@ class FetchFrame:
         part = self._partitions[-1]
         assert isinstance(part, bytearray), "regions have a part behind them"
         if flexible and not answer.aborted:
-            aborted = 0 if answer.aborted is None else 1  # the array is null, or empty
+            # 0 is the encoded length of a null array, 1 that of an empty one
+            aborted = 0 if answer.aborted is None else 1
             part += _PLAIN.pack(
                 answer.index,
                 answer.error_code,
@@ -123,8 +126,9 @@ class FetchFrame:
         throttle_ms: int = 0,
         endpoints: bytes = NO_TAGS,
     ) -> Laid:
-        """Return the frame, in parts. endpoints: the encoded tagged fields at the end of the response (12+), with the
-        endpoints of the leaders; see client_view/current_leader.py."""
+        """Return the frame, in parts, with all partitions that were added. Call this once. endpoints: the encoded
+        tagged fields at the end of the response (12+), with the endpoints of the leaders; see
+        client_view/current_leader.py."""
         if self._partition_count:
             self._end_topic()
         head = bytearray(4) + self._kind.response_header(correlation_id)

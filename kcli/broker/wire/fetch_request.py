@@ -50,8 +50,8 @@ NO_TAGS: Final = b"\0"
 
 
 def lay_out(fields: Mapping[str, Any]) -> bytes | None:
-    """Return the encoded body of a request, made of plain values by field name; None if the request has fields that
-    the layout above lacks, so that kio must encode it."""
+    """Return the encoded body of a request. fields: plain values by field name. Return None if the request does not
+    have exactly the fields in FIELDS and PARTITION_FIELDS, so that kio must encode it."""
     if fields.keys() != FIELDS:
         return None
     body = bytearray(

@@ -50,15 +50,15 @@ class LeaderIdAndEpoch(NamedTuple):
 
 
 class SnapshotId(NamedTuple):
-    """The snapshot to fetch if the metadata log begins above the fetch offset (KRaft): end offset and epoch, both -1 if
-    no snapshot is needed."""
+    """The snapshot of the metadata log to fetch, as the leader's log begins above the fetch offset (KRaft): the end
+    offset and epoch in its name, both -1 if no snapshot is needed."""
 
     end_offset: int = -1
     epoch: int = -1
 
 
 class NodeEndpoint(NamedTuple):
-    """The address of a partition leader in the response."""
+    """The address of a partition leader in the response. rack: None for a broker without a rack."""
 
     node_id: int
     host: str
@@ -78,7 +78,7 @@ NOT_DIVERGING, NO_LEADER, NO_SNAPSHOT = EpochEndOffset(), LeaderIdAndEpoch(), Sn
 
 @dataclass(slots=True)
 class PartitionData:
-    """One partition's part of a Fetch response."""
+    """One partition's part of a Fetch response. aborted_transactions, records: None for null."""
 
     partition_index: int
     error_code: ErrorCode
@@ -126,8 +126,9 @@ def read(frame: memoryview, position: int) -> FetchResponse:
 def _plain(
     frame: memoryview, session_id: int, topics: list[tuple[bytes, list[tuple[int, int, int, int, int, int]]]]
 ) -> FetchResponse:
-    """Return the response that a kernel has read: of each partition the index, the offsets, the place of the
-    records."""
+    """Return the response that formats.kernels.follower_fetch has read. topics: pairs of a topic id and its partitions;
+    each partition is a tuple of the index, the high watermark, the last stable offset, the log start offset, and the
+    position in the frame and the size of its records (a negative size for null)."""
     found = []
     for topic_id, items in topics:
         partitions = []

@@ -29,13 +29,16 @@ DURATION_BYTES = 8
 DURATION_MS_MAX = (2**63 - 1) // 1000
 """The longest duration that kio reads, in ms: 292,000 years."""
 Copier = Callable[[bytes, int, bytearray], int]
-"""(data, position, out) -> end: appends the value at the position to `out`, rewritten, and returns the position behind
-the value."""
+"""(data, position, out) -> end: reads the value that begins at the position in `data`, appends it, rewritten, to `out`,
+and returns the position of the first byte after the value."""
 
 
 def readable(request_type: type, data: bytes, position: int) -> bytes:
-    """Return the request that begins at `position`, rewritten. Raises FormatError; also if a string, with its
-    replacement characters, is longer than 32,767 bytes."""
+    """Return the body of the request, which begins at `position` in `data`, rewritten as the module's docstring says.
+
+    request_type: kio's class of the request. Raises FormatError if the body is cut short or malformed, or if a string
+    is longer than 32,767 bytes after replacement characters are put in place of its bytes that are not UTF-8.
+    """
     out = bytearray()
     _struct(request_type)(data, position, out)
     return bytes(out)
@@ -64,8 +67,9 @@ def _struct(cls: type) -> Copier:
 
 
 def _copy_tagged(known: dict[int, Copier], data: bytes, position: int, out: bytearray) -> int:
-    """Copy the fields with a known tag of a section of tagged fields. The section is an unsigned varint count, then for
-    each field unsigned varint tag, unsigned varint size, and the value."""
+    """Copy a section of tagged fields, without the fields whose tag is not in `known`. The section is the number of
+    fields, then for each field its tag and size (all of these are unsigned varints), and the value. Return the position
+    after the section."""
     count, position = read_uvarint(data, position)
     kept: list[tuple[int, bytearray]] = []
     for _ in range(count):
@@ -128,8 +132,8 @@ def _fixed(size: int) -> Copier:
 
 
 def _read_length(data: bytes, position: int, width: int, *, flexible: bool) -> tuple[int, int]:
-    """Read a length or count. width: the number of its bytes, if it is no varint. Returns the length or count, -1 for
-    null, and the position behind it."""
+    """Read a length or count. width: the number of its bytes in a version that is not flexible; in flexible versions it
+    is a varint. Return the length or count, -1 for null, and the position of the first byte after it."""
     if flexible:
         length, end = read_uvarint(data, position)
         return length - 1, end
@@ -146,7 +150,7 @@ def _put_length(out: bytearray, length: int, width: int, *, flexible: bool) -> N
 
 def _sized(width: int, *, is_string: bool, flexible: bool) -> Copier:
     """Return the copier of a string, or of bytes: the length, -1 for null, then the value. width: the number of bytes
-    of the length, if it is no varint."""
+    of the length in a version that is not flexible; in flexible versions it is a varint."""
 
     def copy(data: bytes, position: int, out: bytearray) -> int:
         length, begin = _read_length(data, position, width, flexible=flexible)

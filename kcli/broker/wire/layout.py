@@ -16,7 +16,7 @@ NO_TAGS = b"\0"
 
 
 def length(count: int, *, flexible: bool) -> bytes:
-    """Return the encoded length of an array, or of bytes."""
+    """Return the encoded length of an array of `count` items, or of `count` bytes."""
     return uvarint(count + 1) if flexible else count.to_bytes(4)
 
 

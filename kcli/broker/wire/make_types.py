@@ -35,7 +35,7 @@ READ_BY_KERNEL: Final = {"ProduceRequest": "kcli.broker.wire.produce_request"}
 UNREADABLE: Final = {"ApiVersionsRequest"}
 """Requests that are None in a Call if their version is unknown."""
 OMITTED: Final = {"throttle_time"}
-"""Fields whose value `Messages.new` adds."""
+"""Fields for which `Messages.new` sets a value, so that a handler need not."""
 PLAIN: Final = (bool, int, float, str, bytes, UUID, dt.timedelta, dt.datetime)
 
 
@@ -64,7 +64,8 @@ class Struct:
     fields: dict[str, Field] = field(default_factory=dict)
 
     def is_required(self, name: str) -> bool:
-        """Whether a constructor must be given a value for the field, whatever the version."""
+        """Whether a handler that makes this struct must always give a value for the field: all versions of the struct
+        have the field, none has a default for it, and `Messages.new` does not set it (OMITTED)."""
         known = self.fields[name]
         return known.is_required and known.versions == self.versions and name not in OMITTED
 
@@ -116,10 +117,10 @@ def stub(api: Api) -> str:
 
 def _structs(kinds: list[Messages], which: str) -> Structs:
     found: Structs = {}
-    for kind in reversed(kinds):  # the structs and fields have the order of the newest version
+    for kind in reversed(kinds):  # the newest version comes first, so that the stub has its order of structs and fields
         _add(kind.request_type if which == "request" else kind.response_type, kind.version, found)
     newest = kinds[-1].request_type if which == "request" else kinds[-1].response_type
-    # the message comes last, even behind structs that only older versions have
+    # `stub` takes the last struct for the message; structs that only older versions have were added after it
     found[newest.__name__] = found.pop(newest.__name__)
     for struct in found.values():
         struct.versions.sort()

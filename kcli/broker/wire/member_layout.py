@@ -27,7 +27,7 @@ _JOINED = struct.Struct(">hi")
 
 
 def join_group(kind: Messages, correlation_id: int, code: int, answer: JoinAnswer) -> Laid:
-    """Return the frame of a JoinGroup response. code: its error code."""
+    """Return the frame of a JoinGroup response. code: the response's error code. answer: its other fields."""
     version, flexible = kind.version, kind.flexible
     parts = [_JOINED.pack(code, answer.generation)]
     if version >= PROTOCOL_TYPE:
@@ -49,7 +49,7 @@ def _member(member: JoinedMember, version: int, *, flexible: bool) -> bytes:
 
 
 def sync_group(kind: Messages, correlation_id: int, code: int, answer: SyncAnswer) -> Laid:
-    """Return the frame of a SyncGroup response. code: its error code."""
+    """Return the frame of a SyncGroup response. code: the response's error code. answer: its other fields."""
     flexible = kind.flexible
     parts = [code.to_bytes(2, signed=True)]
     if kind.version >= SYNC_PROTOCOL:
@@ -59,5 +59,5 @@ def sync_group(kind: Messages, correlation_id: int, code: int, answer: SyncAnswe
 
 
 def heartbeat(kind: Messages, correlation_id: int, code: int) -> Laid:
-    """Return the frame of a Heartbeat response. code: its error code."""
+    """Return the frame of a Heartbeat response. code: the response's error code."""
     return framed(kind, correlation_id, [code.to_bytes(2, signed=True)], throttle_since=HEARTBEAT_THROTTLE)

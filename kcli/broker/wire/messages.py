@@ -40,7 +40,8 @@ HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of t
 PRODUCE, API_VERSIONS = 0, 18
 SIZE_BYTES = 4
 NO_THROTTLE = timedelta(0)
-OTHER_THROTTLE = timedelta(milliseconds=0x01010101)  # each byte of its encoding differs from those of NO_THROTTLE
+# encoded again with this value, a response differs from one with NO_THROTTLE in the bytes of the throttle time alone
+OTHER_THROTTLE = timedelta(milliseconds=0x01010101)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -105,11 +106,13 @@ class Messages:
         self.header_is_flexible = self.flexible and api_key != API_VERSIONS
         self.read = entity_reader(self.request_type)
         self._write = entity_writer(self.response_type)
-        # class name -> the class (None: not in this version), its fields, fields that only other versions have
+        # class name -> the class (None if this version does not have it), its field names, and those names of other
+        # versions' fields that `new` was called with
         self._classes: dict[str, tuple[type | None, frozenset[str], set[str]]] = {}
 
     def new(self, name: str, values: dict[str, Any]) -> Any:
-        """Return an object of the response's class `name`, made of those values for which this version has a field.
+        """Return an object of the class `name`, which is the response or a struct in it, made of those values for which
+        this version has a field.
 
         Returns None if this version has no such class: the response has no field for the object either. Raises
         TypeError for a class or a field that no version has.
@@ -153,7 +156,8 @@ class Messages:
         raise TypeError(f"{self.response_name}: no version has {lacks}")
 
     def has(self, name: str, field: str) -> bool:
-        """Whether the response's class `name` exists in this version and has that field."""
+        """Whether the class `name`, which is the response or a struct in it, exists in this version and has that
+        field."""
         return field in _field_names(getattr(self._module, name, None))
 
     def encode(self, correlation_id: int, response: Message) -> bytes:

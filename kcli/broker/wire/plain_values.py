@@ -22,8 +22,8 @@ ZERO = "A" * 22
 
 
 def message(cls: type, value: Mapping[str, Any]) -> Any:
-    """Return an object of one of kio's classes, made of plain values by field name. Fields that have neither a value
-    nor a default are False if they are booleans, and empty if they are arrays."""
+    """Return an object of `cls`, one of kio's classes. value: plain values by field name. Fields that have neither a
+    value nor a default are False if they are booleans, and empty if they are arrays."""
     converters, defaults = _fields(cls)
     given = defaults.copy()
     for name, each in value.items():

@@ -19,7 +19,8 @@ class BadPrincipal(KcliError):
 
 
 def principal_bytes(principal: str) -> bytes:
-    """Return the encoded bytes of a principal, "TYPE:NAME"."""
+    """Return the encoded bytes of a principal, "TYPE:NAME". They say that the client did not log in with a delegation
+    token."""
     kind, _, name = principal.partition(":")
     return _VERSION + _compact(kind) + _compact(name) + bytes(2)
 
@@ -30,7 +31,8 @@ def _compact(text: str) -> bytes:
 
 
 def principal_of(data: bytes) -> str:
-    """Return the principal that is encoded in these bytes. Raises BadPrincipal."""
+    """Return the principal, "TYPE:NAME", that is encoded in these bytes; the field about delegation tokens is not used.
+    Raises BadPrincipal."""
     try:
         if data[: len(_VERSION)] != _VERSION:
             raise BadPrincipal("a principal of another version")

@@ -36,10 +36,11 @@ _NO_ERRORS = (b"\0\0\0\0" + b"\xff\xff", b"\x01" + b"\0")
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """The result of one batch. log_append_time: in ms since 1970; -1 with CreateTime.
+    """The result of the append to one partition. base_offset, log_start_offset: -1 after an error that leaves them
+    unknown. log_append_time: in ms since 1970; -1 with CreateTime. error_message: None for none.
 
     record_errors: the invalid records, which have an error_message too; one response has at most RECORD_ERRORS_MAX of
-    them.
+    them. None if no record was refused by itself.
     leader: the encoded field `current_leader`, see client_view/current_leader.py.
     """
 
@@ -93,12 +94,12 @@ def lay_out(
 
 
 def read_back(version: int, frame: bytes) -> list[tuple[str | UUID, list[PartitionAnswer]]]:
-    """Return the topics of a response that the kernel for plain requests has laid out, which has no error messages, no
-    errors of records and no tagged fields. frame: with the size in front."""
+    """Return the topics of a response that compiled code (formats/kernels/produce) has encoded. Such a response has no
+    error messages, no errors of records and no tagged fields. frame: the response's bytes, beginning with its size."""
     flexible = version >= FLEXIBLE
     partition = _PARTITION_5 if version >= START_OFFSET else _PARTITION
     end_bytes = (len(_NO_ERRORS[flexible]) if version >= RECORD_ERRORS else 0) + flexible
-    position = 8 + flexible  # behind size, correlation id and tagged fields
+    position = 8 + flexible  # after the size, the correlation id and the header's tagged fields
 
     def read_length(size: int = 4) -> int:
         nonlocal position
@@ -123,7 +124,8 @@ def read_back(version: int, frame: bytes) -> list[tuple[str | UUID, list[Partiti
 
 
 def _put_errors(answer: PartitionAnswer, frame: bytearray, most: int, *, flexible: bool) -> int:
-    """Append at most `most` of the invalid records, and the error message. Return the number of appended records."""
+    """Append the errors of at most `most` invalid records, and the error message, to `frame`. Return the number of
+    appended records."""
     records = answer.record_errors
     count = 0 if records is None else min(len(records), most)
     frame += length(count, flexible=flexible)

@@ -15,7 +15,8 @@ from kcli.broker.wire.request_check import ITEMS_MAX
 
 @dataclass(slots=True)
 class PartitionProduceData:
-    """The records for one partition. An append writes the batch's offset and leader epoch into these bytes."""
+    """The records for one partition, None for null. An append writes the batch's offset and leader epoch into these
+    bytes."""
 
     index: int
     records: memoryview | None
@@ -42,7 +43,7 @@ TopicData = TopicProduceData | TopicIdProduceData
 
 @dataclass(slots=True)
 class ProduceRequest:
-    """A Produce request. timeout: in ms."""
+    """A Produce request. timeout: in ms. transactional_id: None outside a transaction."""
 
     transactional_id: str | None
     acks: int

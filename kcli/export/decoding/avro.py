@@ -77,10 +77,10 @@ class AvroSchema:
             raise SchemaError(f"not an Avro schema: {type(error).__name__}: {error}") from error
 
     def look_up(self, schema: Schema) -> tuple[str, dict[str, Any]]:
-        """Return the kind of a schema ("record", "array", "long") and the schema itself as a dict.
+        """Return the kind of a schema (such as "record", "array" or "long") and the schema itself as a dict.
 
-        A name is replaced by the named type. The dict of a union is {"members": its schemas}; for the name of a
-        primitive type it is empty.
+        A name is replaced by the named type. The dict is {"members": the union's schemas} for a union, and empty for
+        the name of a primitive type.
         """
         if isinstance(schema, str):
             if schema in _SIMPLE:
@@ -94,7 +94,8 @@ class AvroSchema:
         return self.look_up(kind)
 
     def type_of(self, schema: Schema, path: tuple[str, ...] = ()) -> pa.DataType:
-        """Return the Arrow type for values of a schema. path: the names of the records that contain it."""
+        """Return the Arrow type for values of a schema. path: the names of the records that contain the schema; a
+        record whose name is in `path` is within itself, and becomes binary."""
         kind, parts = self.look_up(schema)
         if kind == "union":
             return self._union_type(parts["members"], path)
@@ -154,7 +155,7 @@ def parse(source: SchemaSource) -> AvroSchema:
 
 
 def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001 (one signature for all languages)
-    """Return the Arrow type for values with this schema. Raises SchemaError."""
+    """Return the Arrow type for values with this schema. header: not used. Raises SchemaError."""
     schema = parse(source)
     try:
         return schema.type_of(schema.root)

@@ -4,7 +4,7 @@
     [..], {..}              array of the common type of all items, struct of all fields, sorted by name
     null, {}, []            unknown; if no other value occurs, a string
 
-Integers and fractions in one place become double, from 2^53 on the nearest double, as in Spark.
+Integers and fractions at one path become double, from 2^53 on the nearest double, as in Spark.
 Values without a common type (3 and "x") become string; each string is the JSON text of its value.
 """
 
@@ -56,8 +56,8 @@ def _values(payloads: Iterable[bytes | None]) -> Iterator[Any]:
 
 
 class _JsonShape:
-    """The values at one place of the JSON texts: their kinds, the fields of their objects and the items of their
-    arrays."""
+    """The values at one path in all JSON texts (such as one field of the top-level objects): their kinds, the fields of
+    their objects and the items of their arrays."""
 
     __slots__ = ("fields", "items", "kinds")
 

@@ -49,7 +49,7 @@ def prepare(source: SchemaSource) -> SchemaSource:
 
 @lru_cache(maxsize=256)
 def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001 (one signature for all languages)
-    """Return the Arrow type for values with this schema. Raises SchemaError."""
+    """Return the Arrow type for values with this schema. header: not used. Raises SchemaError."""
     try:
         documents = {name: json.loads(text) for name, text in source.imports}
         root = json.loads(source.text)
@@ -77,7 +77,8 @@ class _Reader:
     def type_of(self, schema: Any, document: Any, path: tuple[int, ...]) -> pa.DataType:
         """Return the Arrow type of a schema.
 
-        document: the document in which its references are looked up. path: id() of the schemas that contain it.
+        document: the document in which the schema's references are looked up. path: id() of each schema that contains
+        this one.
         """
         if not isinstance(schema, dict) or id(schema) in path or len(path) > DEPTH_MAX:
             return pa.string()

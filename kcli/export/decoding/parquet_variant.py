@@ -6,9 +6,9 @@ compact encoding of FileMetaData, whose field 2 is the schema: a list of element
 version of the encoding (field 1), 1. All other parts of the footer are written back as they were read.
 
     field     byte: (its number - the number of the field before it) << 4 | type; if the difference is not in 1..15:
-              byte: type, then the number as a zigzag varint; behind either, the value
+              byte: type, then the number as a zigzag varint; the value comes after either form
     types     1, 2: true, false; 3: byte; 4 to 6: zigzag varint; 7: double; 8: length and bytes; 9, 10: list; 12: struct
-    list      byte: count (15: as a varint behind it) << 4 | type of the items
+    list      byte: count (15: the count follows as a varint) << 4 | type of the items
     struct    fields, then 0
 
 Source: parquet.thrift of Parquet 2.12, LogicalTypes "Variant"; the Thrift compact protocol.

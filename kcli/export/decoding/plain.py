@@ -14,7 +14,7 @@ class RawDecoder:
     type: pa.DataType = pa.binary()
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Return the payloads unchanged, and null reasons."""
+        """Return the payloads unchanged, and a null reason for each, as no payload can fail to decode."""
         return payloads, no_reasons(len(payloads))
 
 

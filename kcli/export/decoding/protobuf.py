@@ -194,8 +194,8 @@ def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
 
 
 def _indexes(start: bytes) -> Sequence[int]:
-    """Return the message indexes in a Schema Registry prefix, outermost message first: the numbers behind the schema id
-    and the count of indexes. (0,) if the count is 0 (the short form for the first message) or missing."""
+    """Return the message indexes in a Schema Registry prefix, outermost message first. They follow the schema id and
+    the number of indexes. Return (0,) if that number is 0 (the short form for the first message) or missing."""
     numbers: list[int] = []
     value = shift = 0
     for byte in start[5:]:
@@ -274,7 +274,8 @@ class _Compiler:
         """Add a message to the program; its fields are decoded to the columns of the struct `node`. Return the
         message's number in the program.
 
-        label: the label of each field of a map's entry message; None for the label that each field has itself.
+        label: the label (such as kernel.OPTIONAL) that all fields of a map's entry message get; None for any other
+        message, in which each field has its own label.
         """
         made: list[Any] = [node.column, len(message.oneofs), [], []]
         self.messages.append(made)
@@ -300,8 +301,8 @@ class _Compiler:
         return field.number, code, node.column, label, inner, oneof, first, count
 
     def value(self, field: FieldDescriptor, node: Node) -> tuple[int, int, int, int]:
-        """Return the parts of a program's field that depend on its type: (code, number of its message, index of its
-        enum's first symbol, count of symbols); 0 for what the type lacks."""
+        """Return the parts of a program's field that depend on the field's type: (code, number of its message in the
+        program, index of its enum's first symbol, number of symbols). A part that the type does not need is 0."""
         message = field.message_type
         if message is None:
             if field.type != _ENUM:

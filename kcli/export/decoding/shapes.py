@@ -109,8 +109,8 @@ def run(
 ) -> tuple[pa.Array, pa.StringArray]:
     """Decode a column of payloads with the method `decode` of a program: (values, reasons), as Decoder.decode.
 
-    root: the tree of the values' type. header_reason: a function of a payload with an unknown Schema Registry prefix,
-    which returns the reason for it.
+    root: the tree of the values' type. header_reason: called with a payload whose Schema Registry prefix the program
+    does not know; returns the reason why the payload does not decode.
     """
     columns, faults = decode(kernel_payloads(payloads))
     values = _array(root, columns)
@@ -152,7 +152,8 @@ def kernel_payloads(payloads: pa.BinaryArray) -> Payloads:
 
 def _array(node: Node, columns: list[kernel.FinishedColumn], *, nullable: bool = True) -> pa.Array:
     rows, nulls, validity, data, offsets = columns[node.column]
-    if not nullable:  # Parquet's writer refuses nulls here, even if the struct itself is null
+    # Parquet's writer refuses nulls in a field that is not nullable, even where the struct with the field is null
+    if not nullable:
         nulls, validity = 0, None
     buffers = [None if validity is None else pa.py_buffer(validity)]
     buffers += [pa.py_buffer(part) for part in (offsets, data) if part is not None]

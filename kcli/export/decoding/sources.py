@@ -17,8 +17,8 @@ REFERENCES_MAX = 1000
 class Reference:
     """A reference from one schema to another.
 
-    name: the name by which the referring schema refers: a type's full name, or a file to import. subject, version:
-    those of the schema referred to.
+    name: the name that the first schema uses for the other: a type's full name, or a file to import. subject, version:
+    those of the other schema in the registry.
     """
 
     name: str

@@ -8,7 +8,7 @@ json:id BIGINT, tags ARRAY<STRING>   JSON of this type, in Spark's DDL (also fro
 json:order.json                  JSON of the type that a JSON schema in a file describes
 avro:order.avsc                  Avro, each payload one value of this schema, without a Schema Registry prefix
 protobuf:order.proto#shop.Order  Protobuf, each payload one such message; also with a descriptor set (protoc -o)
-avro:http://registry:8081        Avro behind a Schema Registry prefix, schemas from a registry; also json:, protobuf:
+avro:http://registry:8081        Avro after a Schema Registry prefix, schemas from a registry; also json:, protobuf:
 avro:dump/                       the same, with schemas from a registry's dump: a directory or a file (registry.py)
 """
 
@@ -28,6 +28,7 @@ class DecoderSpec:
 
     format: one of FORMATS. schema: the path of a schema file or, for JSON, a type in Spark's DDL. registry: the URL of
     a registry, or the path of a dump. message: the full name of a Protobuf message. variant: decode JSON to VARIANT.
+    schema, registry and message are None if the format's argument does not name one.
     """
 
     format: str

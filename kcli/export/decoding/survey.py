@@ -20,8 +20,9 @@ from kcli.export.decoding.unify import unify
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What some payloads say about the type that they decode to. headers: their distinct Schema Registry prefixes.
-    json: the common type of JSON texts."""
+    """What some payloads say about the type that they decode to. headers: their distinct Schema Registry prefixes, if
+    the schemas come from a registry. json: the common type of the payloads as JSON texts, if the type is inferred; the
+    null type if nothing is known of it."""
 
     headers: frozenset[bytes] = frozenset()
     json: pa.DataType = field(default_factory=pa.null)

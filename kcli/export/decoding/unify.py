@@ -3,7 +3,7 @@
     a field of only one struct        is in the result (all fields may be null)
     int and long, float and double    the wider type; an integer and a floating-point type: double
     null and another type             the other type
-    decimals                          the larger number of digits before the point, and of digits behind it
+    decimals                          the larger number of digits before the point, and of digits after it
     lists, maps, structs              member by member
 
 Other types have no common type: SchemaError names the field. With `text` their common type is string, because every
@@ -22,14 +22,14 @@ from kcli.export.decoding.errors import SchemaError
 
 
 def unify_all(types: Iterable[pa.DataType], *, text: bool = False) -> pa.DataType:
-    """Return the common type of all types; the null type for no types. text: if types have no common type, it is
-    string. Raises SchemaError if they have none and `text` is false."""
+    """Return the common type of all types; the null type if there are none. text: whether types without a common type
+    become string. Raises SchemaError for such types without `text`."""
     return reduce(lambda one, other: unify(one, other, text=text), types, pa.null())
 
 
 def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str = "") -> pa.DataType:
-    """Return the common type of both. path: the name of the field that has these types, for errors. text: if they have
-    no common type, it is string. Raises SchemaError if they have none and `text` is false."""
+    """Return the common type of both types. path: the name of the field that has these types, for errors. text: whether
+    types without a common type become string. Raises SchemaError for such types without `text`."""
     if one == other or pt.is_null(other):
         return one
     if pt.is_null(one):

@@ -54,6 +54,7 @@ class ClassicGroup:
     pending_sync: ids of the members of this generation that have not sent SyncGroup.
     topics: the topics that the members subscribe to, None if they are unknown.
     new_member_added: whether a member has joined during the current initial rebalance delay.
+    state_timestamp_ms: when the group entered its state, in ms since 1970; None if the log does not say so.
     """
 
     type_name = "classic"
@@ -76,7 +77,7 @@ class ClassicGroup:
         self._joining = 0
         self._common: frozenset[str] | None = frozenset()  # what `candidates` returns; None: not computed yet
 
-    # the interface of all types of groups
+    # the interface of all types of groups: kcli.group.group.Group
 
     @property
     def state_name(self) -> str:
@@ -130,8 +131,8 @@ class ClassicGroup:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic; true for every topic if the subscriptions of consumers are
-        unknown."""
+        """Whether a member subscribes to the topic. If it is not known which topics the members subscribe to: True in a
+        group of consumers, False in any other group."""
         return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
@@ -139,8 +140,9 @@ class ClassicGroup:
         not expire (KIP-211).
 
         In a group that never had members it is the time of the commit; in an empty group, the time when the group
-        became empty; in a stable group of consumers, the time of the commit, which matters for topics that no member
-        subscribes to.
+        became empty, or that of the commit if the former is not known. In a Stable group of consumers whose
+        subscriptions are known it is the time of the commit: the caller keeps the offsets of subscribed topics, so only
+        those of other topics expire. In any other group with members it is None.
         """
         if self.protocol_type is None:
             return offset.commit_timestamp_ms
@@ -150,7 +152,7 @@ class ClassicGroup:
             return offset.commit_timestamp_ms
         return None
 
-    # members
+    # the members of the group
 
     def add(self, member: Member) -> None:
         """Add a member, whose protocols `supports` has accepted."""
@@ -169,8 +171,8 @@ class ClassicGroup:
         self.pending.discard(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or a pending member id. If that member was the leader, another member becomes the
-        leader."""
+        """Remove a member or a pending member id. If that member was the leader, the first of the other members becomes
+        the leader; without other members, the group has no leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._common = None
@@ -201,8 +203,8 @@ class ClassicGroup:
         member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms, session_timeout_ms
 
     def await_join(self, member: Member, token: int | None) -> None:
-        """Set the member's pending JoinGroup, which is answered at the end of the rebalance. token: of that request;
-        None if the member has no pending JoinGroup."""
+        """Note that the JoinGroup with this token is pending for the member, and is answered at the end of the
+        rebalance. token: None to note that the member has no pending JoinGroup any more."""
         self._joining += (token is not None) - (member.join_token is not None)
         member.join_token = token
 
@@ -246,11 +248,11 @@ class ClassicGroup:
             for member in self.members.values()
         )
 
-    # protocols
+    # the protocols that the members support
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Return whether a member with these protocols can join: its protocol type is the group's, and all members
-        support one of its protocols."""
+        support one of its protocols. An empty group accepts every protocol type but "", with at least one protocol."""
         if self.is_empty:
             return bool(protocol_type) and any(True for _ in names)
         if protocol_type != self.protocol_type:
@@ -284,10 +286,10 @@ class ClassicGroup:
             return None
         return subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
 
-    # states
+    # changes of the group's state
 
     def load(self) -> None:
-        """Set state and topics of a group whose members were read from the log."""
+        """Set `state` and `topics` of a group whose members were read from the log: Stable with members, else Empty."""
         self.state = State.STABLE if self.members else State.EMPTY
         self.topics = self.find_topics()
 
@@ -297,7 +299,7 @@ class ClassicGroup:
         return self.state in _FROM[State.PREPARING_REBALANCE]
 
     def move(self, state: State, now_ms: int) -> None:
-        """Enter another state."""
+        """Enter another state, which must be one that the module docstring's table allows. now_ms: in ms since 1970."""
         assert self.state in _FROM[state], f"{self.id} from {self.state} to {state}"
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms

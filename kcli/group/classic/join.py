@@ -147,7 +147,8 @@ def _add(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, memb
 
 
 def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, member_id: str) -> None:
-    """Let a static member that has restarted take the place of its old member id, which is fenced."""
+    """Give a static member that has restarted the new id `member_id`, and fence its old id. Then begin a rebalance, or
+    answer the JoinGroup at once if the generation can continue."""
     assert request.instance_id is not None, "static"
     old_id, old_leader = group.static[request.instance_id], group.leader
     member = group.members[old_id]
@@ -179,7 +180,8 @@ def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, 
 
 def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
     """Return the answer to a static member that keeps its old id, because the group's record with the new id does not
-    fit into one batch: UNKNOWN_SERVER_ERROR. leader: the leader in the answer, None for none."""
+    fit into one batch: UNKNOWN_SERVER_ERROR. leader: the member id of the leader in the answer, None if the group has
+    no leader."""
     return JoinAnswer(
         error=ErrorCode.UNKNOWN_SERVER_ERROR,
         generation=group.generation,
@@ -192,8 +194,9 @@ def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
 def _unchanged(request: JoinGroup, group: ClassicGroup, member_id: str, old_leader: str | None) -> JoinAnswer:
     """Return the answer to a static member that has rejoined without a rebalance: the generation continues.
 
-    A leader whose client does not know `skip_assignment` (KIP-814) gets the old leader's id as the leader, so that it
-    does not compute an assignment.
+    If this member is the leader, it must not compute an assignment: the answer says so by `skip_assignment` (KIP-814).
+    A client that does not know this field gets `old_leader` as the leader's id, and so takes itself for a follower.
+    old_leader: the leader's member id before this member got its new id; None if the group has no leader.
     """
     answer = joined(group, member_id, lists_members=request.can_skip_assignment and group.leader == member_id)
     if request.can_skip_assignment:

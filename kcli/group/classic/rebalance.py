@@ -47,7 +47,7 @@ def answer_join(turn: Turn, group: ClassicGroup, member: Member, answer: JoinAns
 
 
 def answer_sync(turn: Turn, member: Member, answer: SyncAnswer) -> bool:
-    """Answer the member's pending SyncGroup. Return whether there was one."""
+    """Answer the member's pending SyncGroup. Return whether a SyncGroup was pending; otherwise do nothing."""
     token, member.sync_token = member.sync_token, None
     turn.answer(token, answer)
     return token is not None
@@ -81,7 +81,7 @@ def joined(group: ClassicGroup, member_id: str, *, lists_members: bool | None = 
     )
 
 
-# rebalances
+# the beginning and the end of a rebalance
 
 
 def rebalance(turn: Turn, group: ClassicGroup) -> None:
@@ -94,7 +94,8 @@ def rebalance(turn: Turn, group: ClassicGroup) -> None:
 
 
 def prepare(turn: Turn, group: ClassicGroup) -> None:
-    """Begin a rebalance: enter PreparingRebalance and set its timer."""
+    """Begin a rebalance: enter PreparingRebalance, and set the timer that ends it. If all members have joined already,
+    complete the rebalance at once."""
     if group.state is State.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
@@ -179,11 +180,12 @@ def _sync_over(group_id: str, generation: int, turn: Turn) -> None:
         prepare(turn, group)
 
 
-# sessions
+# the sessions of members
 
 
 def extend_session(turn: Turn, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
-    """Restart the member's session timer. timeout_ms: None for the member's session timeout."""
+    """Restart the member's session timer. timeout_ms: when it expires, in ms from now; None: after the member's session
+    timeout."""
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     turn.after(session_key(group.id, member.id), delay_ms, partial(_session_over, group.id, member.id))
 

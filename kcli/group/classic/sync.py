@@ -85,7 +85,8 @@ def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
 
 
 def beat(turn: Turn, request: Heartbeat) -> ErrorCode:
-    """Extend the member's session; return the error code of the answer."""
+    """Extend the member's session; return the error code of the Heartbeat's answer, NONE for success. An error other
+    than REBALANCE_IN_PROGRESS leaves the session as it is."""
     group = turn.shard.classic(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,8 +1,8 @@
 """Consumer groups of KIP-848: members send heartbeats, the coordinator assigns, and partitions move one by one.
 
 member              a member's subscription, its epochs, and the partitions that it owns
-group               a group's members, its epochs, its target assignment: only records change it
-records             the group's state to records, and back
+group               a group's members, its epochs, its target assignment; they change only when records are replayed
+records             builds the records of the group's state, and replays them
 find                the member that sends a request, and the check of its epoch
 steps               what a heartbeat or JoinGroup does: note the subscription, refresh the topics, reconcile the member
 reconcile           one member's next step from its current to its target assignment

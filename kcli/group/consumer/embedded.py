@@ -53,7 +53,7 @@ def read_subscription(data: bytes) -> Subscription:
 
 def read_assignment(data: bytes, metadata: Metadata) -> tuple[dict[UUID, frozenset[int]], bool]:
     """Parse a ConsumerProtocolAssignment: the assigned partitions of existing topics, by topic id, and whether the
-    assignment has user data. Raises FormatError."""
+    assignment has user data; {} and False for empty `data`. Raises FormatError."""
     if not data:
         return {}, False
     value, _ = reader("ConsumerProtocolAssignment", version_of(data))(data, VERSION_BYTES)
@@ -68,7 +68,8 @@ def with_ids(named: Mapping[str, Iterable[int]], metadata: Metadata) -> dict[UUI
 
 
 def write_assignment(partitions: Mapping[UUID, Iterable[int]], version: int, metadata: Metadata) -> bytes:
-    """Return a ConsumerProtocolAssignment of these partitions, without topics that do not exist."""
+    """Return the bytes of a ConsumerProtocolAssignment with these partitions, without topics that do not exist.
+    version: that of the message. metadata: has the names of the topics."""
     topics = [
         {"topic": name, "partitions": sorted(numbers)}
         for topic_id, numbers in partitions.items()

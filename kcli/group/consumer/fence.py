@@ -71,7 +71,7 @@ def hash_topics(shard: Shard, subscriptions: Subscriptions) -> int:
     return group_hash(hashes)
 
 
-# timers
+# the timers of members
 
 
 def _revoke_key(group_id: str, member_id: str) -> TimerKey:
@@ -144,8 +144,8 @@ def cancel_all(turn: Turn, group_id: str, member_id: str) -> None:
 
 
 def _too_late(group_id: str, member_id: str, epoch: int | None, turn: Turn) -> None:
-    """Remove the member whose timer has expired, if it is still in the group and at that member epoch. epoch: None for
-    any."""
+    """Remove the member whose timer has expired, if the member is still in the group and its member epoch is still
+    `epoch`. epoch: None if the member is to be removed at any epoch."""
     group = turn.shard.consumer(group_id)
     member = None if group is None else group.members.get(member_id)
     if group is not None and member is not None and epoch in (None, member.epoch):

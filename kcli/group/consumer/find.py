@@ -38,12 +38,14 @@ def find_dynamic(group: ConsumerGroup, member_id: str, *, may_join: bool) -> Con
 def find_static(
     group: ConsumerGroup, member_id: str, instance_id: str, records: list[Pair], *, may_join: bool, is_classic: bool
 ) -> ConsumerMember:
-    """Return the static member of that instance id, or, if `may_join`, a new member for an instance id that is not
-    in the group.
+    """Return the static member that sends a request. may_join: whether the request may join the group.
 
-    A member that joins replaces the member with its instance id, if the old member has left or one of the two is
-    classic; the records of the replacement are added to `records`. is_classic: whether the joining member is classic.
-    Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID.
+    A request that may not join must have the member id of the group's member with this instance id; otherwise
+    UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID is raised. If it may join, a new member is returned for an instance id that
+    is not in the group. For one that is, the joining member replaces the group's member, and the records of the
+    replacement are added to `records`. It can do so only if the old member has left (with epoch -2), or one of the two
+    is classic; otherwise UNRELEASED_INSTANCE_ID is raised, as GroupError. is_classic: whether the joining member is
+    classic.
     """
     existing = group.static_member(instance_id)
     if not may_join:
@@ -78,7 +80,8 @@ def check_static(existing: ConsumerMember | None, member_id: str, instance_id: s
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
-    """Raises GroupError FENCED_MEMBER_EPOCH if the request's epoch is not the member's.
+    """Raises GroupError FENCED_MEMBER_EPOCH unless `epoch`, the one in the request, is the member's epoch, or 0
+    (JOINING), with which a member joins.
 
     The previous member epoch is accepted too if all of `owned`, the partitions that the request lists as owned, are
     assigned to the member: the member then repeats a heartbeat whose answer was lost.

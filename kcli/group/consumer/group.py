@@ -68,7 +68,7 @@ class ConsumerGroup:
         self._owned: dict[TopicIdPartition, int] = {}
         self._refresh_ms, self._refresh_epoch = 0, 0
 
-    # the interface of all types of groups
+    # the interface of all types of groups: kcli.group.group.Group
 
     @property
     def state_name(self) -> str:
@@ -115,7 +115,8 @@ class ConsumerGroup:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises GroupError if `epoch` is not the member's. A request that names no member is always allowed."""
+        """Raises GroupError if the group does not have the member, or if `epoch` is not its member epoch. A client
+        that is no member (member_id None, epoch -1) is always allowed."""
         if member_id is None and epoch < 0:
             return
         member = self.member(member_id or "")
@@ -136,8 +137,8 @@ class ConsumerGroup:
         return topic in self.subscriptions
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
-        """Return the time from which the offset's retention is counted: that of its commit, in ms since 1970. The
-        caller keeps the offsets of subscribed topics longer."""
+        """Return the time from which the offset's retention is counted: that of its commit, in ms since 1970; never
+        None. The caller keeps the offsets of topics that a member subscribes to."""
         return offset.commit_timestamp_ms
 
     # queries
@@ -187,8 +188,8 @@ class ConsumerGroup:
         return max(hash_map_order(votes), key=votes.__getitem__, default=None)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a classic member with these protocols can join: one of them is supported by all classic members of
-        the group."""
+        """Whether a classic member with these protocols can join: its protocol type is "consumer", and all classic
+        members of the group support one of its protocols; in an empty group any protocol will do."""
         if protocol_type != CONSUMER:
             return False
         if self.is_empty:
@@ -204,8 +205,9 @@ class ConsumerGroup:
     # the time of the next metadata refresh: kept in memory only
 
     def needs_refresh(self, now_ms: int) -> bool:
-        """Whether the metadata of the group's topics must be hashed again: topics have changed, or the record of the
-        group epoch after the last refresh was never written."""
+        """Whether the metadata of the group's topics must be hashed again: `request_refresh` was called after the last
+        refresh, or that refresh was FOREVER_MS ago, or the group has not reached the epoch that the refresh gave it,
+        because the record of this epoch was not written."""
         return now_ms >= self._refresh_ms or self.epoch < self._refresh_epoch
 
     def request_refresh(self) -> None:

@@ -41,7 +41,7 @@ def heartbeat(turn: Turn, token: Token, request: ConsumerHeartbeat) -> None:
     turn.answer(token, answer)
 
 
-# joining and staying
+# a member joins or stays
 
 
 def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
@@ -59,8 +59,9 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     member = _updated(old, request)
     names_changed = note(group, old, member, records)
     regex_change = update_regex(turn, group, old, member, records, request.describable)
-    # If a static member upgrades its classic group during a rebalance, its subscription has not changed, and Kafka
-    # leaves the member without an assignment. Here the group gets a new epoch.
+    # A static member can upgrade its classic group while that group rebalances. As the member's subscription has not
+    # changed then, Kafka computes no new assignment and leaves the member without one. Here the group gets a new epoch,
+    # so that the member gets an assignment.
     is_unassigned = classic is not None and classic.state is not State.STABLE
     has_changed = names_changed or regex_change is RegexChange.RESOLVED or is_unassigned
     epoch, is_homogeneous = group.epoch, None
@@ -79,7 +80,8 @@ def find_group(turn: Turn, group_id: str, records: list[Pair], *, may_create: bo
     upgraded from a classic group.
 
     The records that replace a classic group are added to `records`. A new group is in `turn.shard` only once its
-    records are replayed. Raises GroupError GROUP_ID_NOT_FOUND.
+    records are replayed. Raises GroupError: GROUP_ID_NOT_FOUND if there is no consumer group and none may be created,
+    or if a group of another type has that id and cannot be replaced; and the errors of `upgrade`.
     """
     group = turn.shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
@@ -101,7 +103,7 @@ def _other_kind(group_id: str) -> GroupError:
 
 
 def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """Return the member with those fields replaced that the request sets."""
+    """Return the member with the fields that the request sets; other fields keep their values."""
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         member,
@@ -120,8 +122,11 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 def _answer(
     turn: Turn, request: ConsumerHeartbeat, old: ConsumerMember, member: ConsumerMember
 ) -> ConsumerHeartbeatAnswer:
-    """Return the answer. It contains the assignment only if the member joins, its assigned partitions have changed, or
-    the request sets subscription, rebalance timeout and owned partitions, all three."""
+    """Return the answer to the member's heartbeat. old, member: the member before and after it.
+
+    The answer contains the member's assigned partitions only if the member joins, if these partitions have changed, or
+    if the request sets subscription, rebalance timeout and owned partitions, all three.
+    """
     subscribes = request.topics is not None or request.regex is not None
     is_full_request = request.rebalance_timeout_ms != -1 and subscribes and request.owned is not None
     assignment = None
@@ -135,7 +140,7 @@ def _answer(
     )
 
 
-# leaving
+# a member leaves
 
 
 def _leave(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
@@ -162,7 +167,7 @@ def _away(member: ConsumerMember) -> ConsumerMember:
     return replace(member, epoch=LEAVING_STATIC, assigned=assigned, revoking={})
 
 
-# topics
+# topics are created, deleted or changed
 
 
 def topics_changed(turn: Turn, token: Token, request: TopicsChanged) -> None:

@@ -1,7 +1,7 @@
 """One member's next step from its assigned partitions to its target assignment.
 
     1. The member revokes partitions that are not in its target; its member epoch stays the same until one of its
-       heartbeats confirms that.
+       heartbeats confirms the revocation.
     2. Then the member moves to the assignment epoch, and gets the partitions of its target that no member owns.
     3. While other members own further partitions of its target, the member waits; it gets them once they are revoked.
 
@@ -25,7 +25,7 @@ field."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The conditions of a member's step.
+    """The conditions that decide a member's next step, which `take` returns.
 
     epoch, target: the assignment epoch and the member's target assignment. reads(topic_id): whether the member
     subscribes to the topic. reads_any: whether it subscribes to any topic. has_changed: whether its subscription has
@@ -71,8 +71,9 @@ class Step:
         )
 
     def _drop_unread(self, member: ConsumerMember) -> ConsumerMember:
-        """Return the member without partitions of topics that it no longer subscribes to: they are revoked at once,
-        before there is a new target assignment."""
+        """Return the member with only those assigned partitions whose topics it still subscribes to, although there is
+        no new target assignment yet. It must revoke the others, unless its request shows that it has none of them any
+        more."""
         if not self.reads_any and not member.revoking:
             kept: Epochs = {}
             dropped = member.assigned

@@ -1,4 +1,5 @@
-"""Records of consumer groups: the group's state to key and value bytes, and parsed records to the group's state.
+"""Records of consumer groups: functions that return the records of a group's state, and `replay`, which applies parsed
+records to a group.
 
     type  key              value, version 0
     3     group            the group epoch, the hash of the topics' metadata
@@ -64,7 +65,7 @@ def _of_member(kind: int, group_id: str, member_id: str, value: dict[str, Any] |
     return _pair(kind, {"groupId": group_id, "memberId": member_id}, value)
 
 
-# the group's state to records
+# functions that return the records of a group's state
 
 
 def group_record(group_id: str, epoch: int, metadata_hash: int) -> Pair:
@@ -93,7 +94,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Pair:
 
 
 def assignment_record(group_id: str, epoch: int, timestamp_ms: int) -> Pair:
-    """Return the record that a target assignment was made for this group epoch at that time."""
+    """Return the record that says for which group epoch the target assignment was made, and when (ms since 1970)."""
     value = {"assignmentEpoch": epoch, "assignmentTimestamp": timestamp_ms}
     return _pair(ASSIGNMENT, {"groupId": group_id}, value)
 
@@ -170,12 +171,12 @@ def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = N
     ]
 
 
-# parsed records to the group's state
+# replay: parsed records change a group's state
 
 
 def replay(group: ConsumerGroup, record: Record) -> bool:
-    """Apply a record to the group. Return whether the group still exists. Raises BadValue for a record that contradicts
-    the group's state."""
+    """Apply a record to the group. Return False if the record removes the group, otherwise True. Raises BadValue for a
+    record that contradicts the group's state."""
     _REPLAY[record.type](group, record.key, record.value)
     return record.type != GROUP or record.value is not None
 
@@ -269,8 +270,8 @@ def _state(value: int) -> MemberState:
 
 
 def _epochs(topics: Iterable[Mapping[str, Any]], epoch: int) -> Epochs:
-    """Return the partitions of these topics, each with its epoch. epoch: the member's epoch, used for records of older
-    versions, which have no epochs of partitions."""
+    """Return the partitions of these topics, each with the member epoch at which it was assigned. epoch: the member's
+    epoch, used for records of older Kafka versions, which have no epochs of partitions."""
     found: dict[UUID, dict[int, int]] = {}
     for topic in topics:
         numbers, epochs = topic["partitions"], topic["assignmentEpochs"]

@@ -28,8 +28,9 @@ REFRESH_INTERVAL_MIN_MS = 10_000
 
 
 class RegexChange(Enum):
-    """How a request has changed a member's regular expression. UPDATED: the topics of the new expression are not known
-    yet. RESOLVED: the topics of the new expression are known, or the member has no expression any more."""
+    """How a request has changed a member's regular expression. NONE: the expression is the same. UPDATED: the topics of
+    the new expression are not known yet. RESOLVED: the topics of the new expression are known, or the member has no
+    expression any more."""
 
     NONE = auto()
     UPDATED = auto()
@@ -47,8 +48,9 @@ def update_regex(
     """Check the member's regular expression if the request changes it, and schedule a resolution of the group's regular
     expressions if one is due. Return how the request has changed the member's expression.
 
-    describable: the topics that the member's client may describe, None for all of them. Adds a tombstone to `records`
-    if no member subscribes to the old expression any more. Raises GroupError INVALID_REGULAR_EXPRESSION.
+    old, member: the member before and after the request. describable: the topics that the member's client may describe,
+    None for all of them. Adds a tombstone to `records` if no member subscribes to the old expression any more. Raises
+    GroupError INVALID_REGULAR_EXPRESSION.
     """
     change, is_unknown = RegexChange.NONE, False
     known = group.subscriptions.regexes
@@ -78,8 +80,8 @@ def _resolve_later(
     *,
     is_unknown: bool,
 ) -> None:
-    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. describable: as in
-    `update_regex`. is_unknown: whether the member brings an expression that no other member has."""
+    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. old, member,
+    describable: as in `update_regex`. is_unknown: whether the member brings an expression that no member had before."""
     shard, key = turn.shard, _key(group.id)
     if (not is_unknown and not group.subscriptions.regexes) or shard.timers.is_scheduled(key):
         return
@@ -101,7 +103,8 @@ def _resolve_later(
 
 
 def _begin_resolving(group_id: str, regexes: frozenset[str], describable: Container[str] | None, turn: Turn) -> None:
-    """Begin to search the cluster's topics for those that the regular expressions match."""
+    """Begin to search the names of the cluster's topics for those that each of `regexes`, the group's regular
+    expressions, matches. describable: the topics that may be found, None for all of them."""
     metadata = turn.shard.metadata
     search = Search(metadata.topic_names(), sorted(regexes), describable)
     _resolve_slice(group_id, search, metadata.version, turn)

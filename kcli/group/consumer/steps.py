@@ -28,7 +28,7 @@ from kcli.group.consumer.subscriptions import ResolvedRegex
 from kcli.group.consumer.target import Target, subscribed_topics
 from kcli.group.turn import Turn
 
-# note, refresh
+# the steps `note` and `refresh`
 
 
 def note(group: ConsumerGroup, old: ConsumerMember, member: ConsumerMember, records: list[Pair]) -> bool:
@@ -51,9 +51,10 @@ def refresh(
 ) -> tuple[int, bool]:
     """Hash the metadata of the topics that the group subscribes to once `old` is replaced by `member`.
 
-    Return the group epoch, one higher if has_changed is set or the hash has changed, and whether all members then
-    have the same subscription. Adds the group's record to `records` if the epoch grows, and a tombstone if the
-    log has a record of type 4.
+    Return the group epoch, one higher if has_changed is set or the hash has changed, and whether all members then have
+    the same subscription. Adds the group's record to `records` if the epoch grows, and a tombstone if the log has a
+    record of type 4 (see records.py). has_changed: whether the caller requires a new epoch, even if the hash stays the
+    same.
     """
     subscriptions = group.subscriptions.copy()
     subscriptions.remove(old)
@@ -73,7 +74,7 @@ def refresh(
     return epoch, subscriptions.is_homogeneous(members)
 
 
-# reconcile
+# the step `reconcile`
 
 
 def reconcile(

@@ -37,7 +37,7 @@ from kcli.protocol.error_code import ErrorCode
 def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerGroup:
     """Return the consumer group that replaces the classic group, and add its records to `records`.
 
-    The shard has the new group once the records are replayed. Members with a pending JoinGroup or SyncGroup get
+    The group is in `turn.shard` only once the records are replayed. Members with a pending JoinGroup or SyncGroup get
     REBALANCE_IN_PROGRESS, and join again. Raises GroupError GROUP_ID_NOT_FOUND if the upgrade is not allowed or not
     possible, UNKNOWN_SERVER_ERROR if the leader has assigned a partition twice or has not assigned yet.
     """

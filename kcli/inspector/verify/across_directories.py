@@ -2,16 +2,15 @@
 
     another has no meta.properties      Kafka does not start (the disk is lost or not mounted); a lost+found in that
                                         directory keeps Kafka from starting, too
-    one partition in two directories    Kafka does not start: "Duplicate log directories"
     cluster.id, node.id, directory.id   Kafka does not start if the first two differ between directories, or if two
                                         have the same directory.id
     a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
     exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
-    checkpoints of another directory    Kafka passes over their entries, and forgets log start offsets
+    checkpoints of another directory    Kafka ignores their entries, and forgets log start offsets
     a partition in another directory    than the one in which the metadata log places it: Kafka serves it there
 
-Source: kcli.log.recovery.node_directories.
+A partition in two directories is in copied_directories.py. Source: kcli.log.recovery.node_directories.
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.broker_directory import odd_name
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.half_copies import left_out
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
 from kcli.log.recovery.exchanged_checkpoints import ForeignCheckpoints, foreign_checkpoints
-from kcli.log.recovery.node_directories import Copy, misplaced_metadata_log, same_path
+from kcli.log.recovery.node_directories import misplaced_metadata_log, same_path
 from kcli.metadata_log.known_properties import text_of
 from kcli.printable import names_text
 
@@ -82,16 +80,11 @@ def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
-    """Yield the findings of the comparison of a log directory with the others of its broker. If two
-    directories are verified, a finding about both is yielded once. around: the log directory."""
+    """Yield the findings of the comparison of a log directory with the others of its broker. If two directories are
+    verified, a finding about both is yielded for one of them only. around: the log directory, with what is known of the
+    others."""
     if not around.is_broker:
         return
-    for copy in around.node.copies:
-        is_given = around.is_given(copy.other.parent)
-        if copy.left_out is None and not (copy.is_kept and is_given):
-            yield _duplicate(copy)
-        elif copy.left_out == copy.other and not copy.is_kept and not is_given:
-            yield left_out(copy)
     for each in around.node.unformatted:
         # if that directory is verified too, its own checks report the missing meta.properties
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):
@@ -195,29 +188,11 @@ def _is_first(one: Path, other: Path) -> bool:
     return str(one.resolve()) < str(other.resolve())
 
 
-def _duplicate(copy: Copy) -> Finding:
-    paths, ends = (copy.path, copy.other), (copy.end, copy.other_end)
-    if copy.is_kept:
-        paths, ends = (copy.other, copy.path), (copy.other_end, copy.end)
-    own, other = ("has no log" if end is None else f"ends at offset {end:,}" for end in ends)
-    return Finding(
-        path=str(paths[0]),
-        kind="directory-duplicate",
-        severity="error",
-        expected="one directory a partition in all log directories",
-        found=f"{paths[1]} is the same partition, and {other}, this one {own}: Kafka does not start with both "
-        "(Duplicate log directories)",
-        action="move this one out of the log directory; salvage keeps its log in a copy, as a stray",
-        command=next_steps.move([(paths[0], next_steps.beside(paths[0]))]),
-        refuses_start=True,
-    )
-
-
 def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     path = around.path / FileKind.META_PROPERTIES
     for other, each in around.node.owners_beside():
         if around.is_given(other) and around.of(other).known_properties is not None:
-            continue  # the other file is wrong, and is reported
+            continue  # the other file is wrong: the verification of its directory reports it
         yield Finding(
             path=str(path),
             kind="meta-properties-node",

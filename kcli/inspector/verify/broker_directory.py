@@ -116,7 +116,10 @@ def _move_out(path: Path) -> str:
 
 
 def duplicates(directory: Path, names: Iterable[str]) -> Iterator[Finding]:
-    """Yield a finding for each second directory of a partition, such as `orders-00` beside `orders-0`."""
+    """Yield a finding for each directory of a partition beyond its first, such as `orders-00` beside `orders-0`.
+
+    directory: the log directory. names: the names of the directories in it.
+    """
     first_names: dict[DirectoryName, str] = {}
     parsed = ((name, parse_directory(name)) for name in names)
     plain = [(name, partition) for name, partition in parsed if partition is not None and not partition.state]
@@ -267,7 +270,8 @@ def wrong_checkpoints(
     around: Surroundings, logs: Mapping[TopicPartition, LogBounds]
 ) -> Iterator[tuple[Finding, set[str]]]:
     """Yield a finding for each checkpoint whose offsets are all above the end offsets of their logs, though no other
-    file says that the logs were longer; with the finding, the names of the directories of these logs.
+    file says that the logs were longer; with the finding, the names of the directories of these logs. logs: the bounds
+    of each partition's log.
 
     If only some offsets of a checkpoint are above the ends, these logs have lost records, and nothing is yielded. After
     an unclean shutdown all logs may have lost unsynced bytes: then the finding is yielded only if each offset is at
@@ -700,6 +704,19 @@ class BrokerDirectory:
                 command=next_steps.dump(missing.adrift[0]),
             )
         lost = f": offsets up to {reached - 1:,} are lost" if reached else ""
+        unknown = self._around.count_of_unknown
+        if unknown:
+            others = f"{unknown:,} other log director{'ies' if unknown > 1 else 'y'}"
+            return Finding(
+                path=str(path),
+                kind="partition-missing",
+                severity="error" if reached else "warning",
+                expected=expected,
+                found=f"no such directory here; the node has {others}, from which Kafka opens the partition if it lies "
+                "there, else it makes an empty one",
+                action="give all log directories, or --config FILE with log.dirs: these are needed to tell",
+                command=next_steps.search(self._around.path.parent, missing.directory_name),
+            )
         return Finding(
             path=str(path),
             kind="partition-missing",
@@ -750,9 +767,9 @@ def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
 
 
 def _blocked(path: Path, reached: int, expected: str) -> Finding:
-    """Return the finding of a file that has the name of a partition's directory. path: the file. reached: the offset
-    that the partition's log had reached by the checkpoints; 0 if they have no entry. expected: the words of the finding
-    about the missing directory."""
+    """Return the finding of a file that has the name of a partition's directory. path: the file. reached: the
+    partition's log end offset in the checkpoints; 0 if they have no entry. expected: the words of the finding about the
+    missing directory."""
     lost = f"; {offsets_text(0, reached - 1)} lost with the directory" if reached else ""
     return Finding(
         path=str(path),
@@ -770,8 +787,8 @@ def _blocked(path: Path, reached: int, expected: str) -> Finding:
 def _future_finding(path: Path, future: Path, end: int, reached: int, expected: str) -> Finding:
     """Return the finding of a missing partition of which a -future directory has the records below offset `end`.
 
-    path: the missing directory. future: the directory with -future. reached: the offset that the partition's log had
-    reached by the checkpoints. expected: the words of the finding about the missing directory.
+    path: the missing directory. future: the directory with -future. reached: the partition's log end offset in the
+    checkpoints; 0 if they have no entry. expected: the words of the finding about the missing directory.
     """
     lost = f"; {offsets_text(end, reached - 1)} lost" if reached > end else ""
     return Finding(
@@ -896,8 +913,9 @@ OF_OLD_DIRECTORY = ("transaction-state-end", "transaction-open", "partition-miss
 
 
 def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
-    """Yield the finding of a clean-shutdown marker of an earlier stop than the last, or of none, with a predicate for
-    its consequences. Raises UnreadableInput."""
+    """Yield the finding of a clean-shutdown marker that the broker's last stop has not written: an earlier stop has, or
+    no orderly stop. Each finding comes with a predicate that tells which other findings are its consequences. Raises
+    UnreadableInput."""
     if not around.is_broker or not around.is_clean:
         return
     from kcli.metadata_log.stale_marker import blank_marker, stale_marker
@@ -949,7 +967,7 @@ def _blank(around: Surroundings, path: Path, reason: str) -> Finding:
         action="stop the broker, and remove the file: Kafka then recovers the logs from their recovery points on",
         command=next_steps.remove(path),
     )
-    if around.harmed_without_marker:  # salvage leaves no marker
+    if around.harmed_without_marker:  # salvage mends these logs, and removes the marker from its copy
         action = "salvage what is sound: a start without the file would lose sound batches"
         command = next_steps.salvage_log_directory(around.path)
         finding = replace(finding, severity="error", action=action, command=command)
@@ -977,8 +995,9 @@ def transaction_findings(
     """Yield a finding for each contradiction between the transaction coordinator's records and the producers of
     partitions.
 
-    harmed: the partitions with errors of their own, which may have caused the contradictions: these partitions are left
-    out. unfit: returns the contradictions in the log directories of a broker.
+    logs: the partitions in this log directory. harmed: the partitions with errors of their own, which may have caused
+    the contradictions: these partitions are left out. unfit: returns the contradictions in the log directories of a
+    broker.
     """
     states = {each for each in logs if each.topic == TRANSACTIONS_TOPIC}
     others = around.node.others
@@ -1083,8 +1102,8 @@ def _missing_elections(
 
 
 def without_topic_id(finding: Finding) -> Finding:
-    """Return a finding of partition.metadata without the command that writes the topic id of the metadata log into the
-    file, because that id may be wrong. Any other finding is returned as it is."""
+    """Return a finding about partition.metadata without the command that writes the topic id of the metadata log into
+    the file, because that id may be wrong. Any other finding is returned as it is."""
     if not finding.kind.startswith("partition-metadata-"):
         return finding
     command = next_steps.recover_log_directory(Path(finding.path).parents[1])

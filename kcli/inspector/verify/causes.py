@@ -22,7 +22,7 @@ Takes = Callable[[Finding], bool]
 
 @dataclass(slots=True)
 class _Cause:
-    finding: Finding
+    finding: Finding | None
     takes: list[Takes]
     is_of_many: bool
     counted: Counter[str] = field(default_factory=Counter)
@@ -30,7 +30,7 @@ class _Cause:
     def take(self, other: Finding) -> None:
         self.counted[other.kind] += 1
         self.counted.update(other.consequences)
-        if self.is_of_many:  # the lost offsets are those of one partition
+        if self.is_of_many or self.finding is None:  # lost offsets belong to one partition: the cause cannot have them
             return
         first, last = other.lost_first_offset, other.lost_last_offset
         if first is not None and self.finding.lost_first_offset is None and self.finding.lost_last_offset is None:
@@ -49,8 +49,8 @@ class Causes:
         return bool(self._causes)
 
     def add(self, cause: Finding, takes: Takes, *, is_of_many: bool = False) -> None:
-        """Add a cause. takes: whether another finding is a consequence of it. is_of_many: whether its consequences are
-        in several partitions."""
+        """Add a cause. takes: returns whether another finding is a consequence of the cause. is_of_many: whether its
+        consequences are in several partitions."""
         earlier = self._taker(cause)
         if earlier is None:
             self._causes.append(_Cause(cause, [takes], is_of_many, Counter(cause.consequences)))
@@ -59,9 +59,13 @@ class Causes:
             earlier.take(cause)
             earlier.takes.append(takes)
 
+    def leave_out(self, takes: Takes) -> None:
+        """Leave out the consequences of a cause that is a finding in another log directory. takes: as in `add`."""
+        self._causes.append(_Cause(None, [takes], is_of_many=True))
+
     def takes(self, finding: Finding) -> bool:
-        """Return whether the finding is a consequence of a cause, and count it for that cause. A finding of severity
-        "info" is never a consequence."""
+        """Return whether the finding is a consequence of one of the causes; if so, count it for that cause. A finding
+        of severity "info" is never a consequence."""
         cause = self._taker(finding)
         if cause is not None:
             self._tell(finding)
@@ -76,5 +80,5 @@ class Causes:
     def settle(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the causes, with their numbers of consequences, then the findings without a cause."""
         alone = [finding for finding in findings if not self.takes(finding)]
-        causes = [replace(cause.finding, consequences=dict(cause.counted)) for cause in self._causes]
+        causes = [replace(cause.finding, consequences=dict(cause.counted)) for cause in self._causes if cause.finding]
         return causes + alone

@@ -53,14 +53,16 @@ from kcli.inspector.verify.broker_directory import (
     wrong_checkpoints,
 )
 from kcli.inspector.verify.causes import Causes
+from kcli.inspector.verify.copied_directories import copied_directories
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.half_copies import copies_left_out, half_copies, without_logs
+from kcli.inspector.verify.half_copies import half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
-from kcli.inspector.verify.log_starts import or_forgotten_starts, wrong_starts
+from kcli.inspector.verify.log_starts import forgotten_starts, or_forgotten_starts, wrong_starts
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.missing_snapshots import forgotten_producers
+from kcli.inspector.verify.others_checkpoints import checkpoints_of_others
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments, no_log
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
@@ -101,10 +103,11 @@ class LogsFound(NamedTuple):
     its directory.
 
     renamed: the partition's .log files under other names. lost: the first and last offset of each range that no .log
-    file under its own name has. right_names: by odd name, the name that Kafka would give. outdated: files that Kafka's
-    start has made under such a right name. foreign, moved: by name, the files copied and moved from other partitions,
-    each with the other partition's file in words. elsewhere: by right name, the partition's .log files in other
-    directories. replaced: by name, the files of segments that the cleaner has replaced, each with words for what it is.
+    file under its own name has; the last is None if it is not known. right_names: by odd name, the name that Kafka
+    would give. outdated: files that Kafka's start has made under such a right name. foreign, moved: by name, the files
+    copied and moved from other partitions, each with the other partition's file in words. elsewhere: by right name, the
+    partition's .log files in other directories. replaced: by name, the files of segments that the cleaner has replaced,
+    each with words for what it is.
     """
 
     renamed: Sequence[RenamedLog] = ()
@@ -218,7 +221,7 @@ class Verification:
         self.files += 1
         self.bytes += size
 
-    # files that are verified alone
+    # files that the user has named
 
     def _file(self, path: Path) -> Iterator[Finding]:
         name = parse(path.name)
@@ -304,8 +307,8 @@ class Verification:
         found += odd.findings
         mine += ((path / name, right) for name, right in odd.right_names.items())
         listed = [each for each in listed if each[0] not in odd.names | odd.outdated]
-        # The metadata log comes first: the checks of other partitions need its topics, and its damage. Links come last:
-        # the files of a directory are reported under its own name.
+        # The metadata log comes first: the checks of other partitions need its topics, and its damage. Links come last,
+        # so that the files in a linked directory are reported under the directory's own name.
         for name, is_directory, is_link in sorted(listed, key=lambda each: (each[0] != METADATA_DIRECTORY, each[2])):
             parsed = parse(name)
             if is_directory and not (is_kafkas and parsed is not None):
@@ -344,10 +347,10 @@ class Verification:
         promoted = None if around is None else _promoted(path, around)
         if promoted is None:
             return found
-        from kcli.inspector.verify.promoted_logs import PROMOTED, follows  # imported where there is such a log
+        from kcli.inspector.verify.promoted_logs import PROMOTED, follows  # imported only if it is needed
 
         causes = Causes(self._tell)
-        for cause in (each for each in found if each.kind == PROMOTED):  # it names the lost offsets itself
+        for cause in (each for each in found if each.kind == PROMOTED):  # is_of_many: it names the lost offsets itself
             causes.add(cause, partial(follows, compared=promoted), is_of_many=True)
         return causes.settle(each for each in found if each.kind != PROMOTED)
 
@@ -373,13 +376,18 @@ class Verification:
 
     def _causes(self, around: Surroundings | None) -> Causes:
         """Return the causes of findings in many files of a log directory: no .log files at all, files that their owner
-        may not read or write, or directories of partitions that Kafka serves from another log directory."""
+        may not read or write, or partitions that have a directory in another log directory, too."""
         causes = Causes(self._tell)
         if around is not None:
             try:
-                for each in (without_logs(around), _closed_files(around.path), *copies_left_out(around)):
+                for each in (without_logs(around), _closed_files(around.path)):
                     if each is not None:
                         causes.add(*each, is_of_many=True)
+                for finding, follows in copied_directories(around):
+                    if finding is None:
+                        causes.leave_out(follows)
+                    else:
+                        causes.add(finding, follows, is_of_many=True)
             except (UnreadableInput, OSError):  # another check reports this error
                 pass
         return causes
@@ -396,6 +404,7 @@ class Verification:
         exchanged = list(exchanged_directories(around))
         whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]
         whole = [or_forgotten_starts(each, around) for each in whole]
+        whole += forgotten_starts(around)
         whole += forgotten_producers(around)
         exchanged += broker.exchanged
         names = {name for _, both in exchanged for name in both}
@@ -418,7 +427,11 @@ class Verification:
             whole = [without_topic_id(each) for each in whole]
             causes.add(damage[0], _follows_from_metadata)
         try:
-            for cause, takes in (*wrong_starts(around), *old_marker(around)):
+            for cause, takes in (
+                *checkpoints_of_others(around),
+                *wrong_starts(around),
+                *old_marker(around),
+            ):
                 causes.add(cause, takes, is_of_many=True)
             foreign, paths = exchanged_checkpoints(around)
             notes = [each for each in whole if each.kind == "checkpoint-absent" and each.path in paths]
@@ -485,7 +498,8 @@ class Verification:
         own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
         for one in contents.remote(self._advance):
             own += self._run(path, one)
-        # Kafka empties the leader-epoch-checkpoint of a directory that it renames to -delete or -stray.
+        # Kafka empties the leader-epoch-checkpoint of a directory that it renames to -delete or -stray: missing entries
+        # are no finding there.
         is_emptied = parsed_name is not None and parsed_name.state in ("delete", "stray")
         for entry, name in contents.rest:
             if name.kind in KRAFT_SNAPSHOTS:
@@ -520,9 +534,11 @@ class Verification:
     def _missed(
         self, path: Path, contents: _Contents, known: Known
     ) -> tuple[Sequence[MissedLog], Sequence[tuple[int, int]]]:
-        """Return the .log files that Kafka's next start deletes because of their suffix, although the partition's log
-        lacks their offsets; and the offsets, first and last, of those of which a compacted topic needs no record. The
-        former, and the indexes beside them, are added to `contents`."""
+        """Find the .log files that Kafka's next start deletes because of their suffix.
+
+        Return those of them whose offsets the partition's log lacks; they, and the indexes beside them, are added to
+        `contents`. Also return the first and last offset of each other one, which a compacted topic does not need.
+        """
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
@@ -618,16 +634,18 @@ class Verification:
         promoted = around.promotions.get(path.absolute())
         counted_from = promoted.end if promoted is not None and not is_served else -1
         if name.state and _is_resumed(path, around):
-            counted_from = OFFSET_MAX  # Kafka appends to it what the current log has
+            counted_from = OFFSET_MAX  # ignore the checkpoints: Kafka copies the rest of the current log here
         ends = {
             kind: offsets[partition]
             for kind, offsets in (
-                (FileKind.RECOVERY_POINTS, around.recovery_points),
+                (FileKind.RECOVERY_POINTS, around.start_points),
                 (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
             )
             if offsets.get(partition, -1) > counted_from and (is_served or not name.state)
             if _is_own(path, name, around) and not is_emptied
         }
+        recovery_point = ends.get(FileKind.RECOVERY_POINTS, 0)
+        ends = {kind: offset for kind, offset in ends.items() if kind not in around.of_others}
         is_tiered = True if is_metadata else around.is_tiered(name.topic)
         directory = path if is_served else None
         return Known(
@@ -640,12 +658,14 @@ class Verification:
             around.is_clean and not is_metadata,  # a node recovers the metadata log at each start
             around.is_replicated(partition),
             keys=_keys(name, around),
+            beside=around.node.others,
+            recovery_point=recovery_point,
         )
 
 
 def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iterator[Finding]:
-    """Yield a note if the metadata log ends below its latest snapshot: a start deletes the log, and begins it anew
-    behind the snapshot. The end of the log is gone, or the snapshot has come from the leader."""
+    """Yield a note if the metadata log ends below its latest snapshot: a start deletes the log, and begins it anew at
+    the snapshot's end offset. Either the end of the log is lost, or the snapshot has come from the leader."""
     snapshots = [(name.epoch or 0, name.base_offset or 0, entry) for entry, name in contents.rest if name.kind is KRAFT]
     epoch, offset, snapshot = max(snapshots, default=(-1, -1, path))
     if (epoch, offset) > (bounds.leader_epoch, bounds.end) and offset > bounds.end:
@@ -661,14 +681,15 @@ def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iter
 
 
 def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
-    """Return the partition whose directory has this name, if its topic is that of a coordinator; None for any other
-    directory, and if the topic's number of partitions is not known."""
+    """Return the partition whose directory has this name, if its topic is that of a coordinator, so that the keys of
+    its records show whether they belong to it. Return None for any other directory, and if the topic's number of
+    partitions is not known."""
     if name.topic not in INTERNAL_TOPICS or name.state not in {"", "future"}:
         return None
     count = around.partition_count(name.topic)
     if not count:
         return None
-    from kcli.log.recovery.misdirected import Home  # imported where there is such a directory
+    from kcli.log.recovery.misdirected import Home  # imported only for a coordinator's topic
 
     return Home(name.topic, name.partition, count)
 
@@ -684,9 +705,10 @@ class _Inside:
 
     around: what the files of the log directory say about its partitions; None if the directory is no log directory.
     metadata_damage, short, of_emptied: findings of damage in the metadata log, of logs that end too early, and of files
-    that a copy to a full disk has left empty; none of these is yielded before every partition is verified.
-    apple_doubles: AppleDouble files (macOS). harmed: the partitions with errors in their own files. causes: the causes
-    of findings in several partitions.
+    that a copy to a full disk has left empty; none of these is yielded before every partition is verified. is_alone:
+    whether the directory is a partition's that is verified alone. misplaced: the .log files in directories of other
+    partitions. apple_doubles: AppleDouble files (macOS). harmed: the partitions with errors in their own files. causes:
+    the causes of findings in several partitions.
     """
 
     def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
@@ -836,8 +858,8 @@ class _Contents:
     def swaps(self) -> list[SegmentFiles]:
         """Return the `.swap` segments that have a .log file, and that Kafka's start renames into place.
 
-        The `.swap` segments at or above the output of an unfinished cleaning (`.cleaned`) are left out, because the
-        start deletes them.
+        If the directory has `.cleaned` files, which an unfinished cleaning has left, the start deletes the `.swap`
+        segments whose base offset is at or above the lowest base offset of a `.cleaned` file: these are left out.
         """
         swaps: dict[int, SegmentFiles] = {}
         deleted_from = first_cleaned(name for _, name in self.leftovers)
@@ -934,7 +956,8 @@ def _is_about(path: Path, finding: Finding) -> bool:
 
 
 def _is_entry_of(directories: set[str], finding: Finding) -> bool:
-    """Whether the finding is about the entry of one of these partitions in a checkpoint."""
+    """Whether the finding is about the entry of one of these partitions in a checkpoint. directories: the names of the
+    partitions' directories."""
     return any(f"{name}: " in f"{finding.expected}" for name in directories)
 
 
@@ -947,9 +970,12 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
 
 
 def _follows_from_metadata(finding: Finding) -> bool:
-    """Return whether the finding is a consequence of damage in the metadata log: it is that of a stray, whose topic the
-    lost records may have created; or that of a missing partition, whose topic they may have deleted, if the finding is
-    only a warning, since no checkpoint has an offset of the partition."""
+    """Return whether the finding may be a consequence of damage in the metadata log. Two kinds of findings may be:
+
+    - a stray directory: the damaged records may have created its topic;
+    - a missing partition, if the finding is only a warning: the damaged records may have deleted its topic. The finding
+      is an error if a checkpoint has an offset of the partition, or if the partition's directory may have another name.
+    """
     is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
     return finding.kind == "partition-stray" or is_unknown
 
@@ -1083,7 +1109,7 @@ def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> 
     if promoted.promotion.is_resumed:
         return True
     is_kept = promoted.is_current_better and (bool(promoted.lost) or promoted.promotion.is_refused)
-    if promoted.promotion.is_refused:  # one of the two has to go before a start
+    if promoted.promotion.is_refused:  # Kafka starts only once one of the two is moved away
         return is_kept is (not name.state)
     return is_kept or bool(name.state)
 
@@ -1164,8 +1190,8 @@ def _suffixed(path: Path, name: DirectoryName) -> Finding:
 
 
 def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:
-    """Return the finding about a file that a crash has left. deleted_from: the base offset from which on Kafka's start
-    deletes `.swap` files."""
+    """Return the finding about a file that a crash has left. deleted_from: Kafka's start deletes the `.swap` files with
+    this base offset or a higher one."""
     severity: Severity = "info" if name.state in ("deleted", "tmp", "part") else "warning"
     found, action = {
         "deleted": ("a file that is to be deleted", "nothing to do: a broker deletes it at its start"),

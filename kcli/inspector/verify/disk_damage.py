@@ -68,7 +68,8 @@ def bytes_of(finding: Finding) -> tuple[int, int]:
 
 
 def repeated_bytes(findings: Iterable[Finding]) -> str | None:
-    """Return, in words, which bytes repeat which, if that is the cause of one of these findings; else None."""
+    """Return the words "bytes A..B repeat bytes C..D" of the first of these findings for which `with_causes` has found
+    this cause; None if there is none."""
     causes = (str(each.found).partition(": ")[0] for each in findings if is_damage(each))
     return next((each for each in causes if " repeat bytes " in each), None)
 
@@ -136,9 +137,10 @@ def _zeros(data: bytes, start: int, stop: int, *, is_to_end: bool) -> tuple[int,
 
 
 def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
-    """Look for the first sector of data[start:stop] that is there twice in `data`, and return the runs of sectors
-    around the two that are alike: where the run with that sector begins, where the other run begins, and where the
-    first of these ends (exclusive). Returns None if there is no such sector."""
+    """Look for the first sector of data[start:stop] that occurs exactly twice in `data`, and for the longest two equal
+    runs of sectors around the two occurrences. Return the byte where the run in data[start:stop] begins, the byte where
+    the other run begins, and the byte where the former run ends (exclusive). Returns None if there is no such
+    sector."""
     ends = range(SECTOR_BYTES, len(data) + 1, SECTOR_BYTES)
     sectors = [data[end - SECTOR_BYTES : end] for end in ends]
     places: dict[bytes, list[int]] = {}

@@ -20,7 +20,7 @@ BATCHES_MAX = 1 << 18
 
 
 class Place(NamedTuple):
-    """A batch: the byte where it begins, its first and its last offset, and the byte behind it."""
+    """A batch: the byte where it begins, its first and last offset, and the byte where it ends (exclusive)."""
 
     position: int
     first: int
@@ -94,8 +94,8 @@ def _missing(places: Iterable[Place]) -> Iterator[tuple[int, int]]:
 def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
     """Return the batches that are in the .log file twice, each copy with its original, if the file is in order without
     the copies; else an empty list. If the file is in order without the earlier one of each two equal batches, and also
-    without the later one, the copies are those that border on damaged bytes at more places: a copy has overwritten what
-    was there."""
+    without the later one, the copies are taken to be the batches that border on damaged bytes more often: a copy has
+    overwritten what was there, and so leaves torn batches beside it."""
     possible = []
     for direction in (1, -1):
         originals: dict[int, Place] = {}

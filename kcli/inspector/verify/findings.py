@@ -9,7 +9,7 @@ from typing import Literal
 Severity = Literal["error", "warning", "info"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""In order, the worst first."""
+"""The severities, the worst first."""
 
 REFUSES = ": Kafka does not start with it"
 
@@ -22,10 +22,10 @@ class Finding:
     for the file as a whole; length: bytes. offset: that of the first affected record. lost_first_offset,
     lost_last_offset: the missing offsets, both inclusive; the last is None if their number is not known. action: the
     safe next step in words; command: a shell command that shows more or takes that step; None if there is none.
-    valid_...: the number of sound batches before and behind the position, and their bytes; only in a .log file.
-    next_valid_position: the byte where the next sound batch begins, None if there is none. consequences: the number of
-    findings by kind that follow from this one, and are not reported themselves. refuses_start: whether Kafka does not
-    start with the file as it is.
+    valid_...: the number of sound batches before and after the position, and their bytes; None for a file of another
+    type than .log. next_valid_position: the byte where the next sound batch begins, None if there is none.
+    consequences: the number of findings by kind that follow from this one, and are not reported themselves.
+    refuses_start: whether Kafka does not start with the file as it is.
     """
 
     path: str
@@ -77,9 +77,11 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "tier-gap",
         "tier-no-objects",
         "copy-incomplete",
+        "move-incomplete",
         "unread-file",
         "metadata-log-foreign",
         "clean-shutdown-old",
+        "checkpoint-foreign",
         "checkpoint-exchanged",
         "checkpoint-copied",
         "log-directory-missing",
@@ -141,7 +143,7 @@ def rank(finding: Finding) -> tuple[int, int]:
     if finding.refuses_start:
         return severity, -2 if METADATA_LOG in finding.path else -1
     is_run = finding.kind == "offsets-order" and "offsets-order" in finding.consequences
-    kind = "batch-crc" if is_run else finding.kind  # a run of copies: the torn batches at its edges follow from it
+    kind = "batch-crc" if is_run else finding.kind  # ranked beside the torn batches that it causes
     place = 2 * next((number for number, kinds in enumerate(_RANKS, 1) if kind in kinds), len(_RANKS) + 1) - is_run
     is_log = finding.path.endswith((".log", ".checkpoint"))
     return severity, 0 if METADATA_LOG in finding.path and is_log else place

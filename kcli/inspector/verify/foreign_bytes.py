@@ -3,8 +3,8 @@ file's end.
 
     the damage begins with a header that no batch has    bytes of something else, written over batches or put between
                                                          them: a text, a fill pattern, the header of an archive
-    by its length, the batch would end behind the file,
-    but sound batches follow it                          the length is wrong, and maybe other bytes of the batch
+    by its length, the batch would end after the file's
+    end, but sound batches follow the damage             the length is wrong, and maybe other bytes of the batch
     the CRC is right for all bytes of the damage         only the length is wrong
 """
 

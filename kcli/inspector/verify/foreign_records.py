@@ -1,6 +1,6 @@
 """Batches of another partition in a coordinator's log, recognized by the keys of their records: bytes that were written
-into the wrong file. Findings of torn batches at the edges of these bytes, and findings in the indexes and at later
-batches that contradict them, are consequences.
+into the wrong file. Findings of torn batches right before and after these bytes are consequences, and so are findings
+in the indexes and at later batches that come from the foreign batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BYTES_COMPARED = 1 << 24
 """The largest number of bytes that are compared with another partition's log."""
 OWNERS_SHOWN = 3
 OF_ORDER = ("leader-epoch", "producer-sequence", "producer-epoch", "checkpoint-epoch", "snapshot-state")
-"""Kinds of findings that foreign batches cause behind them, in their own and in later files."""
+"""Kinds of findings at higher offsets that foreign batches cause, in the same and in later files."""
 
 
 def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Finding, Callable[[Finding], bool]] | None:
@@ -32,7 +32,7 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
     the other findings. Returns None if there are no such batches, or if the file has no batch of its own partition,
     which other checks report.
 
-    size: bytes of the file. home: the partition. reached: the log end offset by the checkpoints, 0 if they have no
+    size: bytes of the file. home: the partition. reached: the log end offset in the checkpoints, 0 if they have no
     entry. Raises UnreadableInput.
     """
     found = runs(log.name, Content((FileRange(log, 0, size),)), home)
@@ -82,8 +82,8 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
 
 
 def _is_beside(other: Finding, found: list[Run], starts: list[int]) -> bool:
-    """Whether a finding in the same file is about bytes or batches in one of the runs, or right before or behind it.
-    starts: the byte where each run begins."""
+    """Whether a finding in the same file is about bytes or batches in one of the runs of foreign batches, or right
+    before or after one. starts: the byte where each run begins."""
     if other.position is None:
         return False
     number = bisect_right(starts, other.position)
@@ -116,7 +116,7 @@ def _logs_of(directory: Path) -> Iterator[Path]:
 
 def _equal(log: Path, other: Path, run: Run) -> tuple[int, int] | None:
     """Return the bytes [start, end) that two files have in common: those of a run, and at most BLOCK_BYTES before and
-    behind it. Returns None if the files differ in the run."""
+    after it. Returns None if the files differ in the run."""
     try:
         with log.open("rb") as mine, other.open("rb") as its:
             start = max(0, run.position - BLOCK_BYTES)
@@ -141,7 +141,7 @@ def _equal(log: Path, other: Path, run: Run) -> tuple[int, int] | None:
 
 
 def _pages(start: int, end: int) -> tuple[int, int]:
-    """Return the whole pages in bytes [start, end), because equal bytes before and behind the pages may be chance;
+    """Return the whole pages in bytes [start, end), because equal bytes before and after the pages may be chance;
     [start, end) itself if it contains no whole page."""
     first, last = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
     return (first, last) if first < last else (start, end)

@@ -4,8 +4,6 @@
                     that each log directory has are missing
     no space        many files that Kafka never leaves empty are empty: a copy creates a file, and cannot fill it
     no logs         no partition has a .log file, though there are indexes: the copy left out *.log
-    one partition   a partition's directory without partition.metadata, the last file that a copy writes, while another
-                    log directory of the node has the partition's directory: Kafka serves that one
 
 When a broker starts, it writes the files in WRITTEN. So a log directory that has only lost a partition's directory
 still has all of them.
@@ -15,17 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.broker_directory import partition_metadata_command
-from kcli.inspector.verify.findings import Finding, offsets_text
+from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory
-from kcli.log.partition_directory import topic_id_of
-from kcli.log.recovery.node_directories import Copy
 
 WRITTEN = (
     FileKind.META_PROPERTIES,
@@ -72,7 +66,7 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
 def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
     """Return the finding of a log directory in which no partition has a .log file though some have offset indexes, with
     a predicate for its consequences among the other findings. Returns None if there is a .log file, if there is no
-    offset index, or if there are few partitions. Raises UnreadableInput."""
+    offset index, or if there are fewer than FILES_MISSING_LEAST partitions. Raises UnreadableInput."""
     partitions = [each.path for each in LogDirectory(around.path).partitions() if not each.name.state]
     if len(partitions) < FILES_MISSING_LEAST or any(next(each.glob(f"*{FileKind.LOG}*"), None) for each in partitions):
         return None
@@ -86,53 +80,6 @@ def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
         replace(finding, command=next_steps.search(around.path.parent, partitions[0].name)),
         lambda other: other.kind in ("log-missing", "orphan-file", "partition-stray"),
     )
-
-
-def copies_left_out(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
-    """Yield the findings of partitions' directories without partition.metadata whose partitions Kafka serves from other
-    log directories, each with a predicate for its consequences among the other findings. Raises UnreadableInput."""
-    for copy in around.node.left_out.values() if around.is_broker else ():
-        yield left_out(copy), partial(_is_of_left_out, copy)
-
-
-def left_out(copy: Copy) -> Finding:
-    """Return the finding of two directories of one partition, one of which lacks partition.metadata (Copy.left_out)."""
-    path, other, end, other_end = copy[:4]
-    if path != copy.left_out:
-        path, other, end, other_end = other, path, other_end, end
-    own, its = ("has no log" if each is None else f"ends at offset {each:,}" for each in (end, other_end))
-    finding = Finding(
-        path=str(path),
-        kind="copy-incomplete",
-        severity="error",
-        expected="one directory a partition in all log directories",
-        found=f"a copy of {other} without {FileKind.PARTITION_METADATA}: this one {own}, that one {its}; Kafka renames "
-        "this one to -stray, and serves that one",
-        action="move the copy out of the log directory; salvage keeps its log in a copy, as a stray",
-        command=next_steps.move([(path, next_steps.beside(path))]),
-    )
-    is_longer = copy.is_kept == (path == copy.path)
-    if not is_longer:
-        return finding
-    write = partition_metadata_command(path / FileKind.PARTITION_METADATA, topic_id_of(other))
-    first, last = other_end or 0, (end or 0) - 1
-    return replace(
-        finding,
-        found=f"{finding.found}: {offsets_text(first, last)} lost",
-        lost_first_offset=first,
-        lost_last_offset=last,
-        action="do not start the broker: move that one, the shorter, out of its log directory, and write this one's "
-        f"{FileKind.PARTITION_METADATA} anew",
-        command=f"{next_steps.move([(other, next_steps.beside(other))])} && {write}",
-    )
-
-
-def _is_of_left_out(copy: Copy, finding: Finding) -> bool:
-    """Whether the finding is a consequence of `left_out`: it is about a file of a copy that Kafka does not miss; or, if
-    the copy's log is the longer one, about the missing partition.metadata."""
-    if copy.is_kept:
-        return finding.path == str(copy.path / FileKind.PARTITION_METADATA)
-    return Path(finding.path).is_relative_to(copy.path) or f"{copy.path.name}: " in f"{finding.expected}"
 
 
 def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
@@ -151,7 +98,7 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
     )
     expected = "the directories of all partitions that the metadata log places here, and the files beside them"
     finding = _finding(around.path, expected, found, AGAIN, refuses_start=refuses)
-    if not refuses:  # salvage has nothing to mend
+    if not refuses:  # Kafka starts as it is, so that salvage has nothing to mend
         command = next_steps.search(around.path.parent, gone[0].directory_name)
         finding = replace(finding, action=TO_EMPTY, command=command)
     return finding, lambda other: other.path in paths

@@ -1,4 +1,4 @@
-"""Checks of offset and time index files: length, zeros behind the entries, and each entry against the .log file."""
+"""Checks of offset and time index files: length, zeros after the entries, and each entry against the .log file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IndexEvent = tuple[int, str, int]
 
 @dataclass(slots=True)
 class IndexFile:
-    """An index file: its entries without the zeros behind them, and its size in bytes."""
+    """An index file: its entries without the zeros after them, and its size in bytes."""
 
     path: Path
     entry_bytes: int
@@ -58,7 +58,8 @@ class IndexFile:
         return layout.iter_unpack(self.entries[: self.count * self.entry_bytes])
 
     def ascends(self) -> bool:
-        """Whether no field is negative, and each entry is above the one before it, as in all that Kafka writes."""
+        """Whether no field is negative, and both fields of each entry are above those of the entry before, as in each
+        index that Kafka writes."""
         return all(first >= 0 <= second for first, second in self.all_fields()) and not any(
             _goes_back(before, entry) for before, entry in pairwise(self.all_fields())
         )
@@ -81,7 +82,7 @@ def read_file(path: Path, limit: int) -> tuple[bytes, int]:
 
 
 def load(path: Path, entry_bytes: int) -> tuple[IndexFile, list[Finding]]:
-    """Read an index file. Returns it, and findings about its length and the zeros behind its entries.
+    """Read an index file. Returns it, and findings about its length and the zeros after its entries.
 
     Raises UnreadableInput.
     """
@@ -140,7 +141,8 @@ _CAUSES = {
 def judged(index: IndexFile, base_offset: int, events: list[IndexEvent], more: int) -> Iterator[Finding]:
     """Yield a finding for each entry that the .log file contradicts.
 
-    events: from LogCheck. more: the number of such entries that `events` leaves out.
+    events: from LogCheck: the number of the entry, the cause (a key of _CAUSES), the expected value. more: the number
+    of such entries that `events` leaves out.
     """
     is_offset = index.entry_bytes == OFFSET_ENTRY_BYTES
     for number, cause, expected in events:

@@ -37,7 +37,8 @@ def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterato
 
 
 def _contradiction(path: Path) -> Iterator[Finding]:
-    """Yield the finding of a snapshot that contradicts the log below its offset. Raises UnreadableInput."""
+    """Yield a finding if a snapshot contradicts the records that the metadata log has below the snapshot's end offset.
+    Raises UnreadableInput."""
     from kcli.metadata_log.replay import contradiction, start_refusal
 
     home = path.absolute().parent
@@ -106,7 +107,8 @@ def _findings(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
 
 
 def _with_outcome(finding: Finding, path: Path) -> Finding:
-    """The finding, with what Kafka does with the damaged snapshot at its start, as `kcli recover` predicts it."""
+    """Return the finding in a damaged snapshot with advice: what Kafka does when it starts with this snapshot, as `kcli
+    recover` predicts it, and the next step."""
     from kcli.metadata_log.replay import snapshot_refusal, start_refusal
 
     home = path.absolute().parent
@@ -136,8 +138,8 @@ def _with_outcome(finding: Finding, path: Path) -> Finding:
 
 
 def verify_bootstrap(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
-    """Yield the findings in bootstrap.checkpoint: at most one, which says that Kafka does not start with the file.
-    Raises UnreadableInput."""
+    """Yield the findings in bootstrap.checkpoint. If Kafka does not start with the file, this is the only finding; else
+    all are warnings. Raises UnreadableInput."""
     from kcli.metadata_log.bootstrap import bootstrap_refusal
     from kcli.metadata_log.replay import replay
 
@@ -183,7 +185,7 @@ def _is_damaged(home: Path) -> bool:
 
 
 def control_types(batch: bytes) -> tuple[list[int], str | None]:
-    """Return the types of the control records in a batch, and why they cannot be parsed (None if they can)."""
+    """Return the types of the control records in a batch, and None; [] and the reason if a record cannot be parsed."""
     from formats import control_record, record_batch
     from formats.errors import FormatError
 

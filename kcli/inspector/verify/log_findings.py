@@ -151,7 +151,7 @@ _EVENTS = {
 
 class LogFindings:
     """The findings of one .log file. They are kept until the whole file is checked, because only then the number of
-    sound batches behind each finding is known.
+    sound batches after each finding is known.
 
     At most `limit` findings are kept, and the others are only counted, so that no file can fill the memory.
     """
@@ -234,8 +234,8 @@ class LogFindings:
         self._open.append((finding, is_sound))
 
     def close(self, batches: int, size: int) -> list[Finding]:
-        """Return the findings in the order of the file. batches, size: the number and bytes of all sound batches in the
-        file."""
+        """Return the findings in the order of the file, each with the number of sound batches after it. batches, size:
+        the number and bytes of all sound batches in the file."""
         from dataclasses import replace
 
         self._next += [None] * (len(self._open) - len(self._next))

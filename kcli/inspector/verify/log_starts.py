@@ -1,5 +1,5 @@
 """The findings of wrong entries in a broker's log-start-offset-checkpoint (see kcli.log.recovery.wrong_log_starts), and
-of such a file without any bytes where records were deleted."""
+of such a file that is empty, although records of its partitions were deleted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from formats.checkpoint import OffsetEntry, build_offsets
+from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC, FileKind
-from kcli.errors import UnreadableInput
+from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
@@ -29,13 +30,16 @@ def wrong_starts(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Find
     UnreadableInput."""
     if not around.is_broker:
         return
-    wrong = wrong_log_starts(around.path, around.log_config)
+    of_other = around.of_others.get(FileKind.LOG_START_OFFSETS)
+    wrong = wrong_log_starts(around.path, around.log_config, of_other)
     if wrong is None:
         return
     path = around.path / FileKind.LOG_START_OFFSETS
+    whole = "checkpoint-copied" if of_other is None else "checkpoint-foreign"
+    kind = whole if wrong.is_whole else "log-start-offset"
     finding = Finding(
         path=str(path),
-        kind="checkpoint-copied" if wrong.is_whole else "log-start-offset",
+        kind=kind,
         severity="error",
         position=0,
         expected="the log start offsets of partitions whose first records were deleted",
@@ -49,7 +53,7 @@ def wrong_starts(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Find
 
 def or_forgotten_starts(finding: Finding, around: Surroundings) -> Finding:
     """Return the finding. The note that log-start-offset-checkpoint has no bytes becomes a warning if the leader epochs
-    of logs show that their first records were deleted: Kafka serves these again."""
+    of logs show that their first records were deleted: without entries Kafka serves these records again."""
     is_note = finding.kind == "checkpoint-empty" and Path(finding.path).name == FileKind.LOG_START_OFFSETS
     starts = _starts(around) if is_note else {}
     if not starts:
@@ -67,8 +71,38 @@ def or_forgotten_starts(finding: Finding, around: Surroundings) -> Finding:
     )
 
 
+def forgotten_starts(around: Surroundings) -> Iterator[Finding]:
+    """Yield a warning for log-start-offset-checkpoint if it has bytes, and lacks the log start offsets of logs whose
+    leader epochs show that their first records were deleted: Kafka serves these records again."""
+    path = around.path / FileKind.LOG_START_OFFSETS
+    try:
+        known = LogDirectory(around.path).offsets(FileKind.LOG_START_OFFSETS) if path.stat().st_size else None
+    except (FormatError, KcliError, OSError):  # another check reports this error
+        return
+    if known is None or not around.is_broker:
+        return
+    starts = {each: start for each, start in _starts(around).items() if start > known.get(each, 0)}
+    if not starts:
+        return
+    first, start = next(iter(starts.items()))
+    others = f", and so do {len(starts) - 1:,} more logs" if len(starts) > 1 else ""
+    entries = [OffsetEntry(each.topic, each.partition, offset) for each, offset in (known | starts).items()]
+    yield Finding(
+        path=str(path),
+        kind="log-start-offset",
+        severity="warning",
+        position=0,
+        expected=f"{first} from {start:,} on: its leader epochs begin there, as after DeleteRecords{others}",
+        found=f"{f'{known[first]:,}' if first in known else 'no entry'} for {first}, as where it was moved here from "
+        "another log directory, or where the file is older: the records below, which were deleted, are served again",
+        action="before a start, write the file anew with these offsets",
+        command=next_steps.write(path, build_offsets(entries).decode()),
+    )
+
+
 def _starts(around: Surroundings) -> dict[TopicPartition, int]:
-    """The log start offsets of the logs that, by their leader epochs, begin behind their first batch."""
+    """Return the log start offsets of the logs whose leader-epoch-checkpoint begins above their first batch, by
+    partition; {} if files cannot be read."""
     try:
         found = LogDirectory(around.path).partitions()
         logs = [each for each in found if not each.name.state and each.name.topic != METADATA_TOPIC]

@@ -1,8 +1,8 @@
 """Lost offsets: a log should have them, but no batch does, because a segment is missing, was emptied or ends too early.
 
-The evidence is the next segment's name, index entries behind the last batch, index files without their .log file,
-producer snapshots, leader epochs, and the checkpoints of the log directory. In a topic that is or was compacted gaps
-are normal.
+The evidence is the next segment's name, index entries for offsets after the last batch, index files without their .log
+file, producer snapshots, leader epochs, and the checkpoints of the log directory. In a topic that is or was compacted
+gaps are normal.
 """
 
 from __future__ import annotations
@@ -55,15 +55,17 @@ WITNESS_NAMES = {
 class Known:
     """What other files say about a partition's log.
 
-    gaps: what a gap between offsets means. ends: offsets that the log had reached, by kind of checkpoint. epochs: the
-    entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part of the log is in tiered
-    storage; None if that is not known. home: the log directory. directory: the partition's directory, None if its name
-    has a suffix such as -stray. is_clean: whether the clean-shutdown marker exists, so that Kafka's next start recovers
-    no log. is_replicated: whether other brokers have replicas of the partition, so that this one may have been a
-    follower. foreign: the base offsets of the .log files in the directory that are another partition's. keys: the
-    partition as a Home, if the keys of the records in its log show to which partition of the topic the records belong;
-    else None. superseded: first and last offset of each .deleted or .swap file of which a compacted topic needs no
-    record.
+    gaps: what a gap between offsets means. ends: the offset up to which the log once went (exclusive) according to each
+    checkpoint, by kind of checkpoint. epochs: the entries (epoch, start offset) of its leader-epoch-checkpoint.
+    is_tiered: whether a part of the log is in tiered storage; None if that is not known. home: the log directory.
+    directory: the partition's directory, None if its name has a suffix such as -stray. is_clean: whether the
+    clean-shutdown marker exists, so that Kafka's next start recovers no log. is_replicated: whether other brokers have
+    replicas of the partition, so that this one may have been a follower. foreign: the base offsets of the .log files in
+    the directory that are another partition's. keys: the partition as a Home, if the keys of the records in its log
+    show to which partition of the topic the records belong; else None. superseded: first and last offset of each
+    .deleted or .swap file of which a compacted topic needs no record. beside: the other known log directories of the
+    node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, by which Kafka's start goes even if
+    another broker wrote the file, and `ends` therefore lacks it.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -77,9 +79,12 @@ class Known:
     foreign: Collection[int] = ()
     keys: Home | None = None
     superseded: Sequence[tuple[int, int]] = ()
+    beside: Sequence[Path] = ()
+    recovery_point: int = 0
 
     def has_superseded(self, first: int, last: int | None) -> bool:
-        """Return whether the offsets `first` to `last` (None: not known) are those of superseded logs."""
+        """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`
+        is None, which means that it is not known."""
         ranges = OffsetRanges()
         for each in self.superseded:
             ranges.add(*each)
@@ -114,7 +119,8 @@ def between(log: Path, first: int, last: int) -> Finding:
 
 
 def superseded_log(directory: Path, first: int, last: int) -> Finding:
-    """Return a note about offsets of a compacted topic that only logs have which the next start deletes."""
+    """Return a note about offsets of a compacted topic that are only in .log files which Kafka's next start deletes,
+    since their suffix is .deleted or .swap."""
     return Finding(
         path=str(directory),
         kind="offset-gap",
@@ -133,18 +139,19 @@ def missing_segment(
     base: int | None,
     severity: Severity,
     why: str,
-    home: Path | None,
+    known: Known,
     renamed: Sequence[RenamedLog],
 ) -> Finding:
     """Return the finding that no segment has these offsets.
 
     base: the base offset in the name of the missing .log file; None if it is not known: the finding is then about the
-    partition's directory. why: the evidence that a segment had the offsets. renamed: the .log files that have these
-    offsets under other names.
+    partition's directory. why: the evidence that a segment had the offsets. home: the log directory, None if it is not
+    known. renamed: the .log files that have these offsets under other names.
     """
     lost = offsets_text(first, last)
     begin = _names_between(first, last) if base is None else f"{base:020}"
-    command = next_steps.search_log(home or directory, begin, directory.name)
+    home = known.home
+    command = next_steps.search_log([home or directory, *known.beside], begin, directory.name)
     if home is not None and not any(directory.glob(f"*{FileKind.LOG}")):  # no log is left: search for the directory
         command = next_steps.search(home.absolute().parent, directory.name)
     finding = Finding(
@@ -350,16 +357,17 @@ def cut_log(
     until: int | None,
     is_confirmed: bool,
 ) -> Finding | None:
-    """Return the finding that a .log file was cut or emptied, because entries of its indexes lie behind its end; None
+    """Return the finding that a .log file was cut or emptied, because entries of its indexes point beyond its end; None
     if there is no such evidence.
 
-    end: the offset behind the last batch. offsets, times: the indexes, None if `believed` has found them to be no
-    evidence. until: the base offset of the next segment, None for the last one. is_confirmed: whether other files also
-    say that the log had offsets behind its end. The evidence is that the last offset index entry has both its offset
-    and its position behind the end of the .log file; for an empty .log file, the offset of the last time index entry is
-    evidence, too. If the .log file is not empty, one of these must confirm the evidence: the first offset index entry,
-    with a position within the .log file; the last time index entry, with an offset behind its end; or another file. So
-    neither a flipped bit in an index nor a file with byte-swapped numbers can cause this finding.
+    size: the bytes of the .log file. end: one above the last offset of its last batch. base: its base offset. offsets,
+    times: the indexes, None if `believed` has found them to be no evidence. until: the base offset of the next segment,
+    None for the last one. is_confirmed: whether other files also say that the log had offsets from `end` on. The
+    evidence is that the last offset index entry has an offset of `end` or higher and a position of `size` or higher;
+    for an empty .log file, the offset of the last time index entry is evidence, too. If the .log file is not empty, one
+    of these must confirm the evidence: the first offset index entry, with a position within the .log file; the last
+    time index entry, with an offset of `end` or higher; or another file. So neither a flipped bit in an index nor a
+    file with byte-swapped numbers can cause this finding.
     """
     if until == end:
         return None
@@ -396,9 +404,9 @@ def cut_log(
 
 def without_marker(log: Path, size: int, end: int, entry: AbortedTxn) -> Finding:
     """Return the finding that a .log file was cut, because its transaction index has an entry for an abort marker
-    behind its end.
+    beyond its end.
 
-    size: the bytes of the .log file. end: the offset behind its last batch.
+    size: the bytes of the .log file. end: one above the last offset of its last batch. entry: the one for the marker.
     """
     aborted = f"the abort marker of producer {entry.producer_id:,} at offset {entry.last_offset:,}"
     begun = f"its transaction is open from offset {entry.first_offset:,} on, where read_committed consumers stop"
@@ -440,11 +448,11 @@ def believed(
 
 
 def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, int]]:
-    """Return the offsets behind `end` that the log had reached according to other files, each with the kind of file.
+    """Return the end offsets above `end` that the log once had according to other files, each with the kind of file.
 
-    snapshots: the offset that the log had reached according to its producer snapshots. Returns an empty list if there
-    is too little evidence: only the last leader epoch is behind `end`; or only one checkpoint is, while the other
-    checkpoint has `end` itself.
+    end: the log end offset now. snapshots: the end offset that the log had according to its producer snapshots. Returns
+    an empty list if there is too little evidence: only the last leader epoch begins above `end`; or only one checkpoint
+    has an offset above `end`, while the other one has `end` itself.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
@@ -457,11 +465,11 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     return beyond + others
 
 
-def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home: Path) -> Finding | None:
-    """Return the finding that a log ends before an offset that it had reached according to other files; None if no file
-    says so.
+def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], homes: Iterable[Path]) -> Finding | None:
+    """Return the finding that a log ends below the end offset that it once had according to other files; None if no
+    file says so.
 
-    beyond: see `witnesses`. home: the directory in which to look for the missing part of the log.
+    beyond: see `witnesses`. homes: the directories in which to look for the missing part of the log.
     """
     if not beyond:
         return None
@@ -477,5 +485,5 @@ def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home:
         lost_first_offset=end,
         lost_last_offset=last,
         action=REFETCH_END,
-        command=next_steps.search_log(home, f"{end:020}", log.parent.name),
+        command=next_steps.search_log(homes, f"{end:020}", log.parent.name),
     )

@@ -58,11 +58,11 @@ class _Place:
     until: the base offset of the next segment, None for the last one. files: the files with the base offset in their
     names. is_cleaned: whether the .log file may have gaps. last_entry: the last (relative offset, position) of the
     offset index. last_time_entry: the last (timestamp in ms, relative offset) of the time index. header: the header of
-    the .log file's first sound batch. end: the offset behind the .log file's last whole batch. is_odd: whether the .log
-    file does not fit the place. is_damaged: whether a .log file that does not fit has bytes that are no sound batch, so
-    that it may have had offsets before the first batch and behind the last. reached: in the last place, the offset that
-    the partition's log had reached according to the recovery point; 0 if that is not known. is_known_by_keys: whether
-    the keys in the .log file show that it belongs to another partition.
+    the .log file's first sound batch. end: one above the last offset of the .log file's last whole batch. is_odd:
+    whether the .log file does not fit the place. is_damaged: whether a .log file that does not fit has bytes that are
+    no sound batch, so that it may have had offsets before the first batch and after the last. reached: the partition's
+    recovery point, in its last place only; 0 in others, or if it is not known. is_known_by_keys: whether the keys in
+    the .log file show that it belongs to another partition.
     """
 
     directory: Path
@@ -95,7 +95,8 @@ class _Place:
         return (self.last_entry, self.last_time_entry) != (None, None)
 
     def indexes(self, log: Path, base: int) -> bool:
-        """Whether most entries in the indexes of this place point to batches of `log`, if its base offset is `base`."""
+        """Whether most entries in the index files of this place point to batches of the .log file `log`, assuming that
+        `base` is the base offset of that .log file. False if the index files have no entry."""
         return bool(indexes_fit(self.directory / log_name(self.base), log, base))
 
     def has_room_for(self, first: int, end: int, *, is_damaged: bool = False) -> bool:
@@ -158,7 +159,7 @@ class MisplacedLogs:
         self._findings.append((finding, names))
 
     def put(self, place: _Place, segment: SegmentFiles | None) -> None:
-        """Set the segment that belongs to a place."""
+        """Set the segment that belongs to a place; None if only another partition's .log file lies there."""
         self.segments.setdefault(place.directory.name, {})[place.base] = segment
 
 
@@ -239,7 +240,8 @@ def _partitions(
     ends: Mapping[TopicPartition, int],
     recovery_points: Mapping[TopicPartition, int],
 ) -> Iterator[list[_Place]]:
-    """Yield the places of each partition's directory, by base offset. ends: known log end offsets, by partition."""
+    """Yield the places of each partition's directory, by base offset. is_cleaned: returns whether a partition's log may
+    have gaps. ends: known log end offsets, by partition."""
     try:
         directories = sorted(each for each in home.iterdir() if each.is_dir())
     except OSError:
@@ -299,7 +301,7 @@ def _survey(place: _Place, end: int | None) -> None:
 
 
 def _survey_around_damage(place: _Place) -> None:
-    """Set `header`, `end` and `is_damaged` of a place by all sound batches of its .log file, also those behind damage.
+    """Set `header`, `end` and `is_damaged` of a place by all sound batches of its .log file, also those after damage.
     Raises UnreadableInput."""
     source = FileSource(place.log)
     place.header = None
@@ -349,7 +351,7 @@ def _header(log: Path, position: int) -> Header | None:
 
 def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
     """Yield the places of a partition that have no .log file: those with index files alone, gaps between two segments,
-    and the offsets behind the last segment up to the recovery point."""
+    and the offsets after the last segment and below the recovery point."""
     for place in places:
         if FileKind.LOG not in place.files:
             yield place

@@ -17,6 +17,7 @@ from kcli.inspector.verify.start_outcomes import plan_start, with_marker_step
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory
 from kcli.log.producer_state import snapshot_name
+from kcli.printable import names_text
 
 NAMES_SHOWN = 3
 ANEW = (
@@ -25,8 +26,8 @@ ANEW = (
 
 
 def forgotten_producers(around: Surroundings, alone: Path | None = None) -> Iterator[Finding]:
-    """Yield one finding, which counts the partitions but the first, if a clean start forgets producers: an error if
-    transactions are open, else a warning.
+    """Yield at most one finding: that a clean start forgets producers. It is an error if transactions are open, else a
+    warning. It is about one of the partitions concerned, and has the number of the others in `consequences`.
 
     alone: the directory of the only partition to look at; None for all of the log directory.
     """
@@ -44,7 +45,7 @@ def forgotten_producers(around: Surroundings, alone: Path | None = None) -> Iter
     found.sort(key=lambda each: (-each[0], each[2]))
     transactions, producers = sum(each[0] for each in found), sum(each[1] for each in found)
     names = [path.parent.absolute().name for *_, path in found]
-    where = ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
+    where = names_text(names, NAMES_SHOWN)
     forgets = f"{producers:,} producer{'s' if producers != 1 else ''}, whose records, sent again, are written twice"
     if transactions:
         opened = "an open transaction" if transactions == 1 else f"{transactions:,} open transactions"
@@ -74,7 +75,7 @@ def _partitions(around: Surroundings, alone: Path | None) -> Iterable[Path]:
 
 def _lacks_snapshots(directory: Path) -> bool:
     """Whether a partition has batches, but no producer snapshot that a start keeps: one at the base offset of a
-    segment, or above all of these."""
+    segment, or above the base offset of the last segment."""
     bases, snapshots, size = set(), set(), 0
     try:
         for path in directory.iterdir():

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kcli.inspector.verify.findings import Finding
 
-MOVE = "mv"
+MOVE, INTO = "mv", "-t"
 
 
 class _Paths(NamedTuple):
@@ -79,8 +79,16 @@ def _paths(command: str | None) -> _Paths:
             steps.append([])
         else:
             steps[-1].append(word)
-    moves = [(Path(step[-2]), Path(step[-1])) for step in steps if step[:1] == [MOVE] and len(step) > 2]
+    moves = [pair for step in steps if step[:1] == [MOVE] and len(step) > 2 for pair in _moves(step)]
     made = {target for _, target in moves}
     moved = {source for source, _ in moves} - made
     known = {Path(step[at]) for step in steps for at in range(1, len(step)) if not step[at].startswith("-")}
     return _Paths(frozenset(known - made), frozenset(moved))
+
+
+def _moves(step: Sequence[str]) -> list[tuple[Path, Path]]:
+    """Return the paths, old and new, of the files that a command with mv moves: one, or with -t several."""
+    if INTO not in step:
+        return [(Path(step[-2]), Path(step[-1]))]
+    target = Path(step[step.index(INTO) + 1])
+    return [(Path(each), target / Path(each).name) for each in step[step.index("--") + 1 :]]

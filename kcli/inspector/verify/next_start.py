@@ -48,7 +48,7 @@ def of_segment(known: Known, until: int | None) -> NextStart:
     the base offset of the next segment; None for the active segment."""
     if known.home is None:
         return NextStart.RECOVERS
-    if until is not None and until <= known.ends.get(FileKind.RECOVERY_POINTS, 0):
+    if until is not None and until <= known.recovery_point:
         return NextStart.PASSES_OVER
     if not known.is_clean:
         return NextStart.RECOVERS
@@ -59,7 +59,8 @@ def of_segment(known: Known, until: int | None) -> NextStart:
 
 def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: bool) -> Finding:
     """Return a finding in a .log file, with advice and command for what Kafka does with the segment when it starts.
-    home: the log directory. is_whole: whether the sound batches reach the next segment."""
+    home: the log directory. is_whole: whether the sound batches have all offsets up to the next segment's base
+    offset."""
     if finding.action != RECOVER or start is NextStart.RECOVERS or home is None:
         return finding
     directory = Path(finding.path).parent
@@ -81,9 +82,10 @@ def of_index(
 ) -> Finding:
     """Return a finding in an index, with advice and command for what Kafka does with the segment when it starts.
 
-    is_sound: whether the .log file is sound. If it is not, the next step is salvage instead of moving the indexes away:
-    Kafka recovers a segment without an offset index, and would cut the .log file at the damage. is_rebuilt: whether
-    Kafka's start finds the transaction index corrupt, and rebuilds all indexes of the segment.
+    is_active: whether the segment is the last one of its log. is_sound: whether the .log file is sound. If it is not,
+    the next step is salvage instead of moving the indexes away: Kafka recovers a segment without an offset index, and
+    would cut the .log file at the damage. is_rebuilt: whether Kafka's start finds the transaction index corrupt, and
+    rebuilds all indexes of the segment.
     """
     if finding.action != REBUILD or start is NextStart.RECOVERS:
         return finding

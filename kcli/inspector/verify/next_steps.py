@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from string import digits
 
 from formats.compression import GZIP
 from formats.file_name import FileKind
@@ -97,7 +98,7 @@ def remove(path: str | Path) -> str:
 
 
 def change(path: str | Path, line: str, other: str) -> str:
-    """The command that replaces a line of a small file; neither line may have a slash."""
+    """Return the command that replaces `line` of a small file by `other`; neither may contain a slash."""
     return _command("sed", "-i", f"s/^{line}$/{other}/", _named(path))
 
 
@@ -127,14 +128,14 @@ def search(directory: str | Path, name: str) -> str:
     return _command("find", _named(directory), "-name", name, "-o", "-name", f"{name}[!0-9]*")
 
 
-def search_log(directory: str | Path, begin: str, partition: str) -> str:
-    """Return the command that finds, below a directory, the .log files whose names begin with `begin` (or with a dot
-    and `begin`). Files with names of Kafka's form in partitions' directories are left out, since they are known, except
-    empty ones in the directory `partition`."""
+def search_log(directories: Iterable[Path], begin: str, partition: str) -> str:
+    """Return the command that finds, below these directories, the .log files whose names begin with `begin` (or with a
+    dot and `begin`). Files with names of Kafka's form in partitions' directories are left out, since they are known,
+    except empty ones in the directory `partition`."""
     own = ("-path", f"*/{partition}/*", "-size", "0")
     return _command(
         "find",
-        _named(directory),
+        *map(_named, directories),
         "(",
         "-name",
         f"{begin}*.log*",
@@ -176,8 +177,23 @@ def copy_in_place_of_links(home: Path, links: Iterable[Path]) -> str:
 
 
 def move(pairs: Iterable[tuple[Path, Path]]) -> str:
-    """The command that renames files in order, (old, new), without overwriting any."""
+    """Return the command that renames files one after the other, without overwriting any. pairs: (old path, new
+    path)."""
     return " && ".join(_command("mv", "-nT", "--", one, other) for one, other in pairs)
+
+
+def move_into(target: Path, directory: Path, names: Collection[str]) -> str:
+    """Return the command that moves these files of a directory into another one, without overwriting any. If they are
+    all files whose names begin with a digit, as those of segments do, the command names them by a pattern."""
+    numbered = {each.name for each in directory.iterdir() if each.name[0] in digits}
+    words = [f"{quoted(directory)}/[0-9]*"] if numbered and numbered <= set(names) else []
+    words += [quoted(directory / each) for each in names if not words or each not in numbered]
+    return f"{_command('mv', '-n', '-t', _named(target), '--')} {' '.join(words)}"
+
+
+def remove_directory(path: Path) -> str:
+    """The command that removes an empty directory."""
+    return _command("rmdir", "--", path)
 
 
 def move_segments(directory: Path, stems: Iterable[str]) -> str:
@@ -203,7 +219,7 @@ def look(directory: str | Path) -> str:
 
 
 def write_with_random_id(path: str | Path, text: str) -> str:
-    """The command that writes a small text file with a new random id in place of %s."""
+    """Return the command that writes `text` to a small file, with a new random id in place of the %s in `text`."""
     new_id = "\"$(head -c 16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d =)\""
     return f"printf {shlex.quote(text.replace(chr(10), chr(92) + 'n'))} {new_id} > {quoted(path)}"
 

@@ -47,7 +47,7 @@ from kcli.log.producer_state import check_control
 from kcli.log.segment_reader import Window
 from kcli.log.source import FileSource
 
-if TYPE_CHECKING:  # imported at run time only if there are such files
+if TYPE_CHECKING:  # imported at run time only if a log has the files or batches that these modules check
     from formats.kernels.records import RecordTable
     from kcli.inspector.verify.segment import Look
     from kcli.inspector.verify.snapshot_file import SnapshotFile
@@ -62,8 +62,9 @@ HELD_MAX = 20_000  # the maximum number of findings of one partition that are ke
 FOREIGN_LEAST = 4  # the least number of entries that fit no batch for an index to count as foreign
 DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snapshot-truncated", "snapshot-content")
 WHOLE_INSIDE = ("log-compressed", "log-text-mode")
-"""Kinds of findings of a log file that was changed as a whole, but lost no batch."""
-LINKED = (  # kinds of findings that a foreign log causes in later files, by its producers and epochs
+"""Kinds of findings of a .log file that was changed as a whole (compressed, or by a text-mode transfer) but lost no
+batch."""
+LINKED = (  # kinds of findings that another log's batches cause in later files, by their producers and epochs
     "producer-sequence",
     "producer-epoch",
     "leader-epoch",
@@ -77,13 +78,14 @@ OF_PRODUCERS = ("producer-sequence", "producer-epoch", "leader-epoch", "snapshot
 
 
 class LogBounds(NamedTuple):
-    """The bounds of a partition's log: base offset of the first segment, and the offset behind the last sound batch.
+    """The bounds of a partition's log. first: the base offset of the first segment. end: the last offset of the last
+    sound batch plus 1.
 
     is_sound: whether the log has no error. is_short: whether a finding says that the log ends too early. leader_epoch:
     the leader epoch of the last sound batch; -1 if there is no batch. short_by: the kind of checkpoint that alone says
-    that the log ends too early; None if no checkpoint says so, or if other files say so, too. reached: the offset that
-    the log had reached according to the checkpoints; 0 if they have no entry. is_dense: whether the log has a batch for
-    each offset, as compaction has removed none.
+    that the log ends too early; None if no checkpoint says so, or if other files say so, too. reached: the log end
+    offset in the checkpoints (the higher one); 0 if they have no entry. is_dense: whether the log has a batch for each
+    offset, as compaction has removed none.
     """
 
     first: int
@@ -106,9 +108,9 @@ def _is_coordinators(segment: SegmentFiles) -> bool:
 class LogVerifier:
     """Checks the segments of one log.
 
-    snapshots: producer snapshots with the offset in their names, in order. is_whole: whether these are all segments of
-    the log. control: parses a control batch. orphans: index files without a .log file. known: what other files say
-    about the log. causes: collects the causes of findings in the log; may have causes already.
+    snapshots: the producer snapshots, (offset in its name, path), by offset. is_whole: whether these are all segments
+    of the log. control: checks a control batch, as check_control does. orphans: index files without a .log file. known:
+    what other files say about the log. causes: collects the causes of findings in the log; may have causes already.
 
     Attributes that `findings` sets: bounds of the log; epochs of its batches (leader epoch, first offset); unreadable
     files; renamed: the .log files that have other names; lost: the first and last offset of each range that no .log
@@ -136,7 +138,7 @@ class LogVerifier:
         self._check = LogCheck(control, sequences=not any(map(_is_coordinators, segments)))
         self._orphans = {orphan.base: orphan for orphan in orphans}
         self._known = known or Known()
-        self._has_own = self._has_foreign = False  # batches in the segment that is being checked
+        self._has_own = self._has_foreign = False  # whether the current segment has batches of its partition, of others
         self._causes = Causes() if causes is None else causes
         self._gaps: list[tuple[int, int, Path]] = []
         self._tail: tuple[Finding, SegmentFiles, int] | None = None
@@ -146,7 +148,7 @@ class LogVerifier:
         self._put_back_end = 0
         self._errors = False
         self._found: list[Finding] = []
-        self._of_indexes: list[Finding] = []  # of the segment that is being checked
+        self._of_indexes: list[Finding] = []  # the findings in the indexes of the current segment
         self._txn: TxnIndexCheck | None = None
         self.epochs: list[tuple[int, int]] = []
         self.bounds: LogBounds | None = None
@@ -237,7 +239,7 @@ class LogVerifier:
             self._gaps.append((end, segment.base, segment.files[FileKind.LOG]))
 
     def _close_tail(self, until: int | None) -> None:
-        """Add the finding of a segment whose end is lost, as a cause of other findings.
+        """Add the finding of a segment whose end is lost (`_tail`), as a cause of other findings.
 
         until: the offset at which the next segment begins, or the log end offset that other files state.
         """
@@ -275,7 +277,7 @@ class LogVerifier:
         next_base = NO_NEXT if following is None else following
         check.begin(segment.base, next_base, offsets.entries if offsets else b"", times.entries if times else b"")
         if is_behind_gap:
-            check.damage(0, 0)  # the sequences and epochs of producers in the gap are not known
+            check.damage(0, 0)  # makes the check forget producers: their sequences and epochs in the gap are not known
         path = segment.files[FileKind.LOG]
         self._begin_txn(segment)
         log_findings = LogFindings(str(path))
@@ -380,8 +382,8 @@ class LogVerifier:
 
     def _without_marker(self, log: Path, size: int, end: int) -> Finding | None:
         """Return the finding that the last segment's .log file was cut, because the transaction index has an entry of a
-        transaction that is still open in the log; None if it has no such entry. size: bytes of the file. end: the
-        offset behind its last batch."""
+        transaction that is still open in the log; None if it has no such entry. size: bytes of the file. end: the last
+        offset of its last batch plus 1."""
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
 
@@ -426,7 +428,7 @@ class LogVerifier:
         home = self._known.keys
         if home is None or not (self._has_own and self._has_foreign) or base in self._known.foreign:
             return
-        from kcli.inspector.verify.foreign_records import foreign_records  # imported where a log has such batches
+        from kcli.inspector.verify.foreign_records import foreign_records  # imported only if there are some
 
         found = foreign_records(path, size, home, self._known_end)
         if found is not None:
@@ -435,7 +437,7 @@ class LogVerifier:
 
     def _find_cause_of_indexes(self, of_log: list[Finding], indexes: set[str]) -> None:
         """Add the first damage of a .log file as the cause of findings in the entries of its indexes, because batches
-        behind the damage have other positions. indexes: the paths of the indexes."""
+        after the damage have other positions. indexes: the paths of the indexes."""
         cause = next((each for each in of_log if each.severity == "error" and each.kind in TAIL_DAMAGE), None)
         if cause is None:
             return
@@ -490,9 +492,16 @@ class LogVerifier:
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
-        """Return the first PUT_BACK_MAX batches with a wrong base offset in a .log file, each with the right base
-        offset, if the batches before and behind it leave only one possible. The last batch has to end where the next
-        .log file begins, or at the log end offset in the checkpoints. Raises UnreadableInput."""
+        """Return the batches of a .log file whose base offset has a flipped bit, each with the right base offset.
+
+        A batch is returned only if a finding shows that its base offset is wrong, and if exactly as many offsets as it
+        spans are free between the batches before and after it. For the first batch, these offsets begin at `base`; for
+        the last batch, they end before `following`, in the last file before the log end offset in the checkpoints.
+        Only the first PUT_BACK_MAX batches with a flipped bit are considered. Raises UnreadableInput.
+
+        base: the base offset in the file's name. following: that of the next .log file, None for the last file. of_log:
+        the findings in the file, which are not changed.
+        """
         reached = self._known_end or None
         noticed = {each.position for each in of_log if _is_out_of_place(each)}
         if following is None and reached:
@@ -501,7 +510,7 @@ class LogVerifier:
         if not noticed:
             return []
         from kcli.log.recovery.misdirected import Home
-        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported only if a log has such a batch
+        from kcli.log.recovery.salvage import is_log, put_back, topic_of  # imported only if an offset is wrong
 
         paths = [each.files[FileKind.LOG] for each in self._segments]
         logs = {each.name: Content((FileRange(each, 0, each.stat().st_size),)) for each in paths if is_log(each.name)}
@@ -708,7 +717,8 @@ class LogVerifier:
         """
         behind = sum(index.offset_of(number, segment.base) >= end for number in range(index.count)) if is_cut else 0
         inside, wrong_inside = index.count - behind, wrong - behind
-        # Entries behind the end of a .log file that was cut do not show a foreign index: only those below count.
+        # If the .log file was cut, its own index has entries beyond its end, too: only entries below the end show
+        # whether the index is another segment's.
         if wrong_inside < FOREIGN_LEAST or 2 * wrong_inside <= inside:
             return found
         log = segment.files[FileKind.LOG]
@@ -742,7 +752,7 @@ class LogVerifier:
         return []
 
     def _finish(self, first: int, end: int) -> bool:
-        """Add findings for lost offsets before the first segment, between segments and behind the last.
+        """Add findings for lost offsets before the first segment, between segments, and after the last.
 
         Returns whether a finding says that the log ends too early.
         """
@@ -758,7 +768,8 @@ class LogVerifier:
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
         beyond = witnesses(end, known, max(snapshots, default=0))
-        short = short_log(self._segments[-1].files[FileKind.LOG], end, beyond, self._known.home or directory)
+        homes = [self._known.home or directory, *self._known.beside]
+        short = short_log(self._segments[-1].files[FileKind.LOG], end, beyond, homes)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:
             self._close_tail(None if last is None else last + 1)
@@ -855,7 +866,9 @@ class LogVerifier:
         before = max(each.base for each in self._segments if each.base <= first)
         is_sure = bool(traces) or gaps is Gaps.LOSS
         why = f"a segment of offsets {first:,}..{until - 1:,}"
-        shorter = None if first in orphans else Path(log_name(before))  # a shutdown, too, leaves a snapshot at the end
+        # An index at `first` proves that a segment began there. A snapshot does not, since a shutdown leaves one at the
+        # end of a log, too: then the segment before the gap may have been longer.
+        shorter = None if first in orphans else Path(log_name(before))
         why += "" if is_sure else f" ({gaps.value})"
         base = first if gaps is Gaps.LOSS and before < first else min(traces, default=None)
         severity: Severity = "error" if is_sure else "warning"
@@ -879,12 +892,15 @@ class LogVerifier:
             self._miss(directory, base, until - 1, "warning", why, base=base)
 
     def _snapshots_of_segments(self, gaps: Gaps) -> Iterator[int]:
-        """Yield the offsets of producer snapshots whose only explanation is a missing segment with that base offset.
+        """Yield the offsets of the producer snapshots that show that a segment with this base offset is missing.
 
-        Kafka also takes a snapshot at the log end offset at a shutdown or truncation, and keeps it when the cleaner
-        removes the segment that contains this offset. At such an offset a leader epoch begins, unless the replica was a
-        follower at the shutdown. For a compacted topic nothing is yielded if the partition has other replicas, or no
-        leader epochs are left.
+        Kafka takes a snapshot when it begins a segment, at the segment's base offset. It also takes one at the log end
+        offset at a shutdown or truncation, and keeps it when the cleaner removes the segment that contains this offset.
+        A leader epoch begins at the offset of such a snapshot, unless the replica was a follower at the shutdown. So
+        the offsets at which a segment or a leader epoch begins are not yielded.
+
+        gaps: what a gap in the log means. With Gaps.NORMAL, nothing is yielded if the partition has other replicas, as
+        this one may have been a follower, or if no leader epochs are left.
         """
         if gaps is Gaps.NORMAL and (self._known.is_replicated or not self._known.epochs):
             return
@@ -903,15 +919,22 @@ class LogVerifier:
         shorter: Path | None = None,
     ) -> None:
         """Add, as a cause, the finding that the segment with these offsets is missing. base: see `missing_segment`.
-        shorter: the .log file before it, if that may have had the offsets. If compaction needs nothing of the segment,
-        a note is added instead."""
+        shorter: the .log file before the missing one, if that file may have had the offsets at its end; else None. If a
+        compacted topic needs no record of the segment, a note is added instead."""
         if last is not None and self._known.has_superseded(first, last):
             self._found.append(superseded_log(directory, first, last))
             return
-        home, renamed = self._known.home, self._renamed(directory, first, last)
+        renamed = self._renamed(directory, first, last)
         self.lost.append((first, last))
         cause = missing_segment(
-            directory, first, last, base=base, severity=severity, why=why, home=home, renamed=renamed
+            directory,
+            first,
+            last,
+            base=base,
+            severity=severity,
+            why=why,
+            known=self._known,
+            renamed=renamed,
         )
         cause = cause if shorter is None else or_shorter(cause, shorter)
         self._errors = True
@@ -1011,7 +1034,7 @@ def _log_of(base: int) -> str:
 
 def _is_out_of_place(finding: Finding) -> bool:
     """Return whether the finding is about a batch that Kafka keeps although its offsets are not between those of the
-    batches before and behind it."""
+    batches before and after it."""
     return finding.kind in ("offsets-order", "offsets-overlap") or (
         finding.kind == "offset-range" and finding.action == SALVAGE
     )

@@ -10,7 +10,7 @@ from kcli.metadata_log.promotion import Compared, Promotion
 
 PROMOTED = "log-promoted"
 RANGES_SHOWN = 3
-"""The most ranges of lost offsets that a finding names."""
+"""The maximum number of ranges of lost offsets that a finding names."""
 
 
 def promoted_log(around: Surroundings, compared: Compared) -> Finding:

@@ -58,8 +58,8 @@ class Gap(NamedTuple):
 
     indexes: the index files that are left without their .log files, by the base offset in their names. is_exact:
     whether the missing batches have all of these offsets; in a compacted log they may not. foreign: the base offsets in
-    the names of the directory's .log files that are another partition's. is_whole: whether no
-    segment of the log is left: the log may then begin at any offset.
+    the names of the directory's .log files that are another partition's. is_whole: whether no segment of the log is
+    left, so that the log may have begun at any offset.
     """
 
     first: int
@@ -73,7 +73,7 @@ class Gap(NamedTuple):
 class RenamedLog(NamedTuple):
     """A file with the batches of a missing segment, or a longer version of a .log file. command: the shell command that
     gives the file, and the files that belong to the same segment, their right names. end: for a file with only a part
-    of the missing .log file, the offset behind its last batch; else None."""
+    of the missing .log file, the last offset of its last batch plus 1; else None."""
 
     path: Path
     base_offset: int
@@ -128,7 +128,7 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
 
 def _is_of_log(path: Path, directory: Path, base: int) -> bool:
     """Return whether a file has the name of the .log file with base offset `base`, perhaps with a dot before the name
-    or a suffix behind it, and is not the .log file itself."""
+    or a suffix after it, and is not the .log file itself."""
     name = _OF_LOG.fullmatch(path.name)
     is_other = path.parent != directory or parse(path.name) is None
     return name is not None and int(name[1]) == base and is_other
@@ -138,14 +138,15 @@ def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[in
     """Return the files, by first offset, that one after the other have all offsets of the gap; empty if there are no
     such files, or if several files begin at the same offset.
 
-    spans: by first offset, the files that begin there, each with the offset behind its last batch.
+    spans: by first offset, the files that begin there, each with the last offset of its last batch plus 1.
     """
     begins = sorted(spans, key=lambda begin: (_was_deleted(spans[begin]), begin)) if gap.is_whole else [gap.first]
     return next((chain for begin in begins if (chain := _chain_from(begin, gap.until, spans))), {})
 
 
 def _was_deleted(files: Iterable[tuple[int, Path]]) -> bool:
-    """Whether one of these files was a segment that Kafka had deleted, by its name: it is no part of the log."""
+    """Whether, by its name, one of these files is a segment that Kafka had deleted, and so no part of the log any
+    more."""
     return any(DELETED in path.name for _, path in files)
 
 
@@ -335,8 +336,8 @@ def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Sourc
 
 
 def _end(headers: Iterable[Header]) -> int:
-    """Return the offset behind the last of the batches that, from the first on, follow each other without a gap; 0
-    without a batch."""
+    """Return the last offset, plus 1, of the batches that from the first on follow each other without a gap between
+    their offsets; 0 without a batch."""
     end = None
     for header in headers:
         if end is not None and header.first != end:

@@ -19,6 +19,7 @@ from kcli.inspector.verify.surroundings import Gaps, Surroundings
 from kcli.log.inflated import inflated_size
 from kcli.log.log_directory import is_log_directory
 from kcli.log.partition_view import InflatedRange
+from kcli.log.recovery.others_checkpoints import OthersCheckpoint, names_absent_partitions
 from kcli.log.recovery.salvage import Checked, LeftOut
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -28,7 +29,7 @@ file's name, type or permissions."""
 
 
 def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
-    """Return what the check of all files found for salvage, by the directory of the partition.
+    """Verify all files, and return the facts that salvage needs from this, by the directory of the partition.
 
     directory: a partition's, or a log directory, all of whose .log files are read. server: the entries of
     server.properties. Files that cannot be read are left out. Wrong indexes and checkpoints are included even if verify
@@ -102,6 +103,14 @@ class KnownTopics:
             around = self._looked_up()
             return 0 if around is None else around.partition_count(topic)
 
+    @property
+    def of_others(self) -> Mapping[FileKind, OthersCheckpoint]:
+        """The checkpoints of the log directory that another broker wrote."""
+        with self._lock:
+            is_suspect = is_log_directory(self._home) and names_absent_partitions(self._home)
+            around = self._looked_up() if is_suspect else None
+            return {} if around is None else around.of_others
+
     def _looked_up(self) -> Surroundings | None:
         """Return what the files of the log directory say, its metadata log among them; None if there is no log
         directory."""
@@ -126,7 +135,7 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
                 damaged.append(LeftOut(os.path.relpath(path, directory), f"it is {name}, compressed: {error.reason}"))
     stems = {name.removesuffix(FileKind.LOG) for name in compressed}  # compressed logs: their indexes are unchecked
     contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
-    if logs.outdated:  # Kafka's start that made the empty logs has cut the epochs at their offsets
+    if logs.outdated:  # the start that made these empty logs has also truncated the leader epochs
         contradicted.add(FileKind.LEADER_EPOCHS)
     others = {**logs.foreign, **logs.replaced}
     foreign = [LeftOut(name, what) for name, what in others.items() if name.endswith(FileKind.LOG)]

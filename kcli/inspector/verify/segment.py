@@ -16,7 +16,7 @@ from kcli.log.threads import in_order, thread_count
 if TYPE_CHECKING:
     from kcli.log.source import Source
 
-RECORDS_AT_ONCE = 4096  # rows of a table that stays in the processor's cache; the rows are not used
+RECORDS_AT_ONCE = 4096  # rows of a table that fits the processor's cache; decoding marks faults in the batches
 
 Advance = Callable[[int], None]
 Look = Callable[[Window, RecordTable, memoryview], None]
@@ -35,9 +35,10 @@ def check_log(
 ) -> None:
     """Pass all batches of a segment to `check`, on which begin() was called, and call its end().
 
-    findings: collects events and damage. advance: called with the number of bytes read. until: returns an offset or
-    None; reached: called when the next batch is at or behind that offset. after_window: called after each window.
-    look: called, by several threads, with each slice of a window's records, and the buffer that has their bytes.
+    findings: collects events and damage. advance: called with the number of bytes read. until: returns an offset at
+    which to call `reached`, None for no more; reached: called before the first batch that has this offset or a higher
+    one is passed to `check`. after_window: called after the batches of each window. look: called, by several threads,
+    with each slice of a window's records, and the buffer that has their bytes.
     """
     sound = 0, 0
     for part in _decoded(source, look):

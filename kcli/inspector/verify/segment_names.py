@@ -197,8 +197,8 @@ def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
 
 
 def _end_by_index(segment: SegmentFiles) -> int:
-    """Return the offset behind the last batch, found from the last entry of the offset index; the base offset if the
-    .log file has no batch. The indexes must fit the file."""
+    """Return the last offset of the segment's last batch plus 1, reading the .log file only from the last entry of the
+    offset index on; the base offset if the .log file has no batch. Call this only if the indexes fit the file."""
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, load
 
     position = 0
@@ -478,7 +478,8 @@ def _under(
 
 
 def _fits(segment: SegmentFiles, base: int) -> bool:
-    """Return whether the indexes beside a .log file fit it if its base offset is `base`.
+    """Return whether the indexes beside a .log file fit it, assuming that its base offset is `base`. False if neither
+    the offset index nor the time index has an entry.
 
     The last entry of the offset index decides. If there is none, the first entry of the time index decides: some batch
     must end at its offset and, unless it is the first batch, have its timestamp as the largest.
@@ -504,7 +505,8 @@ def _fits(segment: SegmentFiles, base: int) -> bool:
 
 
 def end_of(log: Path) -> int:
-    """Return the offset behind the last whole batch before the first invalid header; 0 if there is no batch."""
+    """Return the last offset, plus 1, of the last whole batch before the first invalid header of a .log file; 0 if no
+    batch is before it. Raises UnreadableInput."""
     end = 0
     for header in headers(log):
         end = header.last + 1
@@ -512,7 +514,7 @@ def end_of(log: Path) -> int:
 
 
 def ends_with(log: Path, position: int, other: Path) -> bool:
-    """Whether the bytes of `log` from `position` on are the first bytes of `other`. Raises UnreadableInput."""
+    """Whether `log` has bytes from `position` on, and they are the first bytes of `other`. Raises UnreadableInput."""
     one, two = FileSource(log), FileSource(other)
     ours, theirs = bytearray(COMPARED_BYTES), bytearray(COMPARED_BYTES)
     try:

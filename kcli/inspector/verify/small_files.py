@@ -124,7 +124,7 @@ def _without_cluster_id(finding: Finding, path: Path) -> Finding:
 
 
 def _keeps_from_starting(kind: FileKind, error: FormatError) -> bool:
-    """Return whether Kafka does not start with a damaged small file. Kafka passes over an offset checkpoint with a bad
+    """Return whether Kafka does not start with a damaged small file. Kafka ignores an offset checkpoint with a bad
     number, and reads the checkpoint of a segment in tiered storage only when a consumer needs the segment."""
     is_passed_over = kind in OFFSET_CHECKPOINTS and isinstance(error, BadNumber)
     return not is_passed_over and kind is not FileKind.REMOTE_LEADER_EPOCHS
@@ -242,8 +242,9 @@ def check_offsets(
 
 
 def _start_behind_end(path: Path, topic: str, partition: int, offset: int, bounds: LogBounds) -> Finding:
-    """Return the finding of a log start offset behind the log's end: either the entry is wrong, or the log lost its
-    end. The log lost its end if another checkpoint says that it had reached the entry's offset."""
+    """Return the finding of a log start offset (`offset`) above the log end offset: either the entry is wrong, or the
+    log has lost its end. It has lost its end if another checkpoint has the entry's offset or a higher one for the
+    log."""
     if offset <= bounds.reached:
         return Finding(
             path=str(path),

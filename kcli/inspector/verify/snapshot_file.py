@@ -41,8 +41,8 @@ class SnapshotFile:
                 self.entries = tuple(ENTRY.unpack_all(data[HEADER.size :]))
 
     def reached(self, offset: int) -> int:
-        """Return the offset that the log had reached according to this file; 0 if the file is damaged. offset: the one
-        in the file's name."""
+        """Return the end offset that the log had at least when Kafka wrote this file (see `reached_by`); 0 if the file
+        is damaged. offset: the one in the file's name."""
         return 0 if self._error is not None else reached_by(self.entries, offset)
 
     def alone(self) -> Iterator[Finding]:

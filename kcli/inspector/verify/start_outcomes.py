@@ -22,6 +22,7 @@ from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE
+from kcli.printable import names_text
 
 if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
     from kcli.log.recovery.coordinator_load import LoadEnd
@@ -31,7 +32,7 @@ if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
 OFFSET_MAX = 2**63 - 1
 SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OTHERS_SHOWN = 3
-"""The maximum number of partitions that a finding names in addition to its own."""
+"""The maximum number of partitions, besides its own, that a finding names."""
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
 GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
@@ -132,7 +133,7 @@ def salvage_first(
         if not harmed:
             yield each
             continue
-        names = ", ".join(sorted(harmed)[:OTHERS_SHOWN]) + (", ..." if len(harmed) > OTHERS_SHOWN else "")
+        names = names_text(sorted(harmed), OTHERS_SHOWN)
         start = "recovery" if is_anew else "that start"
         action = f"{each.action}; but {start} would lose sound records of {names}: salvage keeps them, in a copy"
         yield replace(each, action=action, command=next_steps.salvage_log_directory(around.path))
@@ -247,7 +248,7 @@ def with_marker_step(finding: Finding, around: Surroundings) -> Finding:
         return replace(finding, action=action, command=next_steps.salvage(directory))
     others = harmed - {directory.name}
     if others:
-        names = ", ".join(sorted(others)[:OTHERS_SHOWN]) + (", ..." if len(others) > OTHERS_SHOWN else "")
+        names = names_text(sorted(others), OTHERS_SHOWN)
         action += f"; that start would harm {names}, too: salvage keeps what is sound, in a copy"
         return replace(finding, action=action, command=next_steps.salvage_log_directory(around.path))
     if directory.name in harmed:
@@ -271,10 +272,10 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
 
 def _lost_text(plan: PartitionPlan, number: int) -> str:
     """Return the words that end a finding's sentence about an event of Kafka's start: that the start also deletes the
-    segments behind the file, and which offsets are lost, if sound batches are among them. Return "" if neither is so.
+    segments after the file, and which offsets are lost, if sound batches are among them. Return "" if neither is so.
     number: the index of the event in the plan.
 
-    A cut also loses the offsets of the segments behind the file, which Kafka's start then removes. Offsets below the
+    A cut also loses the offsets of the segments after the file, which Kafka's start then removes. Offsets below the
     latest snapshot of the metadata log are not lost.
     """
     from kcli.log.recovery.loader import EventKind

@@ -31,6 +31,7 @@ from kcli.log.recovery.node_directories import (
     node_id_of,
     same_path,
 )
+from kcli.log.recovery.others_checkpoints import OthersCheckpoint, others_checkpoints
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ class ClusterMetadata:
     that holds the metadata log.
 
     created: topics whose creation is in the log, not only in a snapshot. with_policy: topics that ever had a
-    cleanup.policy. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the brokers' default
-    log.cleanup.policy ever had compact. tiered: topics that ever had remote.storage.enable=true. removed: names of
-    topics that were removed, by topic id.
+    cleanup.policy without compact. compacted: topics whose cleanup.policy ever had compact. all_compacted: whether the
+    brokers' default log.cleanup.policy ever had compact. tiered: topics that ever had remote.storage.enable=true.
+    removed: names of topics that were removed, by topic id.
     """
 
     home: Path
@@ -116,8 +117,8 @@ class ClusterMetadata:
         return metadata
 
     def _remember(self, name: str, value: Mapping[str, Any], names: dict[str, str]) -> None:
-        """Update the facts from one record. name: the record's type. names: topic names by id, from the records
-        before."""
+        """Update the facts from one record. name: the record's type. names: topic names by id, from earlier records;
+        gets that of a TopicRecord."""
         from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 
         if name == "TopicRecord":
@@ -139,7 +140,8 @@ class Surroundings:
     """What the other files say about the partitions in one log directory.
 
     path: the log directory. server: the entries of the broker's server.properties. others: all paths that are verified,
-    in which the node's other log directories and its metadata log are looked for.
+    in which the node's other log directories and its metadata log are looked for. is_broker: whether the directory is a
+    broker's, not only a controller's. is_clean: whether the broker was shut down cleanly.
     """
 
     def __init__(self, path: Path, server: Mapping[str, str], others: Sequence[Path] = ()) -> None:
@@ -155,9 +157,46 @@ class Surroundings:
         self.has_metadata_log = False
         """Whether there is a metadata log, valid or not."""
         self.metadata = self._find_metadata(others)
-        self.recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
-        self.high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._cleaned = self._offsets(FileKind.CLEANER_OFFSETS)
+
+    @cached_property
+    def recovery_points(self) -> Mapping[TopicPartition, int]:
+        """The recovery points of the partitions; none if their checkpoint is another broker's."""
+        return {} if FileKind.RECOVERY_POINTS in self.of_others else self.start_points
+
+    @cached_property
+    def start_points(self) -> Mapping[TopicPartition, int]:
+        """The offsets from which on Kafka's start recovers logs after a crash: the recovery points, or those of another
+        broker."""
+        return self._offsets(FileKind.RECOVERY_POINTS)
+
+    @cached_property
+    def high_watermarks(self) -> Mapping[TopicPartition, int]:
+        """The high watermarks of the partitions; none if their checkpoint is another broker's."""
+        return {} if FileKind.REPLICATION_OFFSETS in self.of_others else self._offsets(FileKind.REPLICATION_OFFSETS)
+
+    @cached_property
+    def of_others(self) -> Mapping[FileKind, OthersCheckpoint]:
+        """The checkpoints that another broker wrote. Empty if files cannot be read, which another check reports."""
+        try:
+            return others_checkpoints(self.path, self.has_replica) if self.is_broker else {}
+        except UnreadableInput:
+            return {}
+
+    def has_replica(self, partition: TopicPartition) -> bool | None:
+        """Return whether a partition has a replica on this node; None if its topic was deleted, or if there is no
+        metadata log of this cluster with all its records."""
+        metadata = self.metadata
+        if metadata is None or not self._knows_replicas or partition.topic in metadata.removed.values():
+            return None
+        topic = metadata.image.topic(partition.topic)
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        return state is not None and self._node_in(metadata.image) in state.replicas
+
+    @cached_property
+    def _knows_replicas(self) -> bool:
+        is_known = self.metadata is not None and self._node_in(self.metadata.image) is not None
+        return is_known and self.has_topic_ids and not self.has_foreign_metadata_log
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
@@ -183,8 +222,9 @@ class Surroundings:
 
     @cached_property
     def emptied_files(self) -> Sequence[Path]:
-        """The files of 0 bytes among those that Kafka never leaves empty. Returns none if there are fewer than
-        EMPTY_FILES_LEAST, or if all are in a single directory. Raises UnreadableInput."""
+        """The files of 0 bytes among those that Kafka never leaves empty, as a copy to a full disk leaves them. Empty
+        if there are fewer than EMPTY_FILES_LEAST such files, or if all of them are in one directory. Raises
+        UnreadableInput."""
         from kcli.inspector.verify.segment_names import first_header
 
         paths = [self.path / FileKind.META_PROPERTIES]
@@ -348,6 +388,13 @@ class Surroundings:
         is_new = any(each is not None and to_uuid(each.directory_id or "") not in self._registered for each in metas)
         return is_new or any(same_path(each, self.path) for each in log_directories_of(self._server))
 
+    @property
+    def count_of_unknown(self) -> int:
+        """The number of log directories that the node has registered beyond those that are known; 0 if
+        server.properties names all."""
+        is_named = any(same_path(each, self.path) for each in log_directories_of(self._server))
+        return 0 if is_named else max(len(self._registered) - 1 - len(self.node.others), 0)
+
     @cached_property
     def mended_ids(self) -> Mapping[Path, str]:
         """For each log directory of the node whose meta.properties has a wrong directory.id, the right directory.id."""
@@ -423,7 +470,7 @@ class Surroundings:
 
         if not self.is_broker or not futures_in([self.path, *self.node.others]):
             return {}
-        from kcli.metadata_log.promotion import Comparison  # imported where there are futures
+        from kcli.metadata_log.promotion import Comparison  # imported only if there are future logs
 
         placement = self._placement()
         comparison = Comparison(time.time_ns() // 1_000_000, config=self.log_config)
@@ -552,8 +599,9 @@ class Surroundings:
 
     @cached_property
     def torn_ends(self) -> frozenset[str]:
-        """The partitions' directories whose logs a start without the clean-shutdown marker would cut at damage, which a
-        start with it leaves there. Empty if files cannot be read, which another check reports."""
+        """The directories of the partitions whose logs have damage at which a start without the clean-shutdown marker
+        would cut them; a start with the marker leaves the damage where it is. Empty if files cannot be read, which
+        another check reports."""
         starts = self._starts_without_marker
         return frozenset() if starts is None else starts.losses - {METADATA_DIRECTORY}
 
@@ -565,17 +613,26 @@ class Surroundings:
         return None if starts is None or not starts.is_readable else starts.harmed
 
     @cached_property
+    def harmed_without_points(self) -> frozenset[str] | None:
+        """The directories of the partitions of which Kafka would lose sound batches, or at which it would fail, if it
+        started after a crash without recovery points. None if files cannot be read."""
+        starts = self._starts(clean=False, finds_points=False)
+        return None if starts is None or not starts.is_readable else starts.harmed
+
+    @cached_property
     def _starts_without_marker(self) -> _Starts | None:
         return self._starts(clean=False)
 
-    def _starts(self, *, clean: bool | None) -> _Starts | None:
+    def _starts(self, *, clean: bool | None, finds_points: bool = True) -> _Starts | None:
         """Return what Kafka's start does to the partitions' logs; None if the plan of the start cannot be made. clean:
-        as in Recovery."""
+        False: a start without the clean-shutdown marker; None: a start with it, if it exists. finds_points: as in
+        Recovery."""
         from kcli.log.recovery.run import Recovery
 
         harmed, losses = set(), set()
         try:
-            recovery = Recovery(self.path, time.time_ns() // 1_000_000, clean=clean, config=self.log_config)
+            now_ms = time.time_ns() // 1_000_000
+            recovery = Recovery(self.path, now_ms, clean=clean, config=self.log_config, finds_points=finds_points)
             for each in recovery.plans():
                 harmed |= {each.name} if _is_harmed(each) else set()
                 losses |= {each.name} if each.has_losses else set()
@@ -612,7 +669,7 @@ class Surroundings:
         """Return what a gap means in a topic that has an offset in the log cleaner's checkpoint, although by the
         metadata log the topic was never compacted."""
         assert self.metadata is not None, "it has the topic"
-        if topic not in self.metadata.created or not self.has_topic_ids:  # other policies may be in lost records
+        if topic not in self.metadata.created or not self.has_topic_ids:  # records with other policies may be lost
             return Gaps.NORMAL
         return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
 
@@ -660,10 +717,7 @@ class Surroundings:
 
     def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
         """Return the offsets in a checkpoint; none if the checkpoint cannot be read, which another check reports."""
-        try:
-            return LogDirectory(self.path).offsets(kind)
-        except KcliError:
-            return {}
+        return LogDirectory(self.path).legible_offsets(kind)
 
     def _find_metadata(self, others: Sequence[Path]) -> ClusterMetadata | None:
         configured = metadata_home_of(self._server)
@@ -682,9 +736,9 @@ class Surroundings:
 
 
 class _Starts(NamedTuple):
-    """What Kafka's start does to the partitions of a log directory. harmed: the directories of those of which it loses
-    sound batches, or at which it fails. losses: those of which it loses records or bytes of a .log file. is_readable:
-    whether all files can be read."""
+    """What Kafka's start does to the partitions of a log directory. harmed: the names of the directories of which the
+    start loses sound batches, or at which it fails. losses: the names of the directories of which it loses records, or
+    bytes of a .log file. is_readable: whether all files can be read."""
 
     harmed: frozenset[str]
     losses: frozenset[str]

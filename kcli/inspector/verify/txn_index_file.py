@@ -25,9 +25,9 @@ which has to be 0."""
 class TxnIndexCheck:
     """Compares the entries with the aborted transactions from LogCheck.aborted().
 
-    path: None if the segment has no such file. named: the path for findings. breaks: LogCheck.breaks, the number of
-    gaps and faults in the log so far, at the beginning of the segment. A file larger than MOST_BYTES gives a single
-    finding.
+    path: None if the segment has no such file. named: the path that the findings name. breaks: LogCheck.breaks, the
+    number of gaps and faults in the log so far, at the beginning of the segment. A file larger than MOST_BYTES gives a
+    single finding.
     """
 
     def __init__(self, path: Path | None, named: Path, breaks: int) -> None:
@@ -108,8 +108,8 @@ class TxnIndexCheck:
                 yield self._finding("txnindex-stable-offset", *place, f"{stable:,}{most}", found, offset=last)
 
     def _is_missing(self, transaction: Aborted) -> Iterator[Finding]:
-        """Note that a transaction has no entry. If the entry would not be adjacent to the missing entries noted before,
-        yield the finding of those first."""
+        """Note that a transaction has no entry. If entries are noted already that are missing at another place of the
+        index, yield the finding about them first: only adjacent missing entries share a finding."""
         if self._missing and self._missing[0][0] != self._at:
             yield from self._flush()
         self._missing.append((self._at, transaction))
@@ -129,8 +129,8 @@ class TxnIndexCheck:
         """Yield findings for the remaining entries, which have no marker in the log.
 
         breaks: LogCheck.breaks at the end of the segment; if it has risen within the segment, markers may be lost
-        there, and only entries that end at or above `reaches` make findings. reaches: the offset behind the segment's
-        last batch.
+        there, and only entries that end at or above `reaches` make findings. reaches: the last offset of the segment's
+        last batch plus 1.
         """
         yield from self._flush()
         if self._size > MOST_BYTES or self._zeros is not None:
@@ -156,11 +156,11 @@ class TxnIndexCheck:
             yield _run(run, behind)
 
     def lost_marker(self, ongoing: Collection[tuple[int, int]], end: int) -> AbortedTxn | None:
-        """Return the last entry whose transaction is open in the log because the entry's abort marker is at or behind
-        offset `end`: the log has lost its end, and the marker with it. Returns None if there is no such entry.
+        """Return the last entry whose transaction is open in the log because the offset of its abort marker is `end` or
+        higher: the log has lost its end, and the marker with it. Returns None if there is no such entry.
 
-        ongoing: producer id and first offset of each open transaction. A flipped bit makes no such entry: both the
-        producer id and the first offset have to match.
+        end: the log end offset. ongoing: producer id and first offset of each open transaction. A flipped bit makes no
+        such entry: both the producer id and the first offset have to match.
         """
         entries = map(self._entry, range(self._count)) if ongoing and self._size <= MOST_BYTES else ()
         lost = [
@@ -175,7 +175,7 @@ class TxnIndexCheck:
         rebuilds all of its indexes. Source: TransactionIndex.sanityCheck."""
         for number in range(self._count):
             entry = self._entry(number)
-            if entry.version > MINOR_VERSION_MAX:  # Kafka does not start
+            if entry.version > MINOR_VERSION_MAX:  # Kafka's start fails here, and rebuilds nothing
                 return False
             if entry.last_offset < base:
                 return True

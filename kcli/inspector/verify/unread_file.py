@@ -27,8 +27,8 @@ def unread_file(error: UnreadableInput) -> Finding:
 
 
 def _permission(path: Path) -> tuple[str, str]:
-    """Return the next step, in words and as a command, if a permission is lacking. Of the directories above the
-    path, it is about the outermost one that kcli may not list or enter; if there is none, about the path itself."""
+    """Return the next step, in words and as a command, if a permission is lacking. The step is about the outermost of
+    the directories above the path that kcli may not list or enter; if there is none, about the path."""
     closed = next((each for each in reversed(path.parents) if not os.access(each, os.R_OK | os.X_OK)), path)
     own, around = closed.stat(), closed.parent.stat()
     if (own.st_uid, own.st_gid) != (around.st_uid, around.st_gid):
@@ -41,7 +41,7 @@ def _permission(path: Path) -> tuple[str, str]:
 def _copy(path: Path) -> tuple[str, str | None]:
     """Return the next step if the disk fails, in words and as a command; None if there is no command."""
     directory = path.parent
-    if directory.name == METADATA_DIRECTORY:  # salvage takes lost metadata from the other directories
+    if directory.name == METADATA_DIRECTORY:  # salvage also uses the partitions' directories beside it
         directory = directory.parent
     elif parse_directory(directory.absolute().name) is None:
         return "the disk fails: copy the directory to another disk before all else", None

@@ -1,8 +1,9 @@
 """Cleans one partition: retention, then passes for as long as Kafka's cleaner would select the log, then
 retention again.
 
-When the offset map gets full, the next pass cleans the offsets beyond it. Without a directory to write to, only the
-counts of the first pass are computed, as later passes read what the first one writes. Source: LogCleaner.CleanerThread.
+When the offset map gets full, the next pass cleans the offsets after the last one in the map. Without a directory to
+write to, only the counts of the first pass are computed, as later passes read what the first one writes. Source:
+LogCleaner.CleanerThread.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ from kcli.log.threads import thread_count
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The result of one pass. end_offset: the offset below which it cleaned. map_full: whether the offset map got full
-    before the end of the cleanable part. segments_before, segments_after: the number of segments below end_offset."""
+    """The result of one pass. end_offset: the pass cleaned the log below this offset. map_full: whether the offset map
+    got full before the end of the cleanable part. map_entries: the number of keys in the map. segments_before,
+    segments_after: the number of segments below end_offset before and after the pass."""
 
     selection: Selection
     end_offset: int

@@ -1,7 +1,7 @@
 """Compaction of a log directory, or of one partition in it. The cleaned segments are written
 
     nowhere              the records that would stay and those that would be removed are only counted
-    in place             .lock is held; a partition's checkpoint is written when the partition is done
+    in place             .lock is held; a partition's entry in cleaner-offset-checkpoint is written when it is cleaned
     to a new directory   all other files are copied, too; the directory gets its name when it is complete
 
 As in Kafka, a partition that cannot be cleaned does not keep other partitions from being cleaned. The metadata log is
@@ -74,7 +74,9 @@ class LogCleaner:
             self._high_watermarks = {}  # Kafka, too, starts with a damaged replication-offset-checkpoint
 
     def partitions(self) -> list[tuple[Path, str, int]]:
-        """Return directory, topic and number of every partition in `directory`. Raises UnreadableInput."""
+        """Return directory, topic and number of every partition in `directory`. If `directory` is itself the directory
+        of one partition, return that one; its topic is the directory's name, and its number 0, if the name is not that
+        of a partition. Raises UnreadableInput."""
         if not self.single:
             found = self.log_directory.expected_partitions()
             return [(each.path, *each.partition) for each in found if not each.name.state]
@@ -161,7 +163,7 @@ class LogCleaner:
 
     def _locked(self) -> AbstractContextManager[object]:
         if not is_log_directory(self.log_directory.path):
-            return nullcontext()  # partitions outside a log directory: no broker can use them
+            return nullcontext()  # not a log directory: no broker can use its partitions, so there is nothing to lock
         return DirectoryLock(self._disk, self.log_directory.path)
 
     def _write_checkpoint(self, directory: LogDirectory, partition: TopicPartition, offset: int) -> None:
@@ -204,7 +206,7 @@ def copy_rest(disk: Disk, source: Path, target: Path, *, skip: set[str]) -> None
 
 
 def copy_file(disk: Disk, source: Path, target: Path) -> None:
-    """Copy a file, and give the copy its modification time."""
+    """Copy a file, and give the copy the modification time of `source`."""
     disk.copy(source, target)
     disk.set_modified(target, source.stat().st_mtime_ns // 1_000_000)
 

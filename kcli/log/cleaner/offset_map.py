@@ -39,13 +39,14 @@ class Judged:
     flags: bytearray
 
     def fail_at(self, i: int) -> Uncleanable:
-        """Return the error for batch i, with its first fault and the byte in the file where it begins."""
+        """Return the error for batch i: the reason is the batch's first fault, the position the batch's first byte in
+        the .log file."""
         faults = faults_of(self.window, i)
         position = self.window.batches.field(i, POSITION)
         return Uncleanable(self.segment.path(), faults[0].reason if faults else "unreadable", position)
 
     def check(self, bits: int) -> None:
-        """Raise Uncleanable if a batch has one of the faults in `bits` (FAULT_* flags)."""
+        """Raise Uncleanable if a batch of the window has one of the faults in `bits` (FAULT_* flags)."""
         batches = self.window.batches
         i = batches.first_fault()
         while i >= 0:
@@ -56,11 +57,12 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class SurveyedWindow:
-    """A window of batches that was read to fill the map, and whose keys are all in it: bytes [position, stop) of the
-    segment's .log file, first and last offset.
+    """A window of batches that was read to fill the map, and whose keys are all in the map: bytes [position, stop) of
+    the segment's .log file, first and last offset.
 
-    records, size: the number of records, and the bytes of these; -1 if some of the batches must be read again even if
-    all their records are superseded.
+    records, size: the number of records, and the bytes of these. Both are -1 if a batch of the window has magic 0 or 1,
+    is compressed, has a producer id, is a control batch, or begins before the dirty part: such a window must be read
+    again even if all of its records are superseded.
     """
 
     position: int
@@ -76,7 +78,8 @@ SurveyedWindows = dict[int, list[SurveyedWindow]]  # by base offset of the segme
 
 
 def new_map(memory_bytes: int, load_factor: float) -> KeyMap:
-    """Return an empty map that takes memory_bytes and hashes keys with a new random secret."""
+    """Return an empty map that takes memory_bytes and hashes keys with a new random secret. load_factor: the part of
+    the map's slots that may be filled."""
     return KeyMap(memory_bytes, load_factor, os.urandom(16))
 
 
@@ -93,7 +96,8 @@ def payload_of(window: Window, i: int) -> bytes:
 
 
 def hash_keys(judged: Judged, offset_map: KeyMap, from_offset: int, keys: KeyHashes) -> None:
-    """Hash the keys of a window's records from `from_offset` on, and add the hashes to `keys`. Raises Uncleanable."""
+    """Hash the keys of a window's records from `from_offset` on, and add the hashes to `keys`. offset_map: the map to
+    which the hashes will be added. Raises Uncleanable."""
     window, flags = judged.window, judged.flags
     batches = window.batches
     records = RecordTable(ROWS)
@@ -124,7 +128,8 @@ def build_offset_map(
 ) -> bool:
     """Fill the map with the keys of the segments that have offsets in [start, stop). Returns whether it got full.
 
-    surveyed: a dict to which each window is added whose keys are all in the map. Raises Uncleanable.
+    threads: how many threads hash keys. surveyed: a dict to which each window is added whose keys are all in the map.
+    Raises Uncleanable.
     """
     transactions = CleanedTransactions()
     transactions.add_aborted(log.aborted(start, stop))

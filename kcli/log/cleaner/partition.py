@@ -98,8 +98,9 @@ class StoredSegment:
     def windows(
         self, *, start: int = 0, stop: int | None = None, check_crc: bool = True, window_bytes: int = WINDOW_BYTES
     ) -> Iterator[Window]:
-        """Yield the segment's batches from byte `start` to `stop` (None: to the end) of its .log file. Raises
-        Uncleanable at damage, and with `check_crc` also at a wrong CRC."""
+        """Yield the segment's batches in bytes [start, stop) of its .log file (stop None: to its end), as windows.
+        window_bytes: how many bytes to read at a time. Raises Uncleanable at damage, and with `check_crc` also at a
+        wrong CRC."""
         stop = self.size if stop is None else stop
         if start >= stop:
             return
@@ -200,7 +201,7 @@ class CleanerLog:
         return [segment for segment in self.segments if floor <= segment.base_offset < stop]
 
     def closed_from(self, offset: int) -> list[StoredSegment]:
-        """Return the segments from the one with `offset` on, without the active segment."""
+        """Return the segments from the one to which `offset` belongs up to the last one before the active segment."""
         return self.between(offset, self.active.base_offset)
 
     def next_base_offset(self, segment: StoredSegment) -> int:
@@ -237,7 +238,7 @@ def read_log(
     high_watermark: int | None = None,
 ) -> CleanerLog:
     """Return the log in a directory that no process has open. log_start_offset, high_watermark: the partition's entries
-    in the checkpoints (None: it has none).
+    in the checkpoints (None: it has none). producer_expiration_ms: producer.id.expiration.ms.
 
     Raises UnreadableInput, Uncleanable.
     """
@@ -254,8 +255,8 @@ def read_log(
 
 
 def active_producers(table: ProducerTable, now_ms: int, expiration_ms: int) -> dict[int, tuple[int, int]]:
-    """Return the last data offset and the epoch, by producer id, of each producer that has a transaction open or has
-    not expired."""
+    """Return, by producer id, the last data offset and the epoch of each producer in `table` that has a transaction
+    open or has not expired. expiration_ms: producer.id.expiration.ms."""
     entries = map(ProducerEntry._make, table.entries())
     return {
         entry.producer_id: (entry.last_offset, entry.producer_epoch)
@@ -304,7 +305,8 @@ def _load_producers(log: CleanerLog) -> ProducerTable:
 
 
 def _snapshot_offsets(log: CleanerLog) -> list[int]:
-    """Return the offsets of producer snapshots that lie within the log, the latest first."""
+    """Return the offsets of the producer snapshots above the log start offset and not above the log end offset, the
+    latest first."""
     names = [parse(path.name) for path in log.directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}")]
     found = [name.base_offset for name in names if name and name.base_offset is not None]
     return sorted((each for each in found if log.log_start_offset < each <= log.log_end_offset), reverse=True)

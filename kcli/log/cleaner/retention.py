@@ -18,7 +18,7 @@ from kcli.log.source import read_whole
 
 def delete_old(log: CleanerLog, expired: list[StoredSegment], disk: Disk, target: Path | None) -> None:
     """Remove the expired segments from `log`, and their files from the directory `target` (None: no file is removed).
-    Raises OSError."""
+    If all segments are expired, an empty one that begins at the log end offset takes their place. Raises OSError."""
     if not expired:
         return
     new = [StoredSegment(target or log.directory, log.log_end_offset, 0, log.active.modified_ms)]

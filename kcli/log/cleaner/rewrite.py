@@ -36,13 +36,14 @@ from kcli.log.disk import Disk, DiskFile
 from kcli.log.segment_reader import Window
 from kcli.log.threads import in_order
 
-WRAPPED_MESSAGE_BYTES = 26  # the smallest message (magic 0, 1) inside a compressed message
+WRAPPED_MESSAGE_BYTES = 26  # the size of the smallest message (magic 0, 1) in a compressed one
 
 
 @dataclass(slots=True)
 class CleanCounts:
-    """What a cleaning kept and removed. dropped: by reason, the number of removed records and their uncompressed
-    bytes."""
+    """What a cleaning kept and removed. batches_emptied: the batches that stay as a header without records.
+    horizons_set: the batches that got a delete horizon (KIP-534). dropped: by reason, the number of removed records and
+    their uncompressed bytes."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -117,7 +118,8 @@ def clean_group(
     rules: Rules,
     target: CleanedSegment | None,
 ) -> CleanCounts:
-    """Rewrite the segments of a group into `target` (None: write nothing), and return the counts. Raises Uncleanable,
+    """Rewrite the segments of a group into `target` (None: write nothing), and return the counts. transactions: the
+    state of the log's transactions, which continues from group to group. rules: those of the pass. Raises Uncleanable,
     OSError."""
     counts = CleanCounts()
     transactions.cleaned_index = []

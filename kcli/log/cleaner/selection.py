@@ -30,13 +30,14 @@ class Bound(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The part of a log to clean: from first_dirty_offset to below first_uncleanable_offset. bound, bound_offset: what
-    ends the part, and at which offset. clean_bytes, cleanable_bytes: the sizes of the segments before the part and in
-    it."""
+    ends the part, and at which offset; the part ends at the base offset of the segment that contains this offset
+    (or first_dirty_offset, if that is higher). clean_bytes, cleanable_bytes: the sizes of the segments before the part
+    and in it."""
 
     first_dirty_offset: int
     bound: Bound
     bound_offset: int
-    bound_until_ms: int | None  # when min.compaction.lag.ms is over, ms since 1970; None: another bound
+    bound_until_ms: int | None  # when min.compaction.lag.ms is over, ms since 1970; None: something else ends the part
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int

@@ -32,7 +32,8 @@ ROWS = 1024
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A record of the key."""
+    """A record of the key that `explain_key` explains. segment: the base offset of its segment. delete_horizon_ms: that
+    of its batch (KIP-534), None if the batch has none."""
 
     offset: int
     timestamp: int
@@ -66,7 +67,8 @@ def explain_key(
     progress: Progress = silent,
 ) -> tuple[Selection, list[Fate]]:
     """Return the part of the partition that may be cleaned, and for each record of the key, by offset, what the cleaner
-    would do with it. checkpoint: the partition's entry in cleaner-offset-checkpoint. Raises Uncleanable."""
+    would do with it. checkpoint: the partition's entry in cleaner-offset-checkpoint, None if it has none. broker: the
+    configuration of the broker's cleaner. Raises Uncleanable."""
     selection = select(log, config, checkpoint, now_ms)
     records = list(_records(log, key, progress))
     offset_map: KeyMap | None = None

@@ -124,7 +124,8 @@ class LiveCompaction:
             self._stage(cleaned)
         except BaseException as error:
             self.is_over = True
-            if self.is_aborted and isinstance(error, (KcliError, OSError)):  # a segment that it read has been removed
+            # The error may come from a file that was removed when the log was truncated and the pass aborted.
+            if self.is_aborted and isinstance(error, (KcliError, OSError)):
                 raise CompactionAborted(f"{self._log.directory}: {error}") from error
             raise
         return CleanedGroup(tuple(group), cleaned)

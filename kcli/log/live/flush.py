@@ -21,7 +21,7 @@ from kcli.log.live.segment import LiveSegment
 class Flush:
     """What a flush makes durable: the log below `offset`. cuts: how many times the log had been truncated when the
     flush began. snapshots: the file names of the producer snapshots to sync. with_names: whether the directory must be
-    synced, too. write_epochs: writes leader-epoch-checkpoint if that is to be written."""
+    synced, too. write_epochs: writes leader-epoch-checkpoint if the file is out of date."""
 
     offset: int
     cuts: int

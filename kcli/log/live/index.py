@@ -86,7 +86,8 @@ class LiveIndex:
         self.count = min(self.count, count)
 
     def values(self, i: int) -> tuple[int, int]:
-        """Return the two numbers of entry i, as stored."""
+        """Return the two fields of entry i, as stored: relative offset and position in an offset index, timestamp (ms)
+        and relative offset in a time index."""
         first, second = self.entry.unpack_from(self._mapped(), i * self.entry.size)
         return first, second
 
@@ -146,17 +147,18 @@ class LiveOffsetIndex(LiveIndex):
         return self.values(found - 1)[1] if found else 0
 
     def end_within(self, position: int) -> int:
-        """Return the largest position in an entry that is not above `position`; 0 if there is none."""
+        """Return the largest position in the index that is at most `position`; 0 if there is none."""
         found = entries_up_to(self._mapped(), self.count, position, of_positions=True) if self.count else 0
         return self.values(found - 1)[1] if found else 0
 
     def fetch_upper_bound(self, position: int) -> int | None:
-        """Return the offset up to which a Fetch collects aborted transactions, if it reads the .log file up to byte
-        `position`; None if the index has no entry that far.
+        """Return an offset above those of all batches that a Fetch reads, if it reads the .log file up to byte
+        `position`; the Fetch collects the aborted transactions that begin below this offset. None if the index has no
+        entry that far.
 
-        The offset is that of the first entry at or after `position`. The very first entry of the index counts only
-        if it lies after `position`, as Kafka's binary search does not test that entry for equality. Source:
-        OffsetIndex.fetchUpperBoundOffset.
+        The offset is that of the first entry with a position of at least `position`. The very first entry of the index
+        counts only if its position is above `position`, as Kafka's binary search does not test that entry for equality.
+        Source: OffsetIndex.fetchUpperBoundOffset.
         """
         found = bisect_left(range(self.count), position, key=lambda i: self.values(i)[1])
         if found == 0 and self.count and self.values(0)[1] == position:
@@ -174,7 +176,8 @@ class LiveOffsetIndex(LiveIndex):
 
 
 class LiveTimeIndex(LiveIndex):
-    """The time index: each entry has the largest timestamp up to then, and the last offset of the batch that has it."""
+    """The time index: each entry has the largest timestamp of the segment when the entry was added, and the last offset
+    of the batch with that timestamp."""
 
     entry = TIME_ENTRY
 

@@ -93,7 +93,8 @@ class Isolation(Enum):
 
 
 class Appended(NamedTuple):
-    """The offsets that a batch got; for a duplicate, those of the batch in the log that it repeats. max_timestamp and
+    """The offsets that an append gave to a batch, or to the first and last record of a follower's batches; -1 if
+    nothing was appended. For a duplicate, the offsets of the batch in the log that it repeats. max_timestamp and
     log_append_time in ms since 1970; log_append_time is -1 with CreateTime."""
 
     first_offset: int
@@ -123,7 +124,8 @@ class PartitionLog:
     """The log of one partition. Methods that change it may raise OSError, and take now_ms if they need the time.
 
     runway: compiled code that appends ordinary batches after a few checks; None if the next ones need all checks.
-    on_stale_epochs: called when leader-epoch-checkpoint is to be written; writes it at once unless it is set.
+    on_stale_epochs: called when leader-epoch-checkpoint must be written again. By default it is `write_stale_epochs`,
+    which writes the file at once; the owner of the log may set another function, which has the file written later.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class PartitionLog:
         self._failed = ""
         self.runway: Runway | None = None
         self._recalled: set[int] = set()  # producers whose earlier batches were read from the log (see _check_producer)
-        self._cuts = 0  # how often the log was truncated
+        self._cuts = 0  # how often the log was truncated: `end_flush` ignores a flush that began before
         self._epochs_are_stale = False
         self._epochs_guard = Lock()
         self.on_stale_epochs: Callable[[], None] = self.write_stale_epochs
@@ -206,6 +208,7 @@ class PartitionLog:
     ) -> Appended:
         """Append the one batch in `data`, whose bytes may be changed. Raises AppendRefused, LogFailed.
 
+        leader_epoch: goes into the batch's header. origin: some checks are made only for a client's batch.
         transaction_version: for a marker, the version of the transaction that it ends. checked: the result of `check`
         on the batch, if another thread has called it.
         """
@@ -236,8 +239,9 @@ class PartitionLog:
         offset_entries: bytes,
         time_entries: bytes,
     ) -> None:
-        """Write batches that the Runway has checked, with their index entries, and advance the log end offset. Raises
-        OSError."""
+        """Write batches that the Runway has checked, with their index entries, and advance the log end offset. data:
+        the batches. position: the byte of the active segment's .log file at which they begin. last_offset: that of the
+        last batch. offset_entries, time_entries: the bytes of the index entries. Raises OSError."""
         active = self._segments.active
         try:
             active.log.write((data,), position)
@@ -310,9 +314,12 @@ class PartitionLog:
         transaction_version: int,
         verification: Verification | None,
     ) -> Duplicate | None:
-        """Check the batch's sequence, producer epoch and transaction, see `check_producer`. Raises AppendRefused.
+        """Check the batch's sequence, producer epoch and transaction. Returns the batch in the log that it repeats;
+        None if it repeats none. Arguments and errors are those of `check_producer`. Raises AppendRefused.
+
         Before a batch with an unexpected sequence is refused, the producer's earlier batches are read from the log, as
-        a snapshot has only the last batch of each producer; this is done once for each producer."""
+        a snapshot has only the last batch of each producer; this is done once for each producer.
+        """
         table = self.producers.table
         try:
             return check_producer(table, row, data, origin, transaction_version, verification)
@@ -325,7 +332,7 @@ class PartitionLog:
             return check_producer(table, row, data, origin, transaction_version, verification)
 
     def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
-        """Append the leader's batches as they are, without an incomplete one at the end.
+        """Append the leader's batches in `data` as they are, without an incomplete one at its end.
 
         leader_epoch: the partition's leader epoch, as this replica knows it; batches of a later epoch are left out,
         too.
@@ -353,7 +360,8 @@ class PartitionLog:
                 f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
             )
             raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
-        if last.last_offset - start > INT_MAX:  # no segment can hold both; a base offset has no CRC
+        # The CRC does not cover base offsets, so one may be damaged: no segment can hold offsets that far apart.
+        if last.last_offset - start > INT_MAX:
             reason = f"offsets {start:,} and {last.last_offset:,} do not fit into one segment"
             raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, reason)
         for epoch, offset in epochs:
@@ -362,13 +370,14 @@ class PartitionLog:
         roll_offset = start if first.magic >= 2 else last.last_offset - INT_MAX
         self._roll_if_due(size, roll_offset, last.last_offset, max_timestamp, now_ms)
         self._write(memoryview(data)[:size], table, last.last_offset, now_ms)
-        if self.producers.verifications:  # left from when this replica was the leader
+        if self.producers.verifications:  # begun while this replica was the leader
             self.producers.end_verifications(table)
         self.runway = self._new_runway(table)
         return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)
 
     def _follow_plain(self, data: bytes | bytearray | memoryview, leader_epoch: int) -> Appended | None:
-        """Append ordinary batches of the leader through the Runway, as `_append_plain` does those of a producer."""
+        """Append ordinary batches of the leader through the Runway, as `_append_plain` does those of a producer. Return
+        None, with nothing changed, if the batches need all checks."""
         found = None if self.runway is None else self.runway.follow(data, leader_epoch)
         return None if found is None else Appended(*found, NONE, self.log_start_offset)
 
@@ -399,10 +408,11 @@ class PartitionLog:
                 except OSError as error:
                     self._epochs_are_stale = True
                     if not isinstance(error, FileNotFoundError) or directory.exists():
-                        raise  # otherwise the partition has been deleted or renamed meanwhile
+                        raise  # no error if the directory is gone: deleted or renamed meanwhile
 
     def _cut_epochs(self, log_start_offset: int) -> None:
-        """Drop the epochs below the log start offset from the cache; the file is written later (KAFKA-16541)."""
+        """Drop the epochs below the log start offset from the cache; leader-epoch-checkpoint is written later
+        (KAFKA-16541)."""
         must_write = self._epochs.changed
         self._epochs.truncate_from_start(log_start_offset)
         if self._epochs.changed and not must_write:
@@ -428,7 +438,8 @@ class PartitionLog:
             self.roll(now_ms, first_offset)
 
     def _write(self, data: bytearray | memoryview, table: BatchTable, last_offset: int, now_ms: int) -> None:
-        """Write batches, whose rows are in `table`, and update producers, leader epochs and offsets."""
+        """Write batches, whose rows are in `table`, and update producers, leader epochs and offsets. data: the bytes of
+        the batches. last_offset: that of the last batch."""
         self.runway = None
         aborted = self.producers.follow(table, data)
         if aborted is None:
@@ -481,7 +492,7 @@ class PartitionLog:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the active segment's files are open: the log was appended to since it was opened."""
+        """Whether the active segment's files are open, as they are once the log has been appended to."""
         return self._segments.active.is_open
 
     @property
@@ -531,7 +542,8 @@ class PartitionLog:
         self._epochs.assign(epoch, self.log_end_offset)
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
+        """Return the largest known epoch not above `epoch`, and its end offset; for the other cases see
+        LeaderEpochCache.end_offset_for."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
@@ -567,7 +579,8 @@ class PartitionLog:
         """Return whole batches of one segment, from the batch with `offset` on, of at most max_bytes in all; with
         min_one_batch the first batch is returned even if it is larger.
 
-        The region stays readable until the Removal of its segment is run. Raises OffsetOutOfRange.
+        The result's region stays readable until the Removal of its segment is run. isolation: which offset the batches
+        must be below. Raises OffsetOutOfRange.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             reason = f"offset {offset:,} is not within {self.log_start_offset:,} to {self.log_end_offset:,}"
@@ -716,9 +729,9 @@ class PartitionLog:
     def begin_compaction(
         self, broker: CleanerConfig, checkpoint: int | None, now_ms: int, *, pace: Progress = silent
     ) -> LiveCompaction | None:
-        """Return one pass of the cleaner, which runs in steps; None if Kafka would not clean the log now. A log has
-        at most one pass at a time. checkpoint: as for `cleanable`. pace(size): called with the number of bytes just
-        read; may wait. Raises Uncleanable, OSError."""
+        """Return one pass of the cleaner, which runs in steps; None if Kafka would not clean the log now. A log has at
+        most one pass at a time. checkpoint: as for `cleanable`. pace(size): called with the number of bytes just read;
+        may wait. broker: the configuration of the broker's cleaner. Raises Uncleanable, OSError."""
         self._check_usable()
         assert self._compaction is None or self._compaction.is_over, "one compaction at a time"
         view = self.cleaner_view(now_ms)
@@ -738,8 +751,9 @@ class PartitionLog:
         return self._compaction
 
     def replace_segments(self, cleaned: StoredSegment, replaced: Sequence[int], now_ms: int) -> list[Removal]:
-        """Put a segment with the suffix `.swap` in the place of those with the base offsets `replaced`. Returns the
-        removal of their files; until it is run, regions of them stay readable. Raises LogFailed, OSError."""
+        """Put the segment `cleaned`, whose files have the suffix `.swap`, in the place of those with the base offsets
+        `replaced`. Returns the removal of the replaced files; until it is run, a FileRegion of these files can still be
+        read. Raises LogFailed, OSError."""
         self._check_usable()
         old = [segment for segment in self._segments.all if segment.base_offset in replaced]
         assert self._segments.active not in old, "the active segment is not cleaned"
@@ -814,7 +828,7 @@ class PartitionLog:
         return self.begin_flush(rolled) if rolled > self.recovery_point else None
 
     def flush_due(self, now_ms: int) -> bool:
-        """Run the flush that is due. Returns whether one was."""
+        """Run the flush that is due. Returns whether a flush was due."""
         flush = self.begin_due_flush(now_ms)
         if flush is None:
             return False

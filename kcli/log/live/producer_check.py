@@ -46,8 +46,9 @@ def check_producer(
 ) -> Duplicate | None:
     """Check a batch that has a producer id. Returns the batch in the log that it repeats; None if it repeats none.
 
-    transaction_version: for a marker, the version of the transaction that it ends. verification: what the producer
-    tried to append while the coordinator verified the transaction; None if no verification is under way.
+    row, data: the batch's header and bytes. origin: only a client's batch can be a duplicate, and only its sequence is
+    checked. transaction_version: for a marker, the version of the transaction that it ends. verification: what the
+    producer tried to append while the coordinator verified the transaction; None if no verification is under way.
 
     Raises AppendRefused with INVALID_PRODUCER_EPOCH (below the latest epoch), OUT_OF_ORDER_SEQUENCE_NUMBER,
     INVALID_TXN_STATE (a batch outside of the open transaction), and for a marker TRANSACTION_COORDINATOR_FENCED or
@@ -103,7 +104,7 @@ def _fenced(entry: ProducerEntry, row: BatchRow, how: str) -> AppendRefused:
 def _check_verification(entry: ProducerEntry, row: BatchRow, verification: Verification | None) -> None:
     """Refuse a batch while a batch of a lower sequence, which the producer tried to append before, is not in the log. A
     batch whose sequence follows the last one in the log is valid here, as all lower sequences have been appended; Kafka
-    refuses even that batch."""
+    refuses even that batch. entry: the producer's state. verification: as in `check_producer`."""
     follows = entry.producer_epoch == row.producer_epoch and row.base_sequence == _add(entry.last_sequence, 1)
     if verification is None or (follows and entry.last_sequence >= 0):
         return

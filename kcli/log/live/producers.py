@@ -88,8 +88,9 @@ class LiveProducers(ProducerStateManager):
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, begins_at_0: bool
     ) -> None:
-        """Note a batch that is not appended before the coordinator has verified its transaction. begins_at_0: see
-        Verification."""
+        """Note that the producer tried to append a batch with this epoch and sequence, which is not appended before the
+        coordinator has verified its transaction. begins_at_0: whether the producer must begin with sequence 0 if it has
+        no batch in the log."""
         known = self.verifications.setdefault(producer_id, Verification(epoch, sequence, begins_at_0, now_ms))
         known.tried(epoch, sequence)
 
@@ -154,8 +155,9 @@ class LiveProducers(ProducerStateManager):
         return self._live_view.take_unsynced()
 
     def rebuild(self, segments: Sequence[LiveSegment], start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Load the state as of `end_offset`: from the latest snapshot up to there, and the batches after the snapshot.
-        Raises StartRefused."""
+        """Load the state of the records below `end_offset`: from the latest snapshot that is not above it, and from the
+        batches after the snapshot. segments: all segments of the log. start_offset: the log start offset. Raises
+        StartRefused."""
         self._now_ms = now_ms
         to_snapshot = {*(segment.base_offset for segment in segments[-2:]), end_offset}
         was_empty = not len(self.table) and not self.unreplicated and self.map_end_offset >= end_offset

@@ -53,8 +53,8 @@ class SegmentLimits(NamedTuple):
 
 
 class BatchHead(NamedTuple):
-    """The place of a batch, its offsets and timestamps. For magic 0 and 1, base_offset is the offset of the last
-    record."""
+    """The header of a batch, and its first byte (`position`) and size in the .log file. max_timestamp: in ms since
+    1970, -1 if there is none. For magic 0 and 1, base_offset is the offset of the last record."""
 
     position: int
     size: int
@@ -65,7 +65,8 @@ class BatchHead(NamedTuple):
 
 
 class FoundRecord(NamedTuple):
-    """A record found by its time; leader_epoch is -1 if the batch has none."""
+    """The record that a search by timestamp found. timestamp: in ms since 1970. leader_epoch: that of its batch, -1 if
+    the batch has none."""
 
     timestamp: int
     offset: int
@@ -91,7 +92,7 @@ class LiveSegment:
         jitter_ms: int = 0,
     ) -> None:
         """size: bytes of the existing .log file; None creates a new segment, which replaces any files of that base
-        offset."""
+        offset. jitter_ms: by how much before segment.ms the segment is rolled."""
         self.base_offset = base_offset
         self.size = 0 if size is None else size
         self.jitter_ms = jitter_ms
@@ -209,7 +210,7 @@ class LiveSegment:
                 index.write_waiting()
 
     def add_aborted(self, transactions: list[AbortedTxn]) -> None:
-        """Append to the transaction index, which the first entry creates."""
+        """Append entries to the transaction index; the file is created with its first entry."""
         known = self.aborted()
         with self._disk.open(self._path(FileKind.TXN_INDEX), create=True) as file:
             file.write([TXN_ENTRY.pack_all(transactions)], len(known) * TXN_ENTRY.size)
@@ -288,7 +289,7 @@ class LiveSegment:
 
     def whole_bytes(self, start: int, length: int) -> tuple[int, int | None]:
         """Return how many of the `length` bytes from byte `start` on are whole batches, and the base offset of the
-        batch after these; None in its place if that batch was not read."""
+        batch after these; None in its place if there is no such batch, or its header was not read."""
         end = start + length
         if end >= self.size:
             return self.size - start, None
@@ -449,7 +450,8 @@ class LiveSegment:
 
 
 def _head(chunk: bytes, at: int, position: int, end: int) -> BatchHead | None:
-    """Return the header of the batch at byte `position`; None if the batch ends after byte `end`."""
+    """Return the header of the batch at byte `position`; None if the batch ends after byte `end`. chunk: bytes of the
+    .log file, in which the batch begins at index `at`."""
     if end - position < LEGACY_HEAD_BYTES:
         return None
     offset, length = struct.unpack_from(">qi", chunk, at)

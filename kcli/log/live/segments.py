@@ -27,8 +27,8 @@ class FileRegion:
 class LogRead:
     """The whole batches that a Fetch reads. region: None if there are none.
 
-    cut_short: whether the first batch is larger than the limit, and was left out. aborted: the aborted transactions
-    among the batches, for Isolation.TXN_COMMITTED.
+    cut_short: whether the first batch is larger than the limit, and was left out. aborted: with Isolation.TXN_COMMITTED
+    the aborted transactions among the batches, else ().
     """
 
     region: FileRegion | None
@@ -117,7 +117,8 @@ class LiveSegments:
         min_one_batch: bool,
         with_aborted: bool,
     ) -> LogRead:
-        """Return whole batches below offset `limit`, from the batch with `offset` on; see PartitionLog.read."""
+        """Return whole batches below offset `limit`, from the batch with `offset` on. max_bytes, min_one_batch: as in
+        PartitionLog.read. with_aborted: whether to return the aborted transactions among the batches."""
         limit_base, limit_position = self._place(limit, log_end_offset)
         found = self._read_on(offset, limit_base, limit_position, log_end_offset, max_bytes, with_aborted=with_aborted)
         if found is not None:
@@ -147,7 +148,8 @@ class LiveSegments:
         with_aborted: bool,
     ) -> LogRead | None:
         """Read from the cached place of `offset`, without an index lookup. Return None if a lookup is needed: the
-        offset has no cached place, or not even one batch is within max_bytes."""
+        offset has no cached place, or not even one batch is within max_bytes. limit_base, limit_position: the base
+        offset of the segment, and the byte in its .log file, at which reading ends."""
         base, position = self._places.get(offset, (-1, 0))
         if base < 0:
             return None
@@ -163,8 +165,8 @@ class LiveSegments:
         return LogRead(FileRegion(segment.log_path, segment.log.fd, position, length), aborted=aborted)
 
     def _length(self, segment: LiveSegment, position: int, end: int, max_bytes: int) -> int:
-        """Return how many bytes of whole batches to read from byte `position` on, up to byte `end`. If max_bytes
-        limits the read, cache the place after the last of these batches."""
+        """Return how many bytes of whole batches to read from bytes [position, end). If max_bytes limits the read,
+        cache the place after the last of these batches."""
         length = end - position
         if max_bytes >= length:
             return length
@@ -174,7 +176,8 @@ class LiveSegments:
         return length
 
     def _aborted(self, i: int, offset: int, position: int, log_end_offset: int) -> tuple[AbortedTxn, ...]:
-        """Return the aborted transactions for a Fetch that reads segment i from `offset` on up to byte `position`."""
+        """Return the aborted transactions for a Fetch that reads segment i from `offset` on, to below byte
+        `position`."""
         if not any(segment.aborted() for segment in self.all[i:]):
             return ()
         upper = self.all[i].offsets.fetch_upper_bound(position)

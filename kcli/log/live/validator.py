@@ -38,7 +38,7 @@ ERRORS_LISTED = 1 << 16
 all of them. Kafka has no such limit, but a batch of some hundred bytes may have millions of invalid records."""
 NO_KEY = "Compacted topic cannot accept message without key"
 COMPRESSING = 32  # compressing a byte takes at most 32 times as long as reading it
-SLICE_RECORDS = 1024  # small enough for the allocator to reuse the memory
+SLICE_RECORDS = 1024  # records decoded at a time: few enough that the allocator can reuse the table's memory
 MAGIC = 2
 HEADER_BYTES = 61
 LENGTH = slice(8, 12)
@@ -129,8 +129,8 @@ def validate(
     *,
     origin: Origin = Origin.CLIENT,
 ) -> ValidBatch:
-    """Validate the one batch in `data`, and give its records offsets from next_offset on; `data` is changed in place
-    if possible.
+    """Validate the one batch in `data`, and give its records offsets from next_offset on; `data` is changed in place if
+    possible. leader_epoch: goes into the batch's header. origin: some checks are made only for a client's batch.
 
     Raises AppendRefused; `data` is then unchanged. Its error: CORRUPT_MESSAGE (CRC, or no whole header),
     MESSAGE_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT (magic 0, 1), INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR (a codec
@@ -190,8 +190,8 @@ def check(
     origin: Origin = Origin.CLIENT,
     limit_bytes: int = DEFAULT_LIMIT,
 ) -> CheckedBatch:
-    """Validate a batch without the state of its log, in any thread. limit_bytes: the most bytes that its payload may
-    decompress to.
+    """Validate a batch as `validate` does, but do not set its offsets and leader epoch: so any thread may do it.
+    limit_bytes: the most bytes that its payload may decompress to.
 
     Raises AppendRefused as `validate` does; `data` is then unchanged.
     """
@@ -201,7 +201,8 @@ def check(
     records, consecutive, newest, read_bytes = _check_records(window, row, rules, now_ms, limit_bytes)
     rewrite = codec != row.codec
     if row.codec and not rewrite and not consecutive:
-        # Kafka would rewrite this batch, but has not read the keys and values of its records: it throws an exception.
+        # Kafka cannot keep such a batch, and builds it anew from its records. But it has read these without their keys
+        # and values, as is enough for a batch that keeps its codec: so it throws an exception.
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of a compressed batch do not count up by one")
     if rewrite and not (row.codec == 0 and row.is_control):
         data, newest = _rewritten(window, row, records, rules, now_ms, codec)
@@ -214,7 +215,8 @@ def check(
 
 
 def place(checked: CheckedBatch, next_offset: int, leader_epoch: int) -> ValidBatch:
-    """Give a checked batch its offsets, from next_offset on; its data is changed in place."""
+    """Give a checked batch its offsets, from next_offset on; its data is changed in place. leader_epoch: goes into the
+    batch's header."""
     data, records, newest = checked.data, checked.records, checked.max_timestamp
     timestamp_type = LOG_APPEND_TIME if checked.rules.log_append_time else 0
     _patch(data, next_offset, records, leader_epoch, checked.row, timestamp_type, newest)
@@ -224,8 +226,9 @@ def place(checked: CheckedBatch, next_offset: int, leader_epoch: int) -> ValidBa
 
 
 def most_work_bytes(data: memoryview, rules: AppendRules) -> int:
-    """Return an upper bound for the work of validating a client's batch, in bytes that are read; a byte that must be
-    compressed again counts COMPRESSING times. Only the batch header and the headers of zstd's blocks are read."""
+    """Return an upper bound for the work of validating a client's batch (`data`), in bytes that are read; a byte that
+    must be compressed again counts COMPRESSING times. Only the batch header and the headers of zstd's blocks are
+    read."""
     if len(data) < HEADER_BYTES:
         return len(data)
     codec = data[22] & CODEC_MASK
@@ -303,7 +306,8 @@ def _check_records(
     window: Window, row: BatchRow, rules: AppendRules, now_ms: int, limit_bytes: int
 ) -> tuple[int, bool, int, int]:
     """Check the records and their offsets. Returns the number of records, whether their offsets rise by one each, the
-    largest timestamp (ms), and the bytes of the payload. Raises AppendRefused."""
+    largest timestamp (ms), and the bytes of the payload. limit_bytes: the most bytes that the payload may decompress
+    to. Raises AppendRefused."""
     create_time = not rules.log_append_time
     earliest, latest = rules.time_bounds(now_ms)
     plain = check_plain_records(
@@ -361,7 +365,11 @@ def refused_reason(records: RefusedRecords) -> str:
 def _rewritten(
     window: Window, row: BatchRow, records: int, rules: AppendRules, now_ms: int, codec: int
 ) -> tuple[bytearray, int]:
-    """Return the batch, rewritten and compressed with `codec`, and its largest timestamp."""
+    """Return a new batch with the same records, compressed with `codec`, and its largest timestamp. The records have
+    the offsets from 0 on without gaps and, with LogAppendTime, the timestamp now_ms.
+
+    records: the number of records in the batch.
+    """
     table = RecordTable(SLICE_RECORDS)
     body = TextBuffer()
     written = 0
@@ -400,7 +408,8 @@ def _patch(
     data: bytearray, base_offset: int, records: int, leader_epoch: int, row: BatchRow, timestamp_type: int, newest: int
 ) -> None:
     """Set the header fields that the leader decides. Of these, the CRC covers only timestamps and their type: it is
-    computed again if they change."""
+    computed again if they change. records: the number of records. row: the batch's header as it was checked.
+    timestamp_type: LOG_APPEND_TIME, or 0 for CreateTime. newest: the largest timestamp (ms)."""
     last_delta = int.from_bytes(data[23:27], signed=True)
     struct.pack_into(">q", data, 0, base_offset + records - 1 - last_delta)
     struct.pack_into(">i", data, 12, leader_epoch)

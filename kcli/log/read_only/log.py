@@ -65,7 +65,8 @@ class Producers:
 
 
 class _OpenTransactions:
-    """The first offset of each producer's open transaction. applied: how many of the survey's events are included."""
+    """The first offset of each producer's open transaction, by producer id. survey: that of the active segment.
+    applied: how many of the events of `survey` are included."""
 
     def __init__(self, survey: Survey, first_offsets: dict[int, int]) -> None:
         self.survey = survey
@@ -208,7 +209,8 @@ class ReadOnlyLog:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that may be read."""
+        """The first offset that may be read: the entry of log-start-offset-checkpoint if it lies within the log, else
+        the first segment's first offset."""
         end = self.log_end_offset
         first = min(self._first_offset(), end)
         stated = self._checkpoint_start_offset
@@ -233,7 +235,8 @@ class ReadOnlyLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which read_committed consumers read."""
+        """The offset below which read_committed consumers read: the first offset of the first open transaction, else
+        the high watermark."""
         end = self.log_end_offset
         unstable = min(self._open_transactions(end).values(), default=end)
         return min(max(unstable, self.log_start_offset), end)
@@ -340,7 +343,8 @@ class ReadOnlyLog:
         return self._leader_epochs().latest_epoch
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
+        """Return the largest known epoch not above `epoch`, and its end offset; for the other cases see
+        LeaderEpochCache.end_offset_for."""
         return self._leader_epochs().end_offset_for(epoch, self.log_end_offset)
 
     # reading batches
@@ -353,8 +357,8 @@ class ReadOnlyLog:
         *,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Return whole sound batches, from the batch with `offset` on, or from the first one after `offset`; see
-        PartitionLog.read.
+        """Return whole sound batches, from the batch with `offset` on, or from the first one after `offset`. The other
+        arguments are those of PartitionLog.read.
 
         Raises OffsetOutOfRange, LogFailed.
         """
@@ -393,8 +397,8 @@ class ReadOnlyLog:
                     break
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
-        """Return the same as PartitionLog.offset_for_timestamp. All segments up to the one with the record are read.
-        Raises OSError."""
+        """Return the same as PartitionLog.offset_for_timestamp. All segments up to and including the one with the
+        record are read. Raises OSError."""
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             start = self.log_start_offset
             first = self._leader_epochs().entries[:1]

@@ -145,7 +145,7 @@ class ReadOnlySegment:
                     continue
                 outcome = "nothing sound follows" if part.at_end else "passed over"
                 log.info("%s: %d bytes @%d: %s (%s)", self.path, part.length, part.position, part.error.reason, outcome)
-                if not part.at_end:  # the bytes at the end may be a batch that Kafka is still writing
+                if not part.at_end:  # the bytes at the end may be a batch that Kafka is still writing: read them again
                     survey.damaged_bytes += part.length
                     survey.end = part.position + part.length
         finally:
@@ -153,7 +153,7 @@ class ReadOnlySegment:
 
     @property
     def fd(self) -> int:
-        """A descriptor of the surveyed file, open for reading; for one thread. Raises OSError."""
+        """A descriptor of the surveyed file, open for reading. Only one thread may use it. Raises OSError."""
         inode = self._surveyed_state.inode if self._surveyed_state is not None else 0
         if self._fd < 0 or self._fd_inode != inode:
             self.release()
@@ -242,7 +242,8 @@ class ReadOnlySegment:
     def _count_in_turn(self, survey: Survey, columns: Columns, positions: list[int], limit: int, count: int) -> int:
         """Return how many of the first `count` batches to send to a client, for a file whose batches may be out of
         order: the count ends before a batch that must wait until batches of lower offsets, elsewhere in the file, are
-        sent."""
+        sent. positions: the bytes at which the batches begin. limit: the count also ends before a batch that begins at
+        this offset or above."""
         bases, lasts = columns.bases, columns.lasts
         for i in range(count):
             if bases[i] >= limit:
@@ -263,7 +264,7 @@ class ReadOnlySegment:
         survey = self.survey()
         begin = bisect_right(survey.event_offsets, offset) if survey.is_ordered else 0
         for at, producer_id, kind in survey.events(begin):
-            if producer_id == producer and at > offset and kind != BEGIN:  # BEGIN: its first batch in this segment
+            if producer_id == producer and at > offset and kind != BEGIN:  # BEGIN is no end, but a first batch
                 return at, kind
         return None
 

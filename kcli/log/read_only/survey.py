@@ -91,13 +91,15 @@ class Survey:
         self.epochs: list[tuple[int, int]] = []  # a leader epoch, and the first offset that has it
         self.event_offsets, self.event_producers, self.event_kinds = array("q"), array("q"), array("b")
         self._starts, self._stops, self._firsts, self._lasts, self._times = (array("q") for _ in range(5))
-        self._open: dict[int, int] = {}  # producers in a transaction, and their epochs
+        self._open: dict[int, int] = {}  # by producer id, the epoch of each producer in a transaction
         self._breaks = 0
-        self._order: tuple[list[int], list[int]] = [], []  # pieces by first offset, largest offset up to there
+        # The numbers of the pieces in the order of their first offsets; and for each of these pieces the largest offset
+        # in it and in all pieces before it in this order.
+        self._order: tuple[list[int], list[int]] = [], []
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the offsets of the batches are in order."""
+        """Whether the batches lie in the file in the order of their offsets."""
         return self._breaks == 0
 
     def piece(self, i: int) -> Piece:
@@ -236,7 +238,8 @@ class Survey:
 
 
 def _growing(bases: list[int], lasts: list[int], first: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Split the rows [first, stop) into runs in which offsets grow. Yields each run as [first, stop)."""
+    """Split the rows [first, stop) into runs in which offsets grow. Yields each run as [first, stop). bases, lasts: the
+    first and last offset of each row."""
     begin = first
     for i in range(first + 1, stop):
         if bases[i] <= lasts[i - 1]:

@@ -197,7 +197,7 @@ def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collec
 
 def _cut_and_sync(view: PartitionView, disk: Disk, changed: dict[str, Content]) -> None:
     """Cut .log files to their sizes in the view, the last segment first; and sync all .log files, because the recovery
-    point will be the log end offset."""
+    point will be the log end offset. changed: the changed files of the view, by name."""
     logs = [name for name in view.files if name.endswith(".log")]
     for name in sorted(logs, reverse=True):
         path, size = view.directory / name, view.files[name].size

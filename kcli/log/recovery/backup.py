@@ -18,7 +18,8 @@ BLOCK_BYTES = 512
 
 class Backup:
     """The tar file. It is created when the first member is added; `path` is None until then. The caller closes it
-    before any file is changed."""
+    before any file is changed. directory: the directory for the file. name: the file's name without `.tar`; a number
+    is added to a name that is taken. members: the number of members added."""
 
     def __init__(self, disk: Disk, directory: Path, name: str) -> None:
         self._disk = disk

@@ -51,7 +51,8 @@ def wrong_length(source: Source, position: int, size: int) -> WrongLength | None
 
 
 class Resized(NamedTuple):
-    """A batch with its length corrected. before: the length in the file. row: has the batch's position in the file."""
+    """A batch with its length corrected. before: the length in the file. row: its header, with the batch's position in
+    the file."""
 
     content: Content
     before: int

@@ -71,7 +71,8 @@ def hidden_state(home: Home, logs: Iterable[Path], start: int) -> LostState | No
     """Return the groups or transactional ids that have records below the log start offset, which the coordinator does
     not load; None where there are none.
 
-    logs: the .log files with offsets below `start`. Raises UnreadableInput.
+    home: the partition. start: the log start offset. logs: the .log files with offsets below it. Raises
+    UnreadableInput.
     """
     names: set[str] = set()
     for path in logs:
@@ -93,8 +94,9 @@ def overwritten_state(
     written over them: all those that have other records in the same .log file. Returns None if the partition lacks no
     offset around the batches of other partitions, or if the file has no group or transactional id.
 
-    directory: that of the partition, as it is before salvage. reached: the offset that the log had reached according to
-    the checkpoints. Raises UnreadableInput.
+    home: the partition. misdirected: the batches of other partitions in its .log files. directory: that of the
+    partition, as it is before salvage. reached: the offset that the log had reached according to the checkpoints.
+    Raises UnreadableInput.
     """
     names: set[str] = set()
     runs: list[Run] = []
@@ -115,8 +117,8 @@ def overwritten_state(
 
 
 def _add(home: Home, window: Window, names: set[str], counts: Callable[[int], bool] = lambda _: True) -> None:
-    """Add the group ids or transactional ids in the keys of a window's records to `names`. counts(offset): whether the
-    record at an offset counts."""
+    """Add the group ids or transactional ids in the keys of a window's records to `names`, except those that belong to
+    another partition than `home`. counts(offset): whether the record at this offset counts."""
     records = RecordTable(RECORDS_AT_ONCE)
     for buffer in decode(window, records):
         for i in range(records.count):

@@ -81,9 +81,9 @@ def missed_logs(
     """Return the missed logs (see the module) in a partition's directory, by offset.
 
     files: the content of the directory's files by name. reached: the offset that, by the checkpoints, the log had
-    reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 if there is none. is_tiered:
-    whether the topic has tiered storage, so that retention of the local log changes neither the log start offset nor
-    the leader epochs. Raises UnreadableInput.
+    reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 if there is none. is_compacted:
+    whether the topic is compacted. is_tiered: whether the topic has tiered storage, so that retention of the local log
+    changes neither the log start offset nor the leader epochs. Raises UnreadableInput.
     """
     parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
@@ -103,7 +103,7 @@ def missed_logs(
         before = max((each for each in live if each < base), default=None)
         behind = min((each for each in live if each > base), default=None)
         if base in live or (before is not None and live[before] != deleted.get(before, live[before])):
-            continue  # replaced by a log of the same name, or together with the one before it
+            continue  # the cleaner has replaced it: alone, or together with the segment before it
         own = bounds.of(name)
         if own is None or own[0] < base:
             continue
@@ -123,7 +123,7 @@ def missed_logs(
         if behind is not None and own[1] >= behind:
             continue
         if any(each < base < bounds.end(each) for each in list(live)):
-            continue  # a log of several segments has replaced it
+            continue  # the cleaner has merged it into the segment that has these offsets
         missed.append(MissedLog(base, own[1], _files_of(base, parsed, state), f".{state}"))
         live[base] = name
     missed.sort(key=lambda each: each.base_offset)
@@ -133,8 +133,8 @@ def missed_logs(
 def _with_needed(
     files: Mapping[str, Content], live: Mapping[int, str], logs: Mapping[str, FileName], missed: Iterable[MissedLog]
 ) -> list[MissedLog]:
-    """Return the missed logs of a compacted topic, each with the records that the topic needs of it. live: the names of
-    the segments' and the missed logs' .log files by base offset."""
+    """Return the missed logs of a compacted topic, each with the records that the topic needs of it. logs: the parsed
+    names of all .log files. live: the names of the segments' and the missed logs' .log files by base offset."""
     found = needed_records(
         files,
         {base: name for base, name in live.items() if not logs[name].state},
@@ -170,8 +170,8 @@ def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
 
 
 def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[str, ...]:
-    """Return the names of the segment's files with the suffix `state`, except those whose name without the suffix
-    exists, too."""
+    """Return the names of the files of the segment with base offset `base` that have the suffix `state`, except those
+    whose name without the suffix exists, too."""
     return tuple(
         name
         for name, found in sorted(parsed.items())

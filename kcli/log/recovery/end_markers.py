@@ -81,9 +81,9 @@ class _Ended(NamedTuple):
 @dataclass(slots=True)
 class _Known:
     """What transaction indexes and producer snapshots say. aborted: the aborted transactions in the indexes; ended: the
-    evidence of ended transactions; each with the file's name. indexed: the base offsets of segments with a sound
-    transaction index; bases: the offsets in the names of all files. cut: the .log files that have fewer bytes in the
-    view than on disk."""
+    evidence of ended transactions; each with the file's name. coordinator_epochs: by producer id, the largest
+    coordinator epoch in a snapshot. indexed: the base offsets of segments with a sound transaction index; bases: the
+    offsets in the names of all files. cut: the .log files that have fewer bytes in the view than on disk."""
 
     aborted: list[tuple[AbortedTxn, str]] = field(default_factory=list)
     ended: list[_Ended] = field(default_factory=list)
@@ -285,7 +285,8 @@ class _Search:
             self._settle_ended(OFFSET_MAX)
 
     def _behind(self, before: BatchRow, last: int) -> _Missing:
-        """Return the missing offsets from behind the batch `before`, the last of its .log file, up to `last`."""
+        """Return the missing offsets from behind the batch `before`, the last of its .log file, up to and including
+        `last`."""
         first = before.last_offset + 1
         is_known = self._log in self._known.cut or first in self._known.bases
         return _Missing(first, last, self._log, self._end_position, before, is_known)
@@ -332,9 +333,9 @@ class _Search:
                 self._commit(each, begun)
 
     def _commit(self, ended: _Ended, begun: _Open) -> None:
-        """Write a commit marker for `begun` at a missing offset behind its last batch, unless the transaction may have
-        been aborted: that is so if a segment to which missing offsets belong is not known, or has no sound transaction
-        index."""
+        """Write a commit marker for the open transaction `begun`, which has ended according to `ended`, at a missing
+        offset behind its last batch, unless the transaction may have been aborted: that is so if a segment to which
+        missing offsets belong is not known, or has no sound transaction index."""
         at = bisect_right(self._gaps, begun.last.last_offset, key=lambda gap: gap.first)
         gaps = [gap for gap in self._gaps[at:] if gap.first < ended.offset]
         if not gaps or not all(gap.is_known and self._is_indexed(gap, ended.offset) for gap in gaps):
@@ -347,7 +348,7 @@ class _Search:
                     return
 
     def _is_indexed(self, gap: _Missing, end: int) -> bool:
-        """Whether each segment to which missing offsets below `end` belong has a sound transaction index."""
+        """Whether each segment to which missing offsets of `gap` below `end` belong has a sound transaction index."""
         bases = self._known.bases
         low = max(0, bisect_right(bases, gap.first) - 1)
         high = bisect_left(bases, min(gap.last + 1, end))
@@ -361,7 +362,7 @@ class _Search:
         epoch = self._known.coordinator_epochs.get(producer_id, 0)
         marker = EndMarker(gap.log, offset, producer_id, kind, begun.first_offset, source)
         producer_epoch = begun.last.producer_epoch
-        if self._raises_epoch and producer_epoch < EPOCH_MAX:  # as the marker before did (KIP-890)
+        if self._raises_epoch and producer_epoch < EPOCH_MAX:  # the last marker in the log raised it, too (KIP-890)
             producer_epoch += 1
         self.found.append((gap, marker, _batch(marker, begun.last, producer_epoch, gap.before, epoch)))
         del self._open[producer_id]
@@ -369,7 +370,7 @@ class _Search:
 
 def _batch(marker: EndMarker, last: BatchRow, producer_epoch: int, before: BatchRow, coordinator_epoch: int) -> bytes:
     """Return the batch of a marker. last: the last batch of the transaction; before: the batch before the marker in the
-    log."""
+    log. producer_epoch, coordinator_epoch: those of the marker."""
     key, value = build_control(ControlRecord(marker.type, 0, {"coordinatorEpoch": coordinator_epoch}))
     timestamp = max(last.max_timestamp, before.max_timestamp)
     header = BatchHeader(

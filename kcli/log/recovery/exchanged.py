@@ -34,7 +34,8 @@ most files: if an offset index has no entry, the .log file is rarely larger."""
 
 
 def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path]:
-    """Return the exchanged logs: path at which a .log file belongs -> path at which it is now."""
+    """Return the exchanged logs: path at which a .log file belongs -> path at which it is now. directories: those of
+    partitions in a log directory."""
     places = [
         path
         for each in directories
@@ -47,7 +48,9 @@ def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path
         fitting = [log for log in places if log.parent != place.parent and _fits(log, place)]
         if len(fitting) == 1:
             found[place] = fitting[0]
-    while found.keys() != set(found.values()):  # keep only files that change paths among themselves
+    # The file at the path `log` belongs at the path `place`. It is kept only if another file belongs at the path `log`,
+    # and if it is known at which path the file that is now at `place` belongs. Repeat until no file is left out.
+    while found.keys() != set(found.values()):
         found = {place: log for place, log in found.items() if log in found and place in found.values()}
     return found
 
@@ -78,8 +81,8 @@ def _fits(log: Path, place: Path) -> bool:
 
 
 def indexes_fit(place: Path, log: Path, base: int) -> bool | None:
-    """Return whether most entries of the indexes beside the path `place` point to batches of the .log file `log`, if
-    its base offset is `base`; None if these indexes have no entry.
+    """Return whether most entries of the indexes beside the path `place` point to batches of the .log file `log`,
+    assuming that `base` is the base offset of that .log file; None if these indexes have no entry.
 
     If the offset index has no entry, as when the .log file is smaller than index.interval.bytes, the last entry of the
     time index decides.
@@ -126,8 +129,8 @@ def batch_at(log: Path, position: int) -> tuple[int, int] | None:
 
 
 def last_entry(index: Path) -> tuple[int, int] | None:
-    """Return relative offset and position of the last entry in an offset index that is not all zeros; None if there
-    is none."""
+    """Return relative offset and position in the last entry of an offset index, without the zeros of a preallocated
+    file; None if the index has no entry or cannot be read."""
     found = _sample(index, INDEX_ENTRY, 1)
     return found[0] if found else None
 
@@ -152,7 +155,7 @@ def _sample(index: Path, entry: struct.Struct, most: int) -> list[tuple[int, int
                     high = middle
             numbers = range(low - 1, -1, -max(1, -(-low // most)))
             found = [entry.unpack(os.pread(file.fileno(), entry.size, number * entry.size)) for number in numbers]
-    except (OSError, struct.error):  # not readable; cut meanwhile
+    except (OSError, struct.error):  # the file cannot be read; or it was cut while it was read
         return []
     return found
 

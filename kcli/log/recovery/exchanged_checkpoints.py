@@ -1,4 +1,4 @@
-"""Checkpoints of one log directory in another of the same broker: Kafka passes over their entries.
+"""Checkpoints of one log directory in another of the same broker: Kafka ignores their entries.
 
 A checkpoint is foreign if none of its entries is of a partition in the log directory. With foreign checkpoints a start
 recovers all logs from their beginning, and forgets log start offsets: deleted records are served again.
@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from formats.errors import FormatError
 from formats.file_name import FileKind
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import UnreadableInput
 from kcli.log.log_directory import LogDirectory
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -23,7 +22,8 @@ KINDS = (
     FileKind.CLEANER_OFFSETS,
 )
 ENTRIES_LEAST = 2
-"""The least number of entries in one file, none of them of a partition here, for it to be called foreign."""
+"""The least number of existing partitions that a checkpoint without a partition of its log directory must list to be
+called foreign."""
 
 
 class ForeignCheckpoints(NamedTuple):
@@ -59,11 +59,13 @@ class ForeignCheckpoints(NamedTuple):
 def foreign_checkpoints(
     home: Path, others: Sequence[Path], exists: Callable[[TopicPartition], bool]
 ) -> ForeignCheckpoints | None:
-    """Return the foreign checkpoints in the log directory `home`; None if there are none. others: the other log
-    directories of its broker. exists: returns False for a partition that is known to be deleted. Checkpoints that list
-    fewer than ENTRIES_LEAST other partitions are no evidence. Raises UnreadableInput."""
+    """Return the foreign checkpoints in the log directory `home`; None if there are none, or if the longest of them
+    lists fewer than ENTRIES_LEAST partitions that exist. others: the other log directories of the broker. exists:
+    returns False for a partition that is known to be deleted. Raises UnreadableInput."""
     own = _partitions(home)
-    found = {kind: names for kind in KINDS if (names := _entries(home, kind)) and not own & names}
+    found = {
+        kind: names for kind in KINDS if (names := set(LogDirectory(home).legible_offsets(kind))) and not own & names
+    }
     most = max(found.values(), key=len, default=set[TopicPartition]())
     if not own or sum(map(exists, most)) < ENTRIES_LEAST:
         return None
@@ -72,7 +74,7 @@ def foreign_checkpoints(
     if owner is None:
         return ForeignCheckpoints(list(found), owner=None, is_exchanged=False, forgets_start=False, entries=entries)
     there = _partitions(owner)
-    theirs = {kind: _entries(owner, kind) for kind in KINDS}
+    theirs = {kind: set(LogDirectory(owner).legible_offsets(kind)) for kind in KINDS}
     is_exchanged = any(names and not there & names and _are_most(names, own) for names in theirs.values())
     if not is_exchanged:
         return ForeignCheckpoints(list(found), owner, is_exchanged=False, forgets_start=False, entries=entries)
@@ -92,12 +94,4 @@ def _partitions(home: Path) -> set[TopicPartition]:
     try:
         return {each.partition for each in LogDirectory(home).partitions() if not each.name.state}
     except UnreadableInput:
-        return set()
-
-
-def _entries(home: Path, kind: FileKind) -> set[TopicPartition]:
-    """The partitions in a checkpoint; none if it is missing or damaged, which another check reports."""
-    try:
-        return set(LogDirectory(home).offsets(kind))
-    except (KcliError, FormatError):
         return set()

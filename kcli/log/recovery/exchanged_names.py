@@ -95,7 +95,7 @@ def _by_topic(home: LogDirectory) -> dict[str, dict[int, Path]]:
 def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> dict[int, dict[int, str]] | None:
     """Return, for each partition number, the partitions to which the keys in its directory belong (see owners). Returns
     None if no directory has keys, if the topic is not one of a coordinator, or if its number of partitions is not
-    known."""
+    known. paths: the directories, by partition number."""
     if topic not in KEYS_OF or topic not in counts:
         return None
     owned = {number: owners(path, topic, counts[topic]) for number, path in paths.items()}
@@ -104,7 +104,7 @@ def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> 
 
 def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[int, str]]) -> Iterator[ExchangedNames]:
     """Yield the exchanges of names among the directories of a coordinator's topic that the keys in them show. owned:
-    what `_owned` returned."""
+    what `_owned` returned. paths: the directories, by partition number."""
     for cycle in _key_cycles(owned):
         if not all(_is_of_one_partition(paths[each]) for each in cycle):
             continue
@@ -154,7 +154,8 @@ class _LogEnds:
         self._starts = _offsets(home, FileKind.LOG_START_OFFSETS)
 
     def exchanged(self, topic: str, paths: Mapping[int, Path]) -> Iterator[ExchangedNames]:
-        """Yield the exchanges of names among the directories of a topic that the log ends show."""
+        """Yield the exchanges of names among the directories of a topic that the log ends show. paths: the directories,
+        by partition number."""
         points = {number: self._points.get(TopicPartition(topic, number)) for number in paths}
         if len(set(points.values())) == 1:
             return

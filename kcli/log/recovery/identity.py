@@ -106,8 +106,9 @@ def mended_identities(
     *,
     is_clean: bool,
 ) -> tuple[dict[Path, Identity], set[Path]]:
-    """Return, by path, the identities that salvage gives to directories whose name and topic id do not agree; and the
-    directories that have each other's ids without evidence of what they have exchanged.
+    """Return, by path, the identities that `kcli recover --salvage` gives to directories whose name and topic id do not
+    agree; and the paths of the directories that have each other's topic ids, if the checkpoints do not show whether
+    these directories have exchanged their names or their partition.metadata files.
 
     topic_ids: the topic ids of the partitions with a replica on this node. high_watermarks, recovery_points: the
     entries of these checkpoints. is_clean: whether the broker was shut down cleanly. Raises UnreadableInput.
@@ -120,7 +121,7 @@ def mended_identities(
         own = topic_ids.get(each.partition)
         try:
             topic_id = topic_id_of(each.path)
-        except (StartRefused, OSError):  # the search for strays reports both
+        except (StartRefused, OSError):  # the search for strays reports these errors
             topic_id = None
         if topic_id == own:
             continue
@@ -176,8 +177,8 @@ def _is_at_home(each: PartitionDirectory, other: TopicPartition, high_watermarks
 
 
 def end_offset(directory: Path) -> int | None:
-    """Return the offset behind the last batch of a partition's log; None if there is no log. Raises
-    UnreadableInput."""
+    """Return the offset behind the last batch of a partition's log; None if there is no log, or if its last file cannot
+    be opened. Raises UnreadableInput."""
     names = [
         (name.base_offset, path)
         for path in directory.iterdir()

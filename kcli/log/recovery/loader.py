@@ -54,7 +54,7 @@ INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
 class EventKind(StrEnum):
-    """What a start does to a file."""
+    """What a start does to a file; PASSED_OVER is for a fault that the start does not notice."""
 
     CUT = "cut"
     EMPTIED = "emptied"
@@ -77,9 +77,10 @@ class EventKind(StrEnum):
 class Event:
     """One change that a start makes, or one fault that the start does not notice (PASSED_OVER).
 
-    position: the byte from which on the file is cut. offset: the log end offset after the change. fault: the kind of a
-    segment.Fault. content: the file's content before the change; set only if records are lost. from_offset: records
-    below this offset are not lost. offsets: if set, only records at these offsets are lost.
+    position: the byte from which on the file is cut. offset: the log end offset after the change. bytes: how many bytes
+    are removed. fault: the kind of the segment.Fault at which the file is cut. These are None or 0 where they do not
+    apply. content: the file's content before the change; set only if records are lost. from_offset: records below this
+    offset are not lost. offsets: if set, only records at these offsets are lost.
     """
 
     kind: EventKind
@@ -118,12 +119,12 @@ class LoadOptions:
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
-    home: Home | None = None  # the partition, where the number of its topic's partitions is known
+    home: Home | None = None  # the partition; None if its topic's number of partitions is not known
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedOffsets:
-    """The log's start and end, and the offset up to which it is known to be flushed."""
+    """The log's start and end, and the offset below which it is known to be flushed."""
 
     log_start_offset: int
     log_end_offset: int
@@ -134,10 +135,10 @@ class LoadedOffsets:
 class LogLoader:
     """Loads one partition as Kafka's start does, by the steps in the module's docstring.
 
-    events: the changes made, kept even if `load` raises an error. replaced: the content of the .log files that swap
-    files replaced, by name. ends_below_start: whether the whole log was deleted because it ends below its log start
-    offset. reads_no_producers: whether the producer state is empty because a clean start found no snapshot of it.
-    advance(size): called with the number of bytes just checked.
+    events: the changes made, kept even if `load` raises an error. segments: those of the log, by base offset. replaced:
+    the content of the .log files that swap files replaced, by name. ends_below_start: whether the whole log was deleted
+    because it ends below its log start offset. reads_no_producers: whether the producer state is empty because a clean
+    start found no snapshot of it. advance(size): called with the number of bytes just checked.
     """
 
     view: PartitionView
@@ -329,7 +330,8 @@ class LogLoader:
             raise StartRefused(segment.log_name, error.reason, error.position) from None
 
     def _recover_segment(self, segment: RecoverySegment) -> int:
-        """Recover one segment. Returns the number of bytes cut off."""
+        """Recover one segment (RecoverySegment.recover), after loading the producer state below it. Returns the number
+        of bytes cut off."""
         before = self.view.files[segment.log_name]
         producers = self._producer_state()
         self._rebuild_producers(
@@ -449,7 +451,7 @@ class LogLoader:
 
     def truncate_fully(self, offset: int, reason: str) -> None:
         """Delete the whole log, after `load`; the log then begins and ends at `offset`. If the log is already empty and
-        begins there, no event is added."""
+        begins there, no event is added. reason: why, in words, for the events."""
         events_before = len(self.events)
         is_empty_there = [(base, segment.size) for base, segment in self.segments.items()] == [(offset, 0)]
         self._remove_all(reason, offset)
@@ -502,8 +504,8 @@ class LogLoader:
                 self._split(overflow)
 
     def _split(self, overflow: SegmentOverflow) -> None:
-        """Split a segment that has offsets beyond an int32 relative to its base offset, which Kafka before 2.0 may have
-        written."""
+        """Split the segment in `overflow`, which has offsets beyond an int32 relative to its base offset: Kafka before
+        2.0 may have written such a segment."""
         old = overflow.segment
         end = old.read_next_offset(overflow.index)
         if not old.base_offset < end - INT_MAX:

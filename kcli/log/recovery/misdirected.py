@@ -71,8 +71,9 @@ class Run:
 def owners_of(
     home: Home, window: Window, records: RecordTable, buffer: memoryview, from_batch: int = -1
 ) -> Iterator[tuple[int, int]]:
-    """Yield the row of each sound batch behind row `from_batch` whose first record is in this slice, with the number of
-    the partition to which that record's key belongs; nothing for a control batch, and for a key that cannot be read.
+    """Yield the row number of each sound batch behind row `from_batch` whose first record is in this slice, with the
+    number of the partition to which that record's key belongs; nothing for a control batch, and for a key that cannot
+    be read.
 
     records: a slice of the window's records. buffer: the buffer to which their positions refer.
     """
@@ -94,7 +95,7 @@ def owners_of(
         if length < HEAD.size:
             continue
         end = start + length
-        if is_short:  # the rest of the key, such as a topic's name, does not matter
+        if is_short:  # the rest of the key, such as a topic's name, is not hashed
             end = min(end, start + HEAD.size + (buffer[start + 2] << 8 | buffer[start + 3]))
         owner = _owner(topic, count, bytes(buffer[start:end]))
         if owner is None:
@@ -109,7 +110,7 @@ def owners_of(
 @lru_cache(maxsize=PREFIXES_KEPT)
 def _owner(topic: str, count: int, key: bytes) -> int | None:
     """Return the number of the partition to which a key belongs; None if the key's type is not known, or the key cannot
-    be parsed."""
+    be parsed. count: the topic's number of partitions."""
     if int.from_bytes(key[:2], signed=True) not in record_types(topic):
         return None
     hashed = next((text for _, text in hashed_keys(key, topic)), None)
@@ -117,9 +118,9 @@ def _owner(topic: str, count: int, key: bytes) -> int | None:
 
 
 def lost_within(found: Iterable[Run], reached: int) -> tuple[int, int] | None:
-    """Return the first and the last offset that the log's own partition lacks where it has these batches instead; None
-    if it lacks no offset there. reached: the log end offset that the checkpoints state, 0 if they have no entry:
-    offsets below it that lie behind the partition's last batch count as missing."""
+    """Return the first and the last offset that a log's own partition lacks around the batches of other partitions in
+    the log; None if it lacks no offset there. found: these batches. reached: the log end offset that the checkpoints
+    state, 0 if they have no entry: if none of the partition's own batches follows, the offsets below it are missing."""
     lost = [
         (run.first_offset if run.own_end is None else run.own_end, reached if run.own_next is None else run.own_next)
         for run in found
@@ -136,8 +137,12 @@ def has_both(home: Home, window: Window, records: RecordTable, buffer: memoryvie
 
 
 def runs(name: str, content: Content, home: Home) -> list[Run]:
-    """Return the batches of other partitions in a .log file, in the order of the file; none if the file has no batch of
-    its own partition: then the whole file is in the wrong place. Raises UnreadableInput."""
+    """Return the runs of batches of other partitions in a .log file, in the order of the file; none if the file has no
+    batch of `home`: then the whole file is in the wrong place.
+
+    name: of the file, for messages. content: the file's bytes. home: the partition in whose directory the file is.
+    Raises UnreadableInput.
+    """
     found: list[Run] = []
     own_end: int | None = None
     has_own = False
@@ -188,7 +193,8 @@ def _rows(name: str, content: Content, home: Home) -> Iterator[tuple[BatchRow, i
 
 
 def found_in(logs: Iterable[tuple[str, Content]], home: Home) -> dict[str, list[Run]]:
-    """Return the batches of other partitions in each .log file that has some, by name (see `runs`). Raises
+    """Return, by the name of the .log file, the runs of batches of other partitions in each file for which `runs` finds
+    some. logs: names and contents of the files. home: the partition in whose directory the files are. Raises
     UnreadableInput."""
     found = {name: runs(name, content, home) for name, content in logs} if home.has_keys else {}
     return {name: each for name, each in found.items() if each}

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from formats import properties
 from formats.errors import FormatError
@@ -29,30 +28,13 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, read_meta_properties
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
+from kcli.log.recovery.partition_copies import Copy, compared
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
 GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitions offline"
 MAY_GO_OFFLINE = "; where another log directory has the metadata log, it starts without this one"
 """What follows the words that Kafka does not start, if it is not known whether there is another log directory."""
-
-
-class Copy(NamedTuple):
-    """Two directories of one partition: `path`, and `other` in another log directory of the broker.
-
-    end, other_end: the log end offsets; None if there is no log. is_kept: whether salvage keeps `path`. It does if the
-    log there ends at the higher offset. If both end at the same offset, it does if only `other` is a symbolic link, or
-    else if the metadata log assigns the partition to the log directory of `path`. left_out: the one of the two that
-    lacks partition.metadata: Kafka's start renames it to -stray, and serves the other one. Of two logs that end at the
-    same offset, salvage keeps the other one. None if both have that file: Kafka does not start.
-    """
-
-    path: Path
-    other: Path
-    end: int | None
-    other_end: int | None
-    is_kept: bool
-    left_out: Path | None = None
 
 
 def _none_is(_: PartitionDirectory) -> bool:
@@ -69,8 +51,9 @@ class NodeDirectories:
     metadata_home: the log directory in which the metadata log belongs; None if it is not known. is_stray(directory):
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
     the partition to the log directory in which this directory lies. node_id: the node.id in server.properties; None if
-    it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known. beside: where the
-    others are not known, those that may be the node's; of their partitions only the originals of copies are looked for.
+    it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known. beside: if the
+    others are not known, the log directories that may be the node's; in them `copies` looks for the complete directory
+    of a partition whose directory here lacks partition.metadata.
     """
 
     def __init__(
@@ -110,8 +93,8 @@ class NodeDirectories:
 
     @property
     def may_have_others(self) -> bool:
-        """Whether it is not known if the broker has other log directories: none is known, nor where the metadata log
-        is."""
+        """Whether the broker may have log directories that are not known: `others` is empty, and neither
+        `metadata_home` nor a metadata log in `directory` shows that there are no others."""
         is_known = self.others or self.metadata_home is not None or (self.directory / METADATA_DIRECTORY).exists()
         return not is_known
 
@@ -196,9 +179,10 @@ class NodeDirectories:
     @cached_property
     def copies(self) -> Sequence[Copy]:
         """The partitions' directories in `directory` whose partition also has a directory in another log directory of
-        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). If
-        the others are not known, only copies are among them that lack it, and end no later than the directory beside in
-        which the metadata log places the partition. Raises UnreadableInput."""
+        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). If the other
+        log directories are not known, those `beside` are compared instead; then only those copies are returned that
+        lack partition.metadata, and whose log ends no later than that of the directory in which the metadata log places
+        the partition. Raises UnreadableInput."""
         homes = self.others or self._beside
         if not homes:
             return []
@@ -208,13 +192,14 @@ class NodeDirectories:
         found: list[Copy] = []
         for one, other in both:
             strays = [each for each in (one, other) if self._is_stray(each)]
-            if not self.others and not (strays == [one] and self._is_placed(other)):
+            if not self.others and not (strays == [other] or (strays == [one] and self._is_placed(other))):
                 continue
             if not strays:
                 found.append(self._compared(one, other))
             elif len(strays) == 1 and self._is_left_out(strays[0], other if strays[0] is one else one):
                 found.append(self._compared(one, other, strays[0].path))
-        return [each for each in found if self.others or not each.is_kept]
+        is_sure = self.others
+        return [each for each in found if is_sure or each.completing or each.path == each.left_out != each.kept]
 
     @property
     def left_out(self) -> Mapping[Path, Copy]:
@@ -223,7 +208,8 @@ class NodeDirectories:
         return {each.path: each for each in self.copies if each.left_out == each.path}
 
     def _is_left_out(self, stray: PartitionDirectory, served: PartitionDirectory) -> bool:
-        """Whether a stray lacks nothing but its topic id, and `served`, with the id, is the same partition."""
+        """Whether a start makes `stray` a stray only because it lacks partition.metadata, and `served` has that file,
+        with the id of the partition's topic."""
         topic_id = topic_id_of(served.path)
         is_own = topic_id is not None and self._topic_id(served.name.topic) in (None, topic_id)
         return is_own and not stray.name.state and topic_id_of(stray.path) is None
@@ -235,7 +221,7 @@ class NodeDirectories:
             place = str(each.path.parent.resolve())  # however the path is spelt
             rank = -1 if end is None else end, each.path != left_out, not each.path.is_symlink()
             ranked.append((*rank, self._is_placed(each), place))
-        return Copy(here.path, there.path, *ends, ranked[0] > ranked[1], left_out)
+        return compared(here, there, ends, ranked[0] > ranked[1], left_out)
 
 
 def log_directories_of(server: Mapping[str, str]) -> list[Path]:

@@ -83,8 +83,9 @@ class PartitionPlan:
     lost_state: the groups or transactional ids of which this coordinator loses records; None if none is known.
     is_salvaged: whether the view and the offsets are those after salvage. misdirected: the batches of other partitions
     that the start keeps, without salvage. hidden: what the log start offset hides, if that is whole segments, or
-    records of a coordinator; None with salvage that sets it back. forgotten: the producers that a clean start forgets,
-    because there is no snapshot of them.
+    records of a coordinator; None with salvage that sets it back. deleted_below: the offset below which records were
+    deleted, by the leader epochs, if the start serves some of them again; else 0. forgotten: the producers that a clean
+    start forgets, because there is no snapshot of them.
     """
 
     name: str
@@ -104,6 +105,7 @@ class PartitionPlan:
     is_salvaged: bool = False
     misdirected: list[Misdirected] = field(default_factory=list)
     hidden: HiddenOffsets | None = None
+    deleted_below: int = 0
     forgotten: list[ProducerEntry] = field(default_factory=list)
 
     @property
@@ -157,12 +159,13 @@ def plan(
 ) -> PartitionPlan:
     """Return the plan of a start on a partition's directory. Raises UnreadableInput.
 
-    with_salvage: if Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
-    them; the plan's events are still those of Kafka's start. advance(size): called with the number of bytes just
-    checked. exchanged: the paths of the .log files that salvage puts into this directory, by the name that they get.
-    checked: the indexes and the leader-epoch checkpoint that salvage rebuilds from the batches, and the .log files that
-    it restores from files under other names. rescue: leave out the bytes of the directory's files that cannot be read,
-    instead of raising UnreadableInput; `saved.unread` then lists these files.
+    options: what the start is given (see LoadOptions). with_salvage: if Kafka would lose records or refuse to start,
+    keep the sound batches, and list the gaps between them; the plan's events are still those of Kafka's start.
+    advance(size): called with the number of bytes just checked. exchanged: the paths of the .log files that salvage
+    puts into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that
+    salvage rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave
+    out the bytes of the directory's files that cannot be read, instead of raising UnreadableInput; `saved.unread` then
+    lists these files.
     """
     readable: dict[str, Content | None] = {}
     unread: list[Unread] = []
@@ -214,8 +217,8 @@ def _plan(
     checked: Checked,
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
-    """Return the same as `plan`, for a directory with unreadable files. readable: what the view has in their place, by
-    file name."""
+    """Return the same as `plan`, for a directory with unreadable files. The other arguments are those of `plan`.
+    readable: what the view has in their place, by file name."""
     planned = _load(directory, PartitionView(directory, readable), options, advance)
     planned = _with_logs_gone(planned)
     missed = _missed(planned)
@@ -321,9 +324,10 @@ def _salvaged(
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
     """Return the plan with salvage: the sound batches behind damage are kept, and files that contradict them are
-    rebuilt, also below the recovery point, where the start checks nothing. given: the exchanged .log files that belong
-    in this directory. missed: the logs to restore that the start would delete though the partition's log lacks their
-    offsets. Raises UnreadableInput."""
+    rebuilt, also below the recovery point, where the start checks nothing. planned: the plan without salvage. checked:
+    as in `plan`. readable: as in `_plan`. given: the exchanged .log files that belong in this directory. missed: the
+    logs to restore that the start would delete though the partition's log lacks their offsets. Raises
+    UnreadableInput."""
     directory, options = planned.view.directory, replace(planned.options, clean=False)
     logs: dict[str, int] = {}
     last, drops_swaps = planned, _is_swap_at_fault(planned)
@@ -360,7 +364,7 @@ def _salvaged(
             view.files = {name: content for name, content in view.files.items() if not name.endswith(".swap")}
         try:
             loader.tidy()
-        except StartRefused:  # a bad swap file: the logs that it replaces may be complete or not
+        except StartRefused:  # a bad swap file: whether the logs that it replaces are complete is not known
             return planned
         saved = salvage(view, logs, loader.replaced, home, options.reached or None)
         if drops_swaps:
@@ -373,7 +377,7 @@ def _salvaged(
             view.files = kept
             last = _with_log_start_set_back(view, options, saved, advance)
         more = _to_salvage(last)
-    if last.refused is not None and checked.has_logs:  # a start may fail at an index that it makes for such a log
+    if last.refused is not None and checked.has_logs:  # a start may fail at an index that it makes for a restored log
         return _salvaged(planned, advance, given, missed, checked.without_renamed(directory, last.refused), readable)
     indexes = sorted(anew.intersection(checked.contradicted) - {LEADER_EPOCHS})
     if last.refused is not None and indexes:  # rebuilding these indexes may be what makes the start fail
@@ -418,9 +422,9 @@ def _no_file(path: Path) -> str:
 
 
 def _left(planned: PartitionPlan, name: str) -> Content | None:
-    """Return the content of a file before salvage rebuilds it. For an index this is the content after the start,
-    because the plan's events already report the indexes that the start rebuilds; for the leader-epoch checkpoint it is
-    the content on disk."""
+    """Return the content of a file before salvage rebuilds it; None if there was no such file. For an index this is the
+    content after the start, because the plan's events already report the indexes that the start rebuilds; for the
+    leader-epoch checkpoint it is the content on disk."""
     files = planned.view.original if name == LEADER_EPOCHS else planned.view.files
     return files.get(name)
 
@@ -429,7 +433,8 @@ def _restored(
     directory: Path, missed: Sequence[MissedLog], checked: Checked, exchanged: Mapping[str, Path]
 ) -> tuple[list[Renamed], dict[str, Path]]:
     """Return the files in the directory that are renamed to a segment's file, and, by new name, the paths of the files
-    outside of the directory that are put in it."""
+    outside of the directory that are put in it. missed: the logs to restore. exchanged: the .log files from other
+    directories, by the name that they get here, which no restored file may take."""
     found = [Renamed(file, name) for each in missed for file, name in each.right_names.items()]
     taken = {*exchanged, *(each.name for each in found)}
     renamed = {name: path for name, path in checked.renamed.items() if name not in taken}
@@ -444,8 +449,8 @@ def _leave_swaps_out(planned: PartitionPlan, saved: Salvaged) -> None:
 
 
 def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -> None:
-    """Add to `last.saved` the files that salvage does not use, and the gaps between the .log files after salvage.
-    Raises UnreadableInput."""
+    """Add to `last.saved` the files that salvage does not use, and the gaps between the .log files after salvage. last,
+    planned: the plans with and without salvage. Raises UnreadableInput."""
     options = last.options
     if last.refused is None and not (options.is_compacted or options.is_deleted):
         last.saved.gaps += gaps_between(last.view, last.saved.gaps)
@@ -492,7 +497,7 @@ def _first_unread(
     """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out, as a tuple: the
     partition, with the names of the files that also have batches of other partitions; these batches, by file name; and,
     by file name, the byte of the first batch that belongs to another partition, or that consumers or the topic's
-    coordinator cannot read. but: files that are left out of the third. Raises UnreadableInput.
+    coordinator cannot read. but: the names of files to leave out of the third. Raises UnreadableInput.
     """
     home = Home(topic_of(view.directory)) if options.home is None else options.home
     try:
@@ -524,7 +529,7 @@ def _read_small_files(view: PartitionView) -> None:
 
 def _as_salvaged(last: PartitionPlan, planned: PartitionPlan, passed: Iterator[Event]) -> PartitionPlan:
     """Return the plan with salvage. Its events are those of Kafka's start without salvage, and those in `passed`, about
-    faults that this start does not notice."""
+    faults that this start does not notice. last, planned: the plans with and without salvage."""
     events = [*planned.events, *passed]
     more = len(events) - len(planned.events)
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in range(more))], is_salvaged=True)
@@ -558,7 +563,8 @@ def _view(
     before: Mapping[str, BeforeTransfer] | None = None,
     epochs: Mapping[str, Sequence[RightEpoch]] | None = None,
 ) -> PartitionView:
-    """Return a view of the directory with which salvage begins. restored: the files that get another name. anew: the
+    """Return a view of the directory with which salvage begins. exchanged: the paths of the .log files to put into the
+    view, by the name that each gets. restored: the files that get another name. anew: the
     indexes to rebuild; the offset indexes of their segments are removed, because a start rebuilds all indexes of a
     segment without an offset index. checked: has the files that are left out, and the compressed .log files. readable:
     as in PartitionView. before: the .log files as they were before a transfer in text mode, by name. epochs: the
@@ -603,7 +609,7 @@ def _add_kept(
 ) -> None:
     """List in `last.saved` the .log files changed back to what they were before a transfer in text mode and the leader
     epochs put right, and count the records of these files and of .deleted files that the start would lose. counted: the
-    .log files whose records are counted already. Raises UnreadableInput."""
+    .log files whose records are counted already. planned: the plan without salvage. Raises UnreadableInput."""
     saved = last.saved
     saved.text_mode = sorted(before)
     saved.epochs = [each for wrong in epochs.values() for each in wrong]
@@ -617,8 +623,8 @@ def _add_kept(
 
 def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Container[str]) -> int:
     """Return the number of records in .log files that the start would remove or empty, and that salvage leaves as they
-    are, such as the .log files behind one that the start cuts. last: the plan with salvage. counted: the .log files
-    whose records are counted already."""
+    are, such as the .log files behind one that the start cuts. planned, last: the plans without and with salvage.
+    counted: the .log files whose records are counted already."""
     kept = {content for name, content in last.view.files.items() if is_log(name) and name not in counted}
     return sum(
         lost.records
@@ -666,8 +672,9 @@ def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
 def _with_log_start_set_back(
     view: PartitionView, options: LoadOptions, saved: Salvaged, advance: Callable[[int], None]
 ) -> PartitionPlan:
-    """Return the plan of a log that ends below its log start offset, with the base offset of the first segment as the
-    new log start offset: the checkpoint is wrong, or the batches up to its offset are gone. Raises UnreadableInput."""
+    """Return the plan with salvage (`saved`) of a log that ends below its log start offset, with the base offset of the
+    first segment as the new log start offset: the checkpoint is wrong, or the batches below its offset are gone. Raises
+    UnreadableInput."""
     loaded = _load(view.directory, view, replace(options, log_start_offset=0), advance)
     if loaded.offsets is not None:
         start = loaded.first_base_offset
@@ -681,7 +688,8 @@ def _with_log_start_set_back(
 def with_view(
     planned: PartitionPlan, view: PartitionView, advance: Callable[[int], None] = lambda _: None
 ) -> PartitionPlan:
-    """Return a plan for another view, loaded as after a crash, with the events of `planned`. Raises UnreadableInput."""
+    """Return a plan for another view, loaded as after a crash, with the events of `planned`. advance(size): called with
+    the number of bytes just checked. Raises UnreadableInput."""
     last = _load(view.directory, view, replace(planned.options, clean=False), advance)
     return replace(last, events=planned.events, lost=planned.lost)
 
@@ -695,7 +703,7 @@ def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
     names = {file: original[file].size for file in exhausted if file in original}
     cut = [event for event in planned.events if event.is_loss and event.kind is not EventKind.DELETED]
     names |= {event.file: event.position or 0 for event in cut}
-    if _is_swap_at_fault(planned):  # the replaced logs stay as they are
+    if _is_swap_at_fault(planned):  # salvage keeps the replaced logs as they are
         names |= {file: original[file].size for file in swapped}
     return names | ({planned.refused.file: 0} if planned.refused else {})
 

@@ -45,7 +45,7 @@ def first_offset(row: BatchRow) -> int:
 
 def judged(name: str, content: Content, home: Home) -> Iterator[Judged | Damage]:
     """Yield the batches of a .log file in the order of the file, all decompressed and parsed, and the damage between
-    them. home: the partition; in the files that it names, batches of another partition count as unreadable. Raises
+    them. home: the partition; in the files of `home.mixed`, batches of another partition count as unreadable. Raises
     UnreadableInput."""
     source = ContentSource(name, content)
     records = RecordTable(RECORDS_AT_ONCE)
@@ -77,7 +77,7 @@ class Room:
 
     moved, resized: set by `in_place`, by the byte at which a batch begins: for each batch that is yielded with a
     corrected base offset, the base offset in the file; for each that is yielded with a corrected length, the length in
-    the file. is_copy(row): whether the same batch is also at the place where its base offset belongs.
+    the file. is_copy(row): whether the log has the same batch a second time, at another byte.
     """
 
     begin: int | None = None
@@ -99,7 +99,8 @@ def in_place(
     yielded with the right base offset, if its neighbours, or the ends of the room, leave only one possible. With
     `room`, a batch with a wrong length (kcli.log.recovery.batch_length) is yielded, too, with the right length.
 
-    left_out: called with each batch that is not yielded and has a header. Raises UnreadableInput.
+    home: the partition, as in `judged`. left_out: called with each batch that is not yielded and has a header. Raises
+    UnreadableInput.
     """
     before: BatchRow | None = None
     held: BatchRow | None = None
@@ -183,8 +184,9 @@ def first_unread(
     byte of the last batch, if a flipped bit in its base offset has moved it behind the next segment's base offset, or
     behind the log end offset; else None.
 
-    following: the base offset of the next segment; None for the last one, whose damaged end a start cuts. reached: the
-    log end offset that the checkpoints state; None if they have no entry. Raises UnreadableInput.
+    home: the partition, as in `judged`. following: the base offset of the next segment; None for the last one, whose
+    damaged end a start cuts. reached: the log end offset that the checkpoints state; None if they have no entry. Raises
+    UnreadableInput.
     """
     end = -1
     before: BatchRow | None = None

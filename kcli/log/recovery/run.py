@@ -19,6 +19,7 @@ import os
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from formats.errors import FormatError
@@ -63,7 +64,9 @@ from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
-from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, Copy, NodeDirectories
+from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories
+from kcli.log.recovery.others_checkpoints import OthersCheckpoint
+from kcli.log.recovery.partition_copies import Copy, Ranges, count
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
 from kcli.log.recovery.salvage import Checked, LogStart
 from kcli.log.recovery.shared import told_directories, told_files
@@ -121,6 +124,9 @@ class Recovery:
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
     keeps_all    returns whether a partition's topic was never compacted, according to the metadata log
     count        returns the number of partitions of a topic in the metadata log; 0 if that is not known
+    of_others    the checkpoints that another broker wrote: a start goes by them, but they say nothing about the logs
+                 here
+    finds_points whether there is a recovery-point-offset-checkpoint for the start; False: the file is set aside
     node         the other log directories of the broker; None if there are none, or they are not known
     looks_around whether to look through the whole log directory for `refusals`, `passed_over` and `failures`; without
                  it these stay empty, and a partition's plan is the same
@@ -154,6 +160,8 @@ class Recovery:
     checked: Callable[[], Mapping[Path, Checked]] = dict
     keeps_all: Callable[[TopicPartition], bool] = lambda _: False
     count: Callable[[str], int] = lambda _: 0
+    of_others: Mapping[FileKind, OthersCheckpoint] = field(default_factory=dict)
+    finds_points: bool = True
     node: NodeDirectories | None = None
     looks_around: bool = True
     refusals: list[StartRefused] = field(default_factory=list)
@@ -198,6 +206,7 @@ class Recovery:
         """Whether the clean-shutdown marker of a broker is missing."""
         self.finds_marker = self.clean is None
         """Whether the clean-shutdown marker decides about `clean`, because the caller has passed None."""
+        self._pass_over_others(starts_clean=is_clean if self.clean is None else self.clean)
         self._keeps_marker = is_clean and self.clean is not False and not self.salvage
         if self.clean is None:  # salvage leaves no marker: the next start then checks the active segments
             self.clean = is_clean and not self.salvage
@@ -207,21 +216,44 @@ class Recovery:
         """The directories that salvage makes strays: those of deleted topics, as Kafka's start does; those without a
         batch, if another directory has the partition's records; and second directories of a partition, with which Kafka
         does not start."""
+        self._completing = {each.path for each in self._copies if each.completing and not each.is_kept}
+        """The directories whose files complete a log in another log directory. A recovery in place leaves them as they
+        are, since it moves no file to another log directory."""
         self.exchanged = {} if self.is_partition else exchanged_logs(self._own) | dict(self.exchanged_by_keys)
         """The .log files that were exchanged: by the path at which a file belongs, the path at which it is now."""
         self._puts_in_place = self._rescues = self.salvage
-        self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
+        self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS) if self.finds_points else {}
         self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
         self.wrong_starts = self._find_wrong_starts()
         """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
-        self._checked = self.checked() if self.salvage else {}
+        self._checked = self._with_completing(self.checked()) if self.salvage else {}
+
+    def _pass_over_others(self, *, starts_clean: bool) -> None:
+        """Add to `passed_over` the checkpoints of other brokers that make the start do harm. starts_clean: whether the
+        start is one after a clean shutdown."""
+        if not self.is_partition:
+            harmful = [each for each in self.of_others.values() if each.is_harmful(is_clean=starts_clean)]
+            self.passed_over += [StartRefused(each.kind, each.reason(is_clean=starts_clean)) for each in harmful]
+
+    def _with_completing(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
+        """Return the checks with the files of other log directories that complete the logs here (Copy.completing),
+        except indexes and producer snapshots, which recovery makes anew."""
+        completed = {}
+        for each in self._copies:
+            if each.completing and each.is_kept:
+                own = checked.get(each.path, NOT_CHECKED)
+                files = {name: path for name, path in each.completing.items() if path.suffix in {FileKind.LOG, ""}}
+                lost = [ends for ends in own.lost if build(FileName(FileKind.LOG, ends[0])) not in files]
+                completed[each.path] = replace(own, renamed={**own.renamed, **files}, lost=lost)
+        return {**checked, **completed}
 
     def _find_wrong_starts(self) -> WrongLogStarts | None:
-        """Return the log start offsets that no broker has written, and add the file to `passed_over`."""
+        """Return the log start offsets that no broker has written, and add the file to `passed_over`; None if there are
+        none, or if they are not looked for."""
         if not self._has_holder or not self.looks_around:
             return None
-        wrong = wrong_log_starts(self._holder.path, self.config)
+        wrong = wrong_log_starts(self._holder.path, self.config, self.of_others.get(FileKind.LOG_START_OFFSETS))
         if wrong is None or not any(wrong.is_wrong(each.partition) for each in self.partitions):
             return None
         self.passed_over.append(StartRefused(FileKind.LOG_START_OFFSETS, wrong.reason))
@@ -237,7 +269,8 @@ class Recovery:
         return 0 if is_compacted else start_by_epochs(directory.path)
 
     def _look_through_holder(self) -> None:
-        """Add to `refusals` what keeps Kafka from starting with the log directory; to `passed_over`, what does not."""
+        """Add to `refusals` the faults of the log directory with which Kafka does not start, and to `passed_over` those
+        with which it starts."""
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
@@ -247,7 +280,8 @@ class Recovery:
             self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
 
     def _look_with_partitions(self) -> None:
-        """Do the same for what a start looks at only in a log directory that has partitions."""
+        """Add to `refusals` and `passed_over` the faults at which a start looks only in a log directory that has
+        partitions."""
         self.passed_over = self._holder.passed_over()
         self.passed_over += [
             StartRefused(each.path.name, "Kafka does not see this directory: its name is not UTF-8")
@@ -268,8 +302,9 @@ class Recovery:
 
     def _look_at(self, node: NodeDirectories) -> None:
         """Add to `refusals` what keeps Kafka from starting with all log directories of the broker. If the broker can
-        start without this one, an I/O error in it only takes it offline: these errors go from `refusals` to `failures`,
-        and a text about each to `passed_over`. If it is not known whether it can, they stay, with words that say so."""
+        start without this log directory, an I/O error in it only takes the directory offline: these errors go from
+        `refusals` to `failures`, and a text about each to `passed_over`. If the broker's other log directories are not
+        known, these errors stay in `refusals`, with a text that says that Kafka may start without this directory."""
         failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
         if node.may_have_others:
             self.refusals = [
@@ -288,11 +323,11 @@ class Recovery:
         for each in self._copies:
             if each.left_out is None:
                 self.refusals.append(StartRefused(each.path.name, _copy_text(each)))
-            elif each.left_out == each.other and not each.is_kept:
+            elif each.left_out == each.kept == each.other or (each.completing and each.is_kept and not self.salvage):
                 self.passed_over.append(StartRefused(each.path.name, _copy_text(each)))
 
     def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
-        """Return the directory with the name that salvage gives to it."""
+        """Return the directory with the name that salvage gives to it, or unchanged if salvage gives it none."""
         identity = self.identities.get(directory.path)
         return directory if identity is None else replace(directory, name=DirectoryName(*identity.partition))
 
@@ -303,7 +338,8 @@ class Recovery:
             return {}
 
     def plans(self) -> Iterator[PartitionPlan]:
-        """Yield what a start does to each partition that can be read, by topic and number."""
+        """Yield the plan of each partition that can be read, by topic and number: what a start does to it, or with
+        salvage what salvage does."""
         return (planned for _, planned in self._plans(self._own if self.salvage else self.partitions))
 
     def _plans(self, partitions: Sequence[PartitionDirectory]) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
@@ -330,6 +366,12 @@ class Recovery:
         log_start = 0 if is_metadata else self._log_starts.get(directory.partition, 0)
         leaves_out_start = not is_metadata and self._leaves_out_start(directory.partition)
         right_start = self._right_start(directory) if leaves_out_start else log_start
+        is_tiered = config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED
+        deleted_below = 0
+        if not (is_metadata or directory.name.state or leaves_out_start or config.compact or is_tiered):
+            deleted_below = start_by_epochs(directory.path)
+        raises_start = self.salvage and deleted_below > log_start
+        right_start = deleted_below if raises_start else right_start
         options = LoadOptions(
             now_ms=self.now_ms,
             clean=bool(self.clean) and not is_metadata,
@@ -344,24 +386,22 @@ class Recovery:
             is_compacted=config.compact or directory.name.topic in INTERNAL_TOPICS,
             keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
             is_deleted=directory.name.state == "delete",
-            is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,
+            is_tiered=is_tiered,
             home=self._home(directory),
         )
         if is_metadata:
             return self.metadata(plan(directory.path, options, advance=self.advance, rescue=self._rescues))
-        planned = plan(
-            directory.path,
-            options,
-            with_salvage=self.salvage,
-            advance=self.advance,
-            exchanged=self._exchanged_in(directory.path) if self._puts_in_place else {},
-            checked=NOT_CHECKED if is_set_aside else self._checked.get(directory.path, NOT_CHECKED),
-            rescue=self._rescues,
-        )
+        planned = self._plan_log(directory, options)
         if planned.offsets is not None and not directory.name.state:
             start, end = planned.offsets.log_start_offset, planned.offsets.log_end_offset
             by_epochs = start == right_start > 0
-            if leaves_out_start and planned.saved.log_start is None and (start < log_start or by_epochs):
+            if start < deleted_below <= end:
+                planned.deleted_below = deleted_below
+            if (
+                (leaves_out_start or raises_start)
+                and planned.saved.log_start is None
+                and (start < log_start or by_epochs)
+            ):
                 planned.saved.log_start = LogStart(log_start, start, end, by_epochs=by_epochs)
             planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset)
             if not self.salvage:
@@ -376,8 +416,8 @@ class Recovery:
         return self._with_identity(planned, self.identities.get(directory.path))
 
     def _hide(self, directory: PartitionDirectory, planned: PartitionPlan) -> None:
-        """Set in the plan what the log start offset hides, and the state that a coordinator does not load by that.
-        Raises UnreadableInput."""
+        """Set in the plan which offsets the log start offset hides, and of which groups or transactional ids a
+        coordinator does not load the hidden records. Raises UnreadableInput."""
         hidden = hidden_offsets(directory.path, planned.options.log_start_offset)
         is_coordinators = directory.name.topic in ONLY_COMPACTED
         if hidden is None or not hidden.has_records or not (hidden.segments or is_coordinators):
@@ -402,9 +442,36 @@ class Recovery:
 
     def _reached(self, directory: PartitionDirectory) -> tuple[int, str]:
         """Return the offset that the log had reached, and in words the files that say so; 0 if no file says so."""
-        known = max(each.get(directory.partition, 0) for each in (self._recovery_points, self._high_watermarks))
+        ends = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
+        known = max(self._believed(each).get(directory.partition, 0) for each in ends)
         reached = reached_by_snapshots(directory.path, known)
         return reached, "a producer snapshot" if reached > known else "the checkpoints"
+
+    def _believed(self, kind: FileKind) -> Mapping[TopicPartition, int]:
+        """Return the recovery points or high watermarks; none if their file is another broker's."""
+        if kind in self.of_others:
+            return {}
+        return self._recovery_points if kind is FileKind.RECOVERY_POINTS else self._high_watermarks
+
+    def _plan_log(self, directory: PartitionDirectory, options: LoadOptions) -> PartitionPlan:
+        """Return the plan of a partition's log. A start goes by a recovery point of another broker; salvage checks the
+        whole log instead, unless a start that recovers it from its beginning would fail. Raises UnreadableInput."""
+        planned = partial(
+            plan,
+            directory.path,
+            with_salvage=self.salvage,
+            advance=self.advance,
+            exchanged=self._exchanged_in(directory.path) if self._puts_in_place else {},
+            checked=NOT_CHECKED
+            if directory.path in self.in_the_place
+            else self._checked.get(directory.path, NOT_CHECKED),
+            rescue=self._rescues,
+        )
+        if self.salvage and FileKind.RECOVERY_POINTS in self.of_others:
+            whole = planned(replace(options, recovery_point=0))
+            if whole.refused is None:
+                return whole
+        return planned(options)
 
     def _exchanged_in(self, directory: Path) -> dict[str, Path]:
         return {place.name: log for place, log in self.exchanged.items() if place.parent == directory}
@@ -454,8 +521,10 @@ class Recovery:
 
     def mended_by(self, refused: StartRefused, *, in_place: bool = False) -> str | None:
         """Return, in words, how this recovery changes the file or directory that `refused` names, so that Kafka starts;
-        None if it does not change that file or directory."""
+        None if it does not change that file or directory. in_place: whether the recovery is made in place."""
         path = self._holder.path / refused.file
+        if in_place and path in self._completing:
+            return None
         if (path in self._second or path in self.in_the_place) and not self.salvage:
             return None
         return self._mending(refused, in_place=in_place)
@@ -498,7 +567,7 @@ class Recovery:
 
     def _copy_files(self, target: Path) -> None:
         refused = {each.file for each in (*self.refusals, *self.passed_over)}
-        if self.wrong_starts is not None:  # sound in itself: written anew where entries change
+        if self.wrong_starts is not None:  # the file is sound: only its wrong entries are left out
             refused.discard(FileKind.LOG_START_OFFSETS)
         left_out = {FileKind.LOCK, *self.left_out, *(each for each in MENDED if each in refused)}
         if not self._keeps_marker:
@@ -561,7 +630,7 @@ class Recovery:
         for planned in changed:
             apply_in_place(planned.view, self.disk)
         for each in self._own:
-            if each.path in self._set_aside:
+            if each.path in self._set_aside and each.path not in self._completing:
                 rename_for_end(self.disk, each.path, *each.partition, "stray")
         self._rename([planned for planned in changed if planned.saved.directory is not None])
         self._write_meta_properties(self._holder.path)
@@ -615,7 +684,8 @@ class Recovery:
         return self.salvage and self.properties is not None and not self.is_partition
 
     def _write_meta_properties(self, holder: Path) -> None:
-        """Write `properties`, or `node_id` and `directory_id` into meta.properties, if they are set. Raises OSError."""
+        """Write `properties`, or `node_id` and `directory_id` into meta.properties, if they are set. holder: the log
+        directory to write to. Raises OSError."""
         path = holder / FileKind.META_PROPERTIES
         if self._writes_properties and self.properties is not None:
             self.disk.write_file(path, self.properties.encode("latin-1"))
@@ -627,7 +697,7 @@ class Recovery:
         self.disk.write_file(path, build_properties(replace(found, entries=entries)))
 
     def _write_metadata_log(self, holder: Path) -> None:
-        """Write the files of `metadata_log`. Raises OSError."""
+        """Write the files of `metadata_log`. holder: the log directory to write to. Raises OSError."""
         if self.metadata_log and not self.is_partition:
             directory = holder / METADATA_DIRECTORY
             self.disk.make_directory(directory)
@@ -635,8 +705,9 @@ class Recovery:
                 self.disk.write_file(directory / name, data)
 
     def _rename(self, moved: list[PartitionPlan]) -> None:
-        """Rename directories to the names that salvage gives them, even two that have exchanged their names. After a
-        crash in between, there are -stray directories with the right partition in their names. Raises OSError."""
+        """Rename the directories of the plans `moved` to the names that salvage gives them, even two that have
+        exchanged their names. After a crash in between, there are -stray directories with the right partition in their
+        names. Raises OSError."""
         aside = []
         for planned in moved:
             identity = self.identities[planned.view.directory]
@@ -648,8 +719,9 @@ class Recovery:
 
     def _write_checkpoints(self, holder: LogDirectory, ends: _Ends) -> None:
         """Write recovery points and log start offsets as a shutdown does, and lower high watermarks to the log end
-        offsets."""
-        points, starts = dict(self._recovery_points), dict(self._log_starts)
+        offsets. holder: the log directory to write to."""
+        believed = self._recovery_points if self.is_partition else self._believed(FileKind.RECOVERY_POINTS)
+        points, starts = dict(believed), dict(self._log_starts)
         starts = {each: offset for each, offset in starts.items() if not self._leaves_out_start(each)}
         for partition, end in ends.log_ends.items():
             points[partition] = end
@@ -682,16 +754,27 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """Return, in words, that another log directory has a directory of the same partition, because of which Kafka does
-    not start, or that is longer and becomes a stray."""
+    """Return, in words, that `copy.other`, in another log directory, is a directory of the same partition. Kafka then
+    does not start; or, if `copy.other` lacks partition.metadata, makes that a stray although its log ends no
+    earlier, or has offsets that this one lacks."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     outcome = "Duplicate log directories"
     if copy.left_out is not None:
-        outcome = "without partition.metadata: Kafka renames that to -stray, and serves this"
+        outcome = f"without {FileKind.PARTITION_METADATA}: Kafka renames that to -stray, and serves this"
     reason = f"{copy.other} is the same partition ({outcome}); this one has {ends[0]}, that {ends[1]}"
+    for which, ranges in (("this", copy.only), ("that", copy.other_only)):
+        if ranges:
+            reason += f"; only {which} has {_offsets_text(ranges)}"
+    if copy.completing:
+        return f"{reason}: a move between the two broke off; salvage of {copy.kept.parent} puts the files together"
     if copy.left_out is not None:
         return f"{reason}; salvage of {copy.other.parent} keeps that, and this as a stray"
     return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason
+
+
+def _offsets_text(ranges: Ranges) -> str:
+    """Return the number of offsets, and the first and last of all."""
+    return f"{count(ranges):,} offset{'s' if count(ranges) > 1 else ''} from {ranges[0][0]:,} to {ranges[-1][1]:,}"
 
 
 class _Ends:

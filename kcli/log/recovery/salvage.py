@@ -121,9 +121,21 @@ class Reordered:
 
 
 @dataclass(frozen=True, slots=True)
+class Refilled:
+    """Batches that take the place of damaged ones in a .log file. source: the file that has them: the .deleted file of
+    the same segment, as the segment was before the log cleaner replaced it. batches: their number."""
+
+    file: str
+    source: str
+    batches: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Renamed:
-    """A file and its new name. The file is a .log file whose name is above its first offset, or a segment's file that
-    lies under a name that is not its own."""
+    """A file and its new name. The file is a .log file whose name is above its first offset, or a file of a segment
+    that has another name, such as one with the suffix .deleted."""
 
     file: str
     name: str
@@ -207,9 +219,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """A log start offset (before) that salvage sets back to the base offset of the first segment, as it was beyond the
-    log end offset, or as no broker has written it (see kcli.log.recovery.wrong_log_starts): then to where the leader
-    epochs begin, if these tell that records were deleted (by_epochs)."""
+    """A log start offset that salvage sets. before: the offset in the checkpoint, which is above the log end offset, or
+    which no broker has written (see kcli.log.recovery.wrong_log_starts), or below which records were deleted; 0 if the
+    checkpoint has no entry. log_start_offset: the new one: the base offset of the first segment; or, with by_epochs,
+    the offset at which the leader epochs begin, which shows that the records below it were deleted."""
 
     before: int
     log_start_offset: int
@@ -246,6 +259,7 @@ class Salvaged:
     reordered: list[Reordered] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
     resized: list[RightLength] = field(default_factory=list)
+    refilled: list[Refilled] = field(default_factory=list)
     epochs: list[RightEpoch] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
     restored: list[Renamed] = field(default_factory=list)
@@ -361,7 +375,7 @@ def salvage(
         view.remove(name.replace(".txnindex", ".index"))
         view.remove(name)
     for name in [each for each in view.names() if each in files and is_log(each)]:
-        if _is_of_another_directory(view, name):  # an exchanged log, put in its place
+        if _is_of_another_directory(view, name):  # an exchanged log of another directory, put here where it belongs
             continue
         owner = foreign_owner(view.directory, name, view.files[name])
         if owner is not None:
@@ -396,16 +410,15 @@ def salvage(
             reached if following is None else following,
             copies.has,
         )
+        older = f"{name}.deleted"
+        kept.fill_from(older, view.original.get(older, Content(())))
         kept.read(contents[0], files[name])
         for more in contents[1:]:
             kept.read_behind(more)
         salvaged.records += kept.saved_records
         _remove(view, name)
         salvaged.gaps += [_ended(gap, following) for gap in kept.gaps]
-        if kept.out_of_order:
-            salvaged.reordered.append(Reordered(name, kept.out_of_order))
-        salvaged.put_back += kept.put_back
-        salvaged.resized += kept.resized
+        kept.add_to(salvaged)
         if not kept.ranges and (first < next_offset or first >= OFFSET_MAX):
             continue  # an empty log there would hide the end of the log before it, or have no offset to append at
         next_offset = kept.next_offset
@@ -420,8 +433,8 @@ def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int
     """Yield the batches of a .log file whose base offset is wrong, and for which the batches beside them leave only one
     possible base offset.
 
-    logs: all .log files of the partition, by name. room: the first offset of the file, and the offset behind its last
-    (None if that is not known). Raises UnreadableInput.
+    logs: all .log files of the partition, by name. home: the partition. room: the first offset of the file, and the
+    offset behind its last (None if that is not known). Raises UnreadableInput.
     """
     place = Room(*room, is_copy=_Copies(logs).has)
     for row in in_place(name, logs[name], home, room=place):
@@ -610,7 +623,8 @@ def _first_offset(name: str, content: Content) -> int | None:
 
 
 def _end_offset(name: str, view: PartitionView, base: int, home: Home) -> int:
-    """Return the offset behind the last batch of a .log file that salvage would keep."""
+    """Return the offset behind the last batch that salvage would keep of a .log file. base: the base offset in its
+    name."""
     kept = _Kept(name, home, base, base + INT_MAX + 1)
     kept.read(view.files[name])
     return kept.next_offset
@@ -665,11 +679,14 @@ class _Rows:
 
 
 class _Kept:
-    """The batches of one .log file that salvage keeps, as byte ranges of files, in order. name: the name of the .log
-    file. next_offset: the lowest offset that the next batch may have; limit: all offsets are below this one.
+    """The batches that salvage keeps of one .log file, and of other versions of this file.
 
-    out_of_order: the number of kept batches that come after others with higher offsets in the file. put_back: the kept
-    batches whose base offset was corrected. end, is_copy: as in Room.
+    name: the name of the .log file. next_offset: the lowest offset that the next kept batch may have. limit: a batch
+    with this offset or a higher one is not kept. end, is_copy: as in Room, by which wrong base offsets are corrected.
+
+    ranges: the bytes of the kept batches, in the order of their offsets. out_of_order: the number of kept batches that
+    the .log file has behind a kept batch with higher offsets. put_back: an entry for each batch that is kept with a
+    corrected base offset.
     """
 
     def __init__(
@@ -692,6 +709,28 @@ class _Kept:
         self.resized: list[RightLength] = []
         self._room = Room(next_offset, end, is_copy=is_copy)
         self.gaps: list[Gap] = []
+        self.refilled: list[Refilled] = []
+        self._source, self._older = "", Content(())
+        self._older_rows: Iterator[BatchRow] = iter(())
+        self._next_older: BatchRow | None = None
+
+    def fill_from(self, source: str, content: Content) -> None:
+        """Let `read` take batches of an older version of the file in place of bytes that it leaves out. source: the
+        name of the file with that version."""
+        self._source, self._older = source, content
+        self._older_rows = iter(_Rows(self._name, self._home, content, Room()))
+        self._next_older = next(self._older_rows, None)
+
+    def _fill(self, limit: int) -> None:
+        """Keep the batches of the older version between the offsets kept so far and `limit`, which is not included."""
+        found: list[BatchRow] = []
+        while (row := self._next_older) is not None and row.last_offset < limit:
+            if self._batch(self._older, row, 0, Room()):
+                found.append(row)
+            self._next_older = next(self._older_rows, None)
+        if found:
+            first, last = first_offset(found[0]), found[-1].last_offset
+            self.refilled.append(Refilled(self._name, self._source, len(found), first, last))
 
     def read(self, content: Content, saved_from: int = 0) -> None:
         """Keep the batches of the file. saved_from: the records of batches from this byte on are counted in
@@ -702,6 +741,8 @@ class _Kept:
             return
         end = 0
         for row in rows:
+            if row.position > end and self.next_offset < first_offset(row) <= row.last_offset < self._limit:
+                self._fill(first_offset(row))
             next_offset = self.next_offset
             if self._batch(content, row, saved_from, self._room):
                 if row.position > end:
@@ -709,6 +750,7 @@ class _Kept:
                     self.gaps.append(Gap(self._name, end, length, next_offset, first_offset(row) - 1))
                 end = row.position + row.size
         if end < content.size:
+            self._fill(self._limit)
             self.gaps.append(Gap(self._name, end, content.size - end, self.next_offset, None))
 
     def _read_sorted(self, content: Content, rows: _Rows, saved_from: int) -> None:
@@ -731,8 +773,16 @@ class _Kept:
         between = zip([0, *(stop for _, stop in kept)], [*(start for start, _ in kept), content.size], strict=True)
         self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
 
+    def add_to(self, salvaged: Salvaged) -> None:
+        """Add what was corrected, put in order or taken from the older version to what salvage changes."""
+        if self.out_of_order:
+            salvaged.reordered.append(Reordered(self._name, self.out_of_order))
+        salvaged.put_back += self.put_back
+        salvaged.resized += self.resized
+        salvaged.refilled += self.refilled
+
     def read_behind(self, content: Content) -> None:
-        """Keep the batches of another version of the file whose offsets are behind those kept so far."""
+        """Keep those batches of another version of the file whose offsets are above all offsets kept so far."""
         room = Room()
         for row in _Rows(self._name, self._home, content, room):
             if self._batch(content, row, 0, room) and self.gaps and self.gaps[-1].last_offset is None:
@@ -740,7 +790,7 @@ class _Kept:
 
     def _batch(self, content: Content, row: BatchRow, saved_from: int, room: Room) -> bool:
         """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
-        room: has the base offsets and lengths that `in_place` has corrected."""
+        saved_from: as in `read`. room: has the base offsets and lengths that `in_place` has corrected."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False

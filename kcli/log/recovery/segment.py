@@ -52,7 +52,7 @@ class MissingIndex(Exception):
 
 
 class CorruptIndex(Exception):
-    """A corrupt index, which Kafka rebuilds."""
+    """The transaction index is corrupt: Kafka recovers the segment, which rebuilds all its indexes."""
 
 
 class SegmentOverflow(Exception):
@@ -161,7 +161,7 @@ class RecoverySegment:
         if self.txn_index_name in self._view:
             data = whole_entries(self._view.read(self.txn_index_name), TXN_ENTRY_BYTES)
             for entry in TXN_ENTRY.unpack_all(data):
-                if entry.version >> 8 > 0:  # Kafka looks at the first of the two bytes
+                if entry.version >> 8 > 0:  # Kafka checks only the first of the version's two bytes
                     raise StartRefused(self.txn_index_name, f"version {entry.version >> 8} of an aborted transaction")
                 if entry.last_offset < self.base_offset:
                     raise CorruptIndex(f"an aborted transaction ends at {entry.last_offset}, below the base offset")
@@ -175,14 +175,14 @@ class RecoverySegment:
     # reading batches
 
     def windows(self, start: int = 0, stop: int | None = None, *, check_crc: bool = False) -> Iterator[Window | Damage]:
-        """Yield the batches from byte `start` to `stop` (None: to the end of the file), in parts (windows). At bytes
-        that are no batch, yield a Damage and end. Raises UnreadableInput.
+        """Yield the batches in bytes [start, stop) of the file (stop None: to its end), in parts (windows). At bytes
+        that are no batch, yield a Damage and end. check_crc: compute each batch's CRC. Raises UnreadableInput.
 
         The bytes of a window are valid until the next window is read.
         """
         source = self._view.source(self.log_name)
         try:
-            left = max(1, (source.size() if stop is None else stop) - start)  # a window takes its memory, full or not
+            left = max(1, (source.size() if stop is None else stop) - start)  # a window takes window_bytes, full or not
             window_bytes = min(WINDOW_BYTES, left)
             parts = read_segment(
                 source, start=start, stop=stop, check_crc=check_crc, resync=False, window_bytes=window_bytes
@@ -262,7 +262,8 @@ class RecoverySegment:
 
         Raises SegmentOverflow, OffsetsOutOfOrder, StartRefused, UnreadableInput.
         """
-        for name in (self.index_name, self.time_index_name):  # Kafka maps both, and empties them
+        # Kafka maps both indexes into memory before it empties them, and fails if one is too large.
+        for name in (self.index_name, self.time_index_name):
             self._view.check_mappable(name)
         scan = SegmentRecovery(
             producers.table,

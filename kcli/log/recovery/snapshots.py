@@ -94,8 +94,8 @@ def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[Produce
 
 
 def reached_by_snapshots(directory: Path, known: int) -> int:
-    """Return the offset that a partition's log had reached according to its producer snapshots; `known`, which it had
-    reached in any case, if no sound snapshot is from above that. A file that cannot be read is no evidence."""
+    """Return the offset that a partition's log had reached according to its producer snapshots, or `known` if that is
+    higher. known: an offset that the log had reached in any case. A file that cannot be read is no evidence."""
     reached = known
     for offset, path in sorted(files_of_kind(directory, FileKind.PRODUCER_SNAPSHOT), reverse=True):
         if offset <= reached:
@@ -141,12 +141,13 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
 def unfounded_transactions(
     segments: Mapping[int, RecoverySegment], ongoing: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return, as (first offset, producer id), those transactions among the open ones of a producer table (`ongoing`)
-    that are not open in the log.
+    """Return those transactions of `ongoing` that are not open in the log.
 
-    segments: the segments of the log, by base offset. The log is read only from the first of the transactions on. If
-    that part is damaged or has gaps, or if the log begins behind the first transaction, nothing is returned. Raises
-    UnreadableInput, StartRefused.
+    segments: the segments of the log, by base offset. ongoing: the transactions that are open in the producer state of
+    a start, which comes in part from a producer snapshot; each is (first offset, producer id), as in the result.
+
+    The log is read only from the lowest of these first offsets on. The result is empty if that part of the log is
+    damaged or has gaps, or if the log begins above that offset. Raises UnreadableInput, StartRefused.
     """
     bases = sorted(segments)
     first = min((offset for offset, _ in ongoing), default=None)
@@ -181,13 +182,13 @@ def producers_of(
     """Return the producers that a log has batches of, as a start after a crash finds them, without those that have
     expired and have no transaction open. Returns none if the log contradicts itself, or cannot be read.
 
-    segments: those of the log, by base offset. start: the log start offset.
+    segments: those of the log, by base offset. start: the log start offset. expiration_ms: producer.id.expiration.ms.
     """
     producers = ProducerStateManager(view, now_ms)
     try:
         for base in sorted(segments):
             segments[base].load_producers(producers, max(base, start), None)
-    except (StartRefused, UnreadableInput):  # a clean start reads none of these batches
+    except (StartRefused, UnreadableInput):  # a clean start does not fail: it reads no batches
         return []
     entries = map(ProducerEntry._make, producers.table.entries())
     return [each for each in entries if each.current_txn_first_offset >= 0 or now_ms - each.timestamp < expiration_ms]

@@ -132,7 +132,8 @@ class _Comparison:
             source.close()
 
     def _rows(self, name: str) -> Iterator[tuple[Window, RecordRow, memoryview]]:
-        """Yield the records of a .log file, each with its window and the buffer in which the row counts bytes."""
+        """Yield the records of a .log file, each with its window and the buffer to which the row's byte positions
+        refer."""
         for window in self._windows(name):
             for buffer in decode(window, self._records):
                 for i in range(self._records.count):
@@ -210,14 +211,15 @@ class _Comparison:
         return known
 
     def _mark_superseded(self, name: str, known: bytearray, offsets: KeyMap) -> None:
-        """Mark the records of a log of whose keys the map has a later offset."""
+        """Mark as NEEDLESS, in `known`, the records of a log for whose key the map has a later offset. known: what is
+        known of each record of the log, in order."""
         for at, (_, row, buffer) in enumerate(self._rows(name)):
             key = row.key(buffer) if known[at] != NEEDLESS else None
             if key is not None and offsets.get(key) > row.offset:
                 known[at] = NEEDLESS
 
     def _mark_tombstones(self, name: str, known: bytearray, offsets: KeyMap) -> None:
-        """Mark the tombstones of a log as needed of whose keys the map has a record."""
+        """Mark as NEEDED, in `known`, the tombstones of a log for whose key the map has an offset."""
         for at, (_, row, buffer) in enumerate(self._rows(name)):
             key = row.key(buffer) if known[at] == TOMBSTONE else None
             if key is not None and offsets.get(key) >= 0:
@@ -225,7 +227,7 @@ class _Comparison:
 
     def _count(self, name: str, known: bytearray) -> Needed:
         """Return the needed records of a log, with the markers of transactions that have records in other logs that are
-        kept."""
+        kept. known: what is known of each record of the log, in order."""
         found, last, kept = Needed(), -1, set(self._kept.values())
         markers = {offset for offset, names in self._transactions.markers[name].items() if names & kept}
         for at, (window, row, _) in enumerate(self._rows(name)):

@@ -8,9 +8,10 @@ broker deletes the segments below soon after. So these are signs of wrong entrie
                  compacted does, by a segment or more, or at the offset that another checkpoint has for it
     whole        most logs with several segments, in several topics, have segments below their log start offset
     copied       the file has all entries of another checkpoint, and hides records of several topics
+    foreign      another broker wrote the file (kcli.log.recovery.others_checkpoints)
 
-With one impossible entry alone, only that is wrong; else the whole file is. DeleteRecords also removes what is below
-the log start offset from the leader epochs, which thus still tell it.
+With one impossible entry alone, only that is wrong; else the whole file is. DeleteRecords also removes the leader
+epochs below the log start offset: so the first leader epoch still begins at the right log start offset.
 
 Source: LogManager.checkpointLogStartOffsetsInDir, ReplicaManager.deleteRecordsOnLocalLog, UnifiedLog
 (maybeIncrementLogStartOffset, deleteLogStartOffsetBreachedSegments).
@@ -26,11 +27,12 @@ from typing import NamedTuple
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
-from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import files_of_kind
+from kcli.log.recovery.others_checkpoints import OthersCheckpoint
 from kcli.log.source import read_whole
 from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
@@ -52,9 +54,10 @@ MAGIC = 2
 
 
 class HiddenOffsets(NamedTuple):
-    """What a log start offset hides of a log: the offsets from the first segment's base offset (first) up to the log
-    start offset (start). segments: the number of segments that Kafka deletes, as they end at or below it. has_records:
-    whether there are batches in the first segment. below: the base offsets of all segments that begin below it."""
+    """What a log start offset hides of a log: the offsets from the first segment's base offset (first) to below the log
+    start offset (start). segments: the number of segments that Kafka deletes, as they end at or below `start`.
+    has_records: whether a segment that begins below `start` has batches. below: the base offsets of all segments that
+    begin below `start`."""
 
     first: int
     start: int
@@ -66,12 +69,13 @@ class HiddenOffsets(NamedTuple):
 class WrongLogStarts(NamedTuple):
     """The wrong entries of a log-start-offset-checkpoint.
 
-    source: the other checkpoint of the directory of which the file is a copy; None if it is none. entries: the wrong
-    entries that hide offsets. is_whole: whether no entry of the file is to be trusted. impossible: those entries of
-    topics that are only compacted.
+    source: the other checkpoint of the directory of which the file is a copy; None if it is none. of_other: the file,
+    if another broker wrote it. entries: the wrong entries that hide offsets. is_whole: whether no entry of the file is
+    to be trusted. impossible: those entries of topics that are only compacted.
     """
 
     source: FileKind | None
+    of_other: OthersCheckpoint | None
     entries: Mapping[TopicPartition, HiddenOffsets]
     is_whole: bool
     impossible: Collection[TopicPartition]
@@ -81,7 +85,9 @@ class WrongLogStarts(NamedTuple):
         """What is wrong, and what Kafka does with it, in words."""
         offsets = sum(each.start - each.first for each in self.entries.values())
         segments = sum(each.segments for each in self.entries.values())
-        if self.source is not None:
+        if self.of_other is not None:
+            found = self.of_other.why
+        elif self.source is not None:
             found = f"a copy of {self.source}"
         elif self.impossible:
             shown = names_text(sorted(map(str, self.impossible)), 2)
@@ -116,25 +122,31 @@ def hidden_offsets(directory: Path, start: int) -> HiddenOffsets | None:
 
 
 def start_by_epochs(directory: Path) -> int:
-    """Return the log start offset of a log of which records were deleted by DeleteRecords, by its leader epochs: these
-    begin there, and the log has batches below of the same epoch. Returns 0 for any other log, and if the files cannot
-    be read."""
-    logs = sorted(each for each in directory.glob(f"*{FileKind.LOG}") if parse(each.name) is not None)
+    """Return the log start offset of a log of which records were deleted by DeleteRecords, by its leader epochs: the
+    first epoch begins there, although the log's first batch, below that offset, has the same epoch. Returns 0 for any
+    other log, and if the files cannot be read."""
     try:
-        epochs = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
-        with logs[0].open("rb") as log:
+        _, first = min(files_of_kind(directory, FileKind.LOG))
+        checkpoint = directory / FileKind.LEADER_EPOCHS
+        if not (first.is_file() and checkpoint.is_file()):  # opening a named pipe would block
+            return 0
+        epochs = parse_leader_epochs(read_whole(checkpoint))
+        with first.open("rb") as log:
             offset, _, leader_epoch, magic = HEAD.unpack(log.read(HEAD.size))
-    except (FormatError, KcliError, OSError, IndexError, struct.error):  # the plan reports such an error
+    except (FormatError, KcliError, OSError, ValueError, struct.error):  # the plan reports such an error
         return 0
     if not epochs or magic != MAGIC or (epochs[0][0] != leader_epoch) or epochs[0][1] <= offset:
         return 0
     return epochs[0][1]
 
 
-def wrong_log_starts(home: Path, config: Callable[[str], LogConfig]) -> WrongLogStarts | None:
+def wrong_log_starts(
+    home: Path, config: Callable[[str], LogConfig], of_other: OthersCheckpoint | None = None
+) -> WrongLogStarts | None:
     """Return the wrong entries of the log-start-offset-checkpoint in the log directory `home`; None where there are
-    none. config: the configuration of a topic's log. Raises UnreadableInput."""
-    starts = _entries(home, FileKind.LOG_START_OFFSETS)
+    none. config: the configuration of a topic's log. of_other: the file, if another broker wrote it. Raises
+    UnreadableInput."""
+    starts = LogDirectory(home).legible_offsets(FileKind.LOG_START_OFFSETS)
     if not any(starts.values()):
         return None
     logs = {
@@ -149,7 +161,7 @@ def wrong_log_starts(home: Path, config: Callable[[str], LogConfig]) -> WrongLog
     }
     if not hidden:
         return None
-    others = {kind: _entries(home, kind) for kind in SOURCES}
+    others = {kind: LogDirectory(home).legible_offsets(kind) for kind in SOURCES}
     sources = [kind for kind, offsets in others.items() if _is_copy(starts, hidden, offsets)]
     source = max(sources, key=lambda kind: starts == others[kind], default=None)
     impossible = {each for each, found in hidden.items() if _is_impossible(each, found, others, config)}
@@ -158,11 +170,11 @@ def wrong_log_starts(home: Path, config: Callable[[str], LogConfig]) -> WrongLog
         same = {each for each, offset in others[source].items() if each in logs and starts.get(each) != offset}
         is_all = not same and len(hidden) >= PARTITIONS_LEAST and len({each.topic for each in hidden}) >= TOPICS_LEAST
         is_whole = is_whole or is_all
-    if is_whole:
-        return WrongLogStarts(source, hidden, is_whole=True, impossible=impossible)
+    if is_whole or of_other is not None:
+        return WrongLogStarts(source, of_other, hidden, is_whole=True, impossible=impossible)
     if impossible:
         wrong = {each: hidden[each] for each in sorted(impossible)}
-        return WrongLogStarts(None, wrong, is_whole=False, impossible=impossible)
+        return WrongLogStarts(None, None, wrong, is_whole=False, impossible=impossible)
     return None
 
 
@@ -171,7 +183,8 @@ def _is_copy(
     hidden: Mapping[TopicPartition, HiddenOffsets],
     other: Mapping[TopicPartition, int],
 ) -> bool:
-    """Whether most of the log start offsets that hide something are those of another checkpoint."""
+    """Whether another checkpoint (`other`) has the same offset for at least SAME_LEAST, and at least half, of the log
+    start offsets that hide something (`hidden`)."""
     same = sum(starts[each] == other.get(each) for each in hidden)
     return same >= SAME_LEAST and 2 * same >= len(hidden)
 
@@ -182,7 +195,9 @@ def _is_impossible(
     others: Mapping[FileKind, Mapping[TopicPartition, int]],
     config: Callable[[str], LogConfig],
 ) -> bool:
-    """Whether nothing raises the log start offset of the partition."""
+    """Whether no broker can have raised the log start offset of the partition ("impossible" in the module's docstring).
+    found: what the log start offset hides. others: the entries of the other checkpoints. config: the configuration of a
+    topic's log."""
     try:
         own = config(partition.topic)
     except InvalidConfig:  # the plan of the partition reports this error
@@ -194,7 +209,8 @@ def _is_impossible(
 
 
 def _hides_segments(logs: Mapping[TopicPartition, Path], hidden: Mapping[TopicPartition, HiddenOffsets]) -> bool:
-    """Whether most logs of several segments have whole segments below their log start offset."""
+    """Whether most logs of several segments have whole segments below their log start offset. hidden: by partition,
+    what its log start offset hides."""
     whole = {each for each, found in hidden.items() if found.segments}
     if len(whole) < PARTITIONS_LEAST or len({each.topic for each in whole}) < TOPICS_LEAST:
         return False
@@ -204,11 +220,3 @@ def _hides_segments(logs: Mapping[TopicPartition, Path], hidden: Mapping[TopicPa
 
 def _has_segments(directory: Path) -> bool:
     return len(files_of_kind(directory, FileKind.LOG)) > 1
-
-
-def _entries(home: Path, kind: FileKind) -> dict[TopicPartition, int]:
-    """The entries of a checkpoint; none where it is missing or damaged, which another check reports."""
-    try:
-        return LogDirectory(home).offsets(kind)
-    except (KcliError, FormatError):
-        return {}

@@ -11,7 +11,8 @@ from kcli.raft.voters import Endpoints, ReplicaKey
 
 @dataclass(slots=True)
 class Candidate:
-    """The state of a candidate. votes: the voters' answers. voted: this node's key, as it votes for itself."""
+    """The state of a candidate. votes: the voters' answers. voted: this node's key, as it votes for itself.
+    high_watermark: None if this node knows none."""
 
     epoch: int
     votes: Votes
@@ -35,6 +36,6 @@ class Candidate:
         return ()
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:  # noqa: ARG002 (one signature for all states)
-        """A candidate has voted for itself in this epoch, and grants no vote. It may grant a pre-vote, which is for a
-        later epoch."""
+        """Return whether this node may grant a vote, or a pre-vote, to another candidate. A candidate grants no vote,
+        as it has voted for itself in this epoch. It grants a pre-vote, for a later epoch, if up_to_date."""
         return pre_vote and up_to_date

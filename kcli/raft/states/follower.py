@@ -16,7 +16,8 @@ class Follower:
     UpdateRaftVoter or AddRaftVoter is due next.
 
     has_fetched: whether this leader has answered a Fetch. has_updated_leader: whether this leader has acknowledged
-    UpdateRaftVoter. snapshot: the snapshot that is being fetched in place of records.
+    UpdateRaftVoter. snapshot: the snapshot that is being fetched; None while records are fetched. voted: the candidate
+    that this node has voted for in this epoch; None: for none. high_watermark: None if this node knows none.
     """
 
     epoch: int
@@ -37,8 +38,8 @@ class Follower:
         return Election(self.epoch, self.leader_id, self.voted)
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:  # noqa: ARG002 (one signature for all states)
-        """A follower grants no vote, as it has a leader. It may grant a pre-vote until that leader has answered a
-        Fetch."""
+        """Return whether this node may grant a vote, or a pre-vote, to a candidate. A follower grants no vote, as the
+        epoch has a leader. It grants a pre-vote if up_to_date, until that leader has answered a Fetch."""
         return pre_vote and up_to_date and not self.has_fetched
 
     def fetched(self, now_ms: int) -> None:

@@ -1,8 +1,8 @@
 """Leader: the end offsets of the replicas, the high watermark that follows from them, and when the leader must resign.
 
-    high watermark   the offset up to which a majority of the voters has the log on disk, once that is above the epoch's
-                     first record. A voter has on disk what lies below the offset of its last Fetch, the leader what it
-                     has flushed
+    high watermark   the offset below which a majority of the voters has the log on disk, once this offset is above that
+                     of the epoch's first record. A voter has on disk the records below the offset of its last Fetch,
+                     the leader those that it has flushed
     check quorum     the leader resigns if no majority of the voters has fetched for 1.5 fetch timeouts
 
 A VotersRecord is in effect as soon as it is appended. Source: LeaderState.
@@ -30,7 +30,9 @@ CAUGHT_UP_MS: Final = 3_600_000
 @dataclass(slots=True)
 class Replica:
     """The leader's state of a voter or an observer, from the Fetch requests of that replica. Times are ms since 1970,
-    -1 before the first. end_offset: the replica's log end offset; None before its first Fetch."""
+    -1 before the first. end_offset: the replica's log end offset; None before its first Fetch. last_caught_up_ms: the
+    last time at which the replica had all records that the leader then had. last_fetch_leader_end: the leader's log end
+    offset at the replica's last Fetch; -1 before the first."""
 
     key: ReplicaKey
     endpoints: Endpoints = ()
@@ -55,7 +57,8 @@ class Replica:
 @dataclass(slots=True)
 class VoterChange:
     """The addition or removal of a voter. last_offset: the offset of the VotersRecord; None before that is appended.
-    token: that of the request to answer; None once it is answered."""
+    token: that of the request to answer; None once it is answered. voter: the one that is added or removed.
+    deadline_ms: when the change times out."""
 
     token: Token | None
     voter: VoterNode
@@ -72,7 +75,9 @@ class Leader:
 
     check_deadline_ms: when the leader resigns unless a majority has fetched. begin_deadline_ms: when BeginQuorumEpoch
     is due next. volatile_voters: the endpoints and levels in the voters' UpdateRaftVoter requests while kraft.version
-    is 0; None once kraft.version is being raised.
+    is 0; None if its level is higher, or is being raised. change: the change of voters in progress; None if there is
+    none. requested_kraft_version: the level to which kraft.version is being raised; None if it is not. high_watermark:
+    None until the LeaderChange record is committed. voted: always None.
     """
 
     epoch: int
@@ -104,7 +109,7 @@ class Leader:
         return Election(self.epoch, self.key.id)
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:  # noqa: ARG002 (one signature for all states)
-        """A leader grants no vote and no pre-vote."""
+        """Return False: a leader grants no vote and no pre-vote."""
         return False
 
     # the logs of the other replicas
@@ -127,7 +132,8 @@ class Leader:
             self.observers.setdefault(replica.key, replica)
 
     def replica(self, key: ReplicaKey) -> Replica:
-        """Return the state of a replica; an unknown replica is added as an observer."""
+        """Return the state of a replica; an unknown replica is added as an observer. Beyond OBSERVERS_MAX observers,
+        the one that was added first is dropped."""
         found = self.voters.get(key.id)
         if found is not None and found.key.admits(key):
             return found
@@ -160,7 +166,8 @@ class Leader:
         return key.id in self.voters and self.voters[key.id].key.admits(key)
 
     def move_high_watermark(self) -> bool:
-        """Raise the high watermark to the offset that a majority has. Returns whether it rose."""
+        """Raise the high watermark to the highest end offset that a majority of the voters has, if this is above
+        epoch_start_offset. Returns whether the high watermark rose."""
         offsets = sorted(-1 if each.end_offset is None else each.end_offset for each in self.voters.values())
         offset = offsets[(len(offsets) - 1) // 2]
         if offset <= self.epoch_start_offset or offset <= (self.high_watermark or 0):

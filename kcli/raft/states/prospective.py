@@ -11,7 +11,8 @@ from kcli.raft.voters import Endpoints, ReplicaKey
 @dataclass(slots=True)
 class Prospective:
     """The state of a prospective. votes: the voters' answers. leader_id, leader_endpoints: those of the leader that it
-    followed before, if any, and can no longer reach."""
+    followed before and can no longer reach; NOBODY and empty if it followed none. voted: the candidate that this node
+    has voted for in this epoch; None: for none. high_watermark: None if this node knows none."""
 
     epoch: int
     votes: Votes
@@ -27,5 +28,5 @@ class Prospective:
         return Election(self.epoch, self.leader_id, self.voted)
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether this node may grant a vote, or a pre-vote, to `candidate`."""
+        """Whether this node may grant a vote, or a pre-vote, to `candidate`, by `kcli.raft.election.may_vote`."""
         return may_vote(self.election, candidate, up_to_date=up_to_date, pre_vote=pre_vote)

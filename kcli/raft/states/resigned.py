@@ -15,7 +15,7 @@ class Resigned:
     unreachable: the nodes that did not answer the most recent request to them.
 
     notified_ms: during a shutdown, the time since which every voter has acknowledged EndQuorumEpoch or is unreachable;
-    None while this is not true of every voter.
+    None while this is not true of every voter. high_watermark: None if this node knows none. voted: always None.
     """
 
     epoch: int
@@ -35,6 +35,6 @@ class Resigned:
         return Election(self.epoch, self.leader_id)
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:  # noqa: ARG002 (one signature for all states)
-        """A resigned leader grants no vote in the epoch that it led. It may grant a pre-vote, which is for a later
-        epoch."""
+        """Return whether this node may grant a vote, or a pre-vote, to a candidate. A resigned leader grants no vote in
+        the epoch that it led. It grants a pre-vote, which is for a later epoch, if up_to_date."""
         return pre_vote and up_to_date

@@ -11,7 +11,8 @@ from kcli.raft.voters import Endpoints, ReplicaKey
 @dataclass(slots=True)
 class Unattached:
     """The state of a node without a leader to fetch from. leader_id: the leader, if it is known but its endpoints are
-    not; otherwise NOBODY. election_deadline_ms: when a voter's election timeout is over."""
+    not; otherwise NOBODY. election_deadline_ms: when a voter's election timeout is over. voted: the candidate that this
+    node has voted for in this epoch; None: for none. high_watermark: None if this node knows none."""
 
     epoch: int
     election_deadline_ms: int
@@ -30,5 +31,5 @@ class Unattached:
         return ()
 
     def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether this node may grant a vote, or a pre-vote, to `candidate`."""
+        """Whether this node may grant a vote, or a pre-vote, to `candidate`, by `kcli.raft.election.may_vote`."""
         return may_vote(self.election, candidate, up_to_date=up_to_date, pre_vote=pre_vote)

@@ -23,6 +23,7 @@ from kcli.log.recovery.salvage import (
     LeftOut,
     LogStart,
     PutBack,
+    Refilled,
     Renamed,
     RightLength,
     exchanged_within,
@@ -76,6 +77,42 @@ def leaves_after_any_crash(directory: Path, batches: list[tuple[int, bytes]]) ->
         apply_in_place(plan(crashed, OPTIONS, with_salvage=True).view, CrashDisk())
         assert batches_of(reopened(crashed)) == batches
         shutil.rmtree(crashed)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "missing"),
+    [([1], []), ([0], []), ([2], []), ([0, 2], []), ([0, 1, 2], []), ([0, 1], [1]), ([2], [2])],
+    ids=["one", "the first", "the last", "two", "all", "one of which no file has", "the last one in both"],
+)
+def test_damaged_batches_are_taken_from_the_segment_before_it_was_cleaned(
+    tmp_path: Path, damaged: list[int], missing: list[int]
+) -> None:
+    """Kafka 4.3 serves these batches again, with older records of the same keys. damaged: numbers of batches of one
+    segment; missing: those that are damaged in the .deleted file, too."""
+    made(tmp_path)
+    log, older = tmp_path / f"{6:020}.log", tmp_path / f"{6:020}.log.deleted"
+    whole = log.read_bytes()
+    batches = frames(whole)
+
+    def broken(numbers: list[int]) -> bytes:
+        data = bytearray(whole)
+        for number in numbers:
+            start, size = batches[number]
+            data[start + size - 1] ^= 1
+        return bytes(data)
+
+    log.write_bytes(broken(damaged))
+    older.write_bytes(broken(missing))
+    planned = plan(tmp_path, OPTIONS, with_salvage=True)
+    kept = [each for number, each in enumerate(batches) if number not in missing]
+    write_copy(planned.view.files, CrashDisk(), tmp_path / "new")
+    sound = b"".join(whole[start : start + size] for start, size in kept)
+    assert (tmp_path / "new" / log.name).read_bytes() == sound
+    assert sum(each.batches for each in planned.saved.refilled) == len(damaged) - len(missing)
+    if damaged == [1]:
+        assert planned.saved.refilled == [Refilled(log.name, older.name, 1, 8, 9)]
+    gaps = [(each.first_offset, each.last_offset) for each in planned.saved.gaps]
+    assert len([each for each in gaps if each[1] is None or each[1] >= each[0]]) == len(missing)
 
 
 @pytest.mark.parametrize(("base", "name"), [(6, 8), (6, 11), (0, 3), (36, 38), (36, 10**6)])

@@ -4,10 +4,11 @@
     range     consecutive partitions of each topic, to the members in a fixed order
 
 They are pure functions, and give each member the same partitions as Kafka's assignors; `spec` says what the order of
-the mappings means. Both functions have the parameter homogeneous: whether all members have the same subscription, by
-`Subscriptions.is_homogeneous`; None: the members' topic ids are compared. The ids alone are not enough: Kafka compares
-names, so topics that do not exist count too, and a subscription by name differs from one by a regular expression that
-matches the same topics. The range assignor ignores `homogeneous`. Source: UniformAssignor, RangeAssignor,
+the mappings means. Both functions have the parameter homogeneous: whether all members have the same subscription. The
+coordinator passes the result of `Subscriptions.is_homogeneous`, which compares subscriptions as Kafka does, by name:
+topics that do not exist count too, and a subscription by name differs from one by a regular expression that matches the
+same topics. With None, the uniform assignor compares the ids of the members' topics instead, which cannot show these
+differences. The range assignor ignores `homogeneous`. Source: UniformAssignor, RangeAssignor,
 ModernGroup.subscriptionType.
 """
 
@@ -24,8 +25,11 @@ __all__ = ["ASSIGNORS", "Assignment", "Assignor", "MemberSubscription", "assign_
 
 
 class Assignor(Protocol):
-    """A function that assigns partitions to members. topics: number of partitions by topic id, of every topic that a
-    member subscribes to; other topics are ignored. Returns the partitions of each member."""
+    """A function that assigns partitions to members, and returns the partitions of each member by member id.
+
+    topics: the number of partitions by topic id. It must have every topic that a member subscribes to; topics that no
+    member subscribes to are ignored. homogeneous: see the module.
+    """
 
     def __call__(self, members: Members, topics: Topics, *, homogeneous: bool | None = None) -> Assignment: ...
 

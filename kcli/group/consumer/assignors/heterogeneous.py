@@ -45,7 +45,7 @@ def _signed(uuid: UUID) -> tuple[int, int]:
 
 
 class _Spread:
-    """An assignment in progress. Members are numbered by their places in `members_in_order`."""
+    """An assignment in progress. A member's number is its index in the list that `members_in_order` returns."""
 
     def __init__(self, members: Members, topics: Topics) -> None:
         self._order = members_in_order(members)
@@ -140,10 +140,10 @@ class _Loads:
 
         least loaded -> |       | <- most loaded
 
-    `next_least` returns a member that is to gain a partition, `next_most` one that is to lose a partition. `next_least`
-    returns all members of the least load, one after the other. Each of them has then gained a partition, so that they
-    are returned again together with the members that had this higher load before. `next_most` does the same from the
-    most load downwards.
+    `next_least` returns a member that is to gain a partition. It first returns each member of the least load L once; as
+    each gains a partition, all of these then have the load L + 1. Next it returns each member of load L + 1 once, these
+    and those that had that load from the beginning; and so on upwards. `next_most` returns a member that is to lose a
+    partition, in the same way from the largest load downwards.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:

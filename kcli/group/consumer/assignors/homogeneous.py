@@ -1,9 +1,9 @@
 """The uniform assignor for members with the same topics: as even as possible, and members keep their partitions.
 
-1. The quota of a member is `partitions // members` partitions, and one extra partition as long as the remainder of
-   that division lasts. The member keeps its partitions up to its quota; its other partitions become unassigned. A
-   member that keeps fewer partitions than its quota gets no extra partition if there are enough members after it to
-   get the whole remainder.
+1. Member by member: the quota of a member is `partitions // members` partitions, and one extra partition as long as
+   some of the remainder of that division is left. The member keeps its partitions up to its quota; its other partitions
+   become unassigned. If it keeps fewer than its quota, it gives the extra partition back to the remainder, provided
+   that there are enough members after it to take all that is left of the remainder.
 2. Unassigned partitions fill up the members below their quotas: first those that no member had, topic by topic, then
    those that became unassigned in step 1, member by member.
 

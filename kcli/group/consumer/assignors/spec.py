@@ -56,7 +56,8 @@ def readers_by_topic(order: Sequence[str], members: Members) -> dict[UUID, list[
 
 
 def topics_in_order(topic_ids: Collection[UUID], topics: Topics, size: int) -> list[UUID]:
-    """Return the topics as a Java hash map of `size` buckets iterates them after insertion in the order of `topics`."""
+    """Return `topic_ids` in the order in which a Java hash map of `size` buckets iterates over them, after they were
+    put into it in the order of `topics`."""
     return hash_order([topic for topic in topics if topic in topic_ids], uuid_hash, size)
 
 

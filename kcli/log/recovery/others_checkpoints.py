@@ -1,0 +1,136 @@
+"""Checkpoints that another broker wrote, as where the wrong file was restored into a log directory.
+
+In a sound directory neither a recovery point (recovery-point-offset-checkpoint) nor a high watermark (replication-) nor
+a log start offset (log-start-) is above the end of its log. Those of another broker are, where its logs are longer, and
+look as if records were lost here. A file is another broker's if all of these are so:
+
+    strange       it names partitions that have no directory here, of whatever suffix, no replica on this node by the
+                  metadata log, and no topic that this log has removed. A broker that deletes a partition keeps its
+                  directory for file.delete.delay.ms (1 minute), and writes the recovery points at once, the high
+                  watermarks within 5 s: a sound checkpoint hardly ever names a partition whose directory is gone
+    contradicted  it has offsets above the ends of logs of several topics, while another checkpoint (WITNESSES) has
+                  offsets up to these ends. Where a log has lost its end, both are above it, as a rule
+    left out      high watermarks: the file lacks partitions of several topics that have a directory and a replica here,
+                  and a recovery point. For after a power loss high watermarks are above the ends of many logs, and
+                  recovery points are not: Kafka syncs this file every 5 s, and the logs more rarely
+
+No single fact is enough: a topic may have been deleted a moment ago, or before the snapshot with which the metadata log
+begins; a log may have lost its end. Source: LogManager (checkpointRecoveryOffsetsInDir, asyncDelete),
+ReplicaManager.checkpointHighWatermarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.file_name import METADATA_TOPIC, FileKind
+from kcli.log.log_directory import LogDirectory, PartitionDirectory
+from kcli.log.recovery.identity import end_offset
+from kcli.printable import names_text
+from kcli.protocol.topic_partition import TopicPartition
+
+WITNESSES = {
+    FileKind.RECOVERY_POINTS: FileKind.REPLICATION_OFFSETS,
+    FileKind.REPLICATION_OFFSETS: FileKind.RECOVERY_POINTS,
+    FileKind.LOG_START_OFFSETS: FileKind.REPLICATION_OFFSETS,
+}
+"""The checkpoints that are checked, each with the one that contradicts it."""
+STRANGE_LEAST = 2
+PARTITIONS_LEAST = 3
+TOPICS_LEAST = 2
+"""The least numbers of strange partitions, and of partitions and topics with a contradicted offset (or left out)."""
+STARTS_LEAST = 2
+"""The same for log start offsets, of which there are few: only those of partitions whose first records were deleted."""
+NAMES_SHOWN = 2
+
+HasReplica = Callable[[TopicPartition], bool | None]
+"""Returns whether a partition has a replica on this node; None if its topic was deleted, or if no metadata log can
+tell."""
+
+
+class OthersCheckpoint(NamedTuple):
+    """A checkpoint of another broker. kind: which. entries: their number. strange: the partitions that it names,
+    although they are not this node's. beyond: those here whose offset in it is above the end of the log, while the
+    other checkpoint agrees with this end."""
+
+    kind: FileKind
+    entries: int
+    strange: Sequence[TopicPartition]
+    beyond: Sequence[TopicPartition]
+
+    @property
+    def why(self) -> str:
+        """What shows that the file is another broker's, in words."""
+        strange = names_text(self.strange, NAMES_SHOWN)
+        return (
+            f"the file of another broker: {len(self.strange):,} of its {self.entries:,} entries are of partitions that "
+            f"this node does not have ({strange}), and {len(self.beyond):,} offsets are above the ends of their logs, "
+            f"where {WITNESSES[self.kind]} has offsets up to these ends"
+        )
+
+    def is_harmful(self, *, is_clean: bool) -> bool:
+        """Whether Kafka's start goes by the file. is_clean: whether that is a clean start."""
+        return self.kind is FileKind.RECOVERY_POINTS and not is_clean
+
+    def reason(self, *, is_clean: bool) -> str:
+        """What is wrong, and what Kafka's start does with it, in words. is_clean: whether that is a clean start."""
+        if self.is_harmful(is_clean=is_clean):
+            return f"{self.why}; below these offsets Kafka looks at no segment but the last: it does not find damage"
+        return f"{self.why}; Kafka lowers them to the ends of the logs, and nothing is lost"
+
+
+def others_checkpoints(home: Path, has_replica: HasReplica) -> Mapping[FileKind, OthersCheckpoint]:
+    """Return the checkpoints in the log directory `home` that another broker wrote. Raises UnreadableInput."""
+    directories = LogDirectory(home).partitions()
+    logs = {each.partition: each for each in directories if not each.name.state and each.name.topic != METADATA_TOPIC}
+    found = {}
+    for kind, other in WITNESSES.items():
+        offsets = LogDirectory(home).legible_offsets(kind)
+        strange = strange_partitions(offsets, directories, has_replica)
+        if len(strange) < STRANGE_LEAST:
+            continue
+        witness = LogDirectory(home).legible_offsets(other)
+        beyond = [
+            each
+            for each in sorted(logs.keys() & offsets.keys() & witness.keys())
+            if witness[each] < offsets[each] and _is_between(logs[each], witness[each], offsets[each])
+        ]
+        is_short = kind is FileKind.LOG_START_OFFSETS
+        is_other = len(beyond) >= STARTS_LEAST if is_short else _are_many(beyond)
+        if kind is FileKind.REPLICATION_OFFSETS:
+            left_out = (logs.keys() & witness.keys()) - offsets.keys()
+            is_other = is_other and _are_many([each for each in left_out if has_replica(each)])
+        if is_other:
+            found[kind] = OthersCheckpoint(kind, len(offsets), strange, beyond)
+    return found
+
+
+def names_absent_partitions(home: Path) -> bool:
+    """Whether a checkpoint in a log directory names as many partitions without a directory as make it suspicious: only
+    then is the metadata log needed. Raises UnreadableInput."""
+    here = {each.partition for each in LogDirectory(home).partitions()}
+    return any(len(LogDirectory(home).legible_offsets(kind).keys() - here) >= STRANGE_LEAST for kind in WITNESSES)
+
+
+def strange_partitions(
+    named: Collection[TopicPartition], directories: Collection[PartitionDirectory], has_replica: HasReplica
+) -> list[TopicPartition]:
+    """Return the partitions `named` in a checkpoint that are not this node's: those without any of the log directory's
+    partition directories, whatever its suffix, and without a replica on this node."""
+    here = {each.partition for each in directories}
+    absent = sorted(set(named) - here)
+    if len(absent) < STRANGE_LEAST:  # spares the caller the metadata log
+        return []
+    return [each for each in absent if has_replica(each) is False]
+
+
+def _is_between(directory: PartitionDirectory, low: int, high: int) -> bool:
+    """Whether a log ends at or above the offset `low`, and below `high`."""
+    end = end_offset(directory.path)
+    return end is not None and low <= end < high
+
+
+def _are_many(partitions: Collection[TopicPartition]) -> bool:
+    return len(partitions) >= PARTITIONS_LEAST and len({each.topic for each in partitions}) >= TOPICS_LEAST
