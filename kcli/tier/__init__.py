@@ -15,6 +15,9 @@ What reads and writes:
 
     store            the interface of a store: names and bytes
     local            a directory, as Kafka's LocalTieredStorage lays it out
+    bucket           a bucket of S3, Google Cloud Storage or Azure, with the same names
+    windows          an object of a bucket as a Source
+    opening          the store that an address (`address`) names
     metadata_log     the records in a broker's log directory
     stored_segment   a segment of which only the objects tell
     tier             all of this for a store and a log directory

@@ -102,10 +102,11 @@ class LocalStore:
         finally:
             os.close(fd)
 
-    def as_file(self, name: str) -> Path:
-        """Return the path of the object itself."""
+    @contextmanager
+    def as_file(self, name: str) -> Iterator[Path]:
+        """Yield the path of the object itself."""
         self.open(name).close()
-        return self._path(name)[0]
+        yield self._path(name)[0]
 
     def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """Write a new object: a file of another name, which is renamed when it is whole."""

@@ -8,16 +8,18 @@
     delete        removes an object
 
 A name is a path of at least two parts between slashes: `orders-0-<topic id>/<offset>-<segment id>.log`. A store follows
-no link, and gives nothing that is not in it. `kcli.tier.local` is a directory; a bucket would be another.
+no link, and gives nothing that is not in it. `kcli.tier.local` is a directory, `kcli.tier.bucket` a bucket;
+`kcli.tier.opening` tells by the address which it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from kcli.errors import KcliError
+from kcli.errors import KcliError, UnreadableInput
 from kcli.log.source import Source
 
 
@@ -34,9 +36,13 @@ class ObjectMissing(KcliError):
     """The store has no object of this name."""
 
 
+class StoreFailed(UnreadableInput):
+    """The store does not answer, or grants no access: this is not about one object, and asking for others is vain."""
+
+
 class Store(Protocol):
-    """Objects by name. All methods raise UnreadableInput for what cannot be read, `size`, `open` and `as_file` raise
-    ObjectMissing."""
+    """Objects by name. All methods raise UnreadableInput for what cannot be read, StoreFailed for all of the store;
+    `size`, `open` and `as_file` raise ObjectMissing."""
 
     @property
     def address(self) -> str:
@@ -51,8 +57,8 @@ class Store(Protocol):
     def open(self, name: str) -> Source:
         """Return an object's bytes as a Source, which the caller closes."""
 
-    def as_file(self, name: str) -> Path:
-        """Return the path of a file with the object's bytes; nobody may write to it."""
+    def as_file(self, name: str) -> AbstractContextManager[Path]:
+        """A context with the path of a file with the object's bytes, to be read; behind it the file may be gone."""
 
     def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """Write a new object. Raises OSError; UsageError for a name that no object can have."""

@@ -17,7 +17,7 @@ from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import SEGMENT_BYTES_MAX, Source
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.segment import RemoteSegment
-from kcli.tier.store import Store
+from kcli.tier.store import Store, StoreFailed
 
 CHECKPOINT_BYTES_MAX = 4 << 20
 """The size of the largest leader_epoch_checkpoint that is read: more than 100,000 leader epochs."""
@@ -43,6 +43,8 @@ def epochs_in(store: Store, objects: SegmentObjects) -> tuple[EpochEntry, ...] |
     try:
         name = objects.name(FileKind.REMOTE_LEADER_EPOCHS)
         return LeaderEpochCache(parse_leader_epochs(read_object(store, name, CHECKPOINT_BYTES_MAX))).entries
+    except StoreFailed:
+        raise
     except (KcliError, FormatError, ValueError):
         return None
 
@@ -54,6 +56,8 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
         return None
     try:
         source = store.open(objects.name(FileKind.LOG))
+    except StoreFailed:
+        raise
     except KcliError:
         return None
     try:
@@ -63,6 +67,8 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
         if last is None or last < objects.start_offset:
             return None
         epochs = epochs_in(store, objects) or _first_epoch(source, objects.start_offset)
+    except StoreFailed:
+        raise
     except KcliError:
         return None
     finally:

@@ -56,9 +56,11 @@ def test_a_prefix() -> None:
 )
 def test_names_that_lead_out(tmp_path: Path, name: str) -> None:
     store = LocalStore(tmp_path)
-    for use in (store.open, store.size, store.as_file, store.delete, lambda each: store.write(each, [b"x"])):
+    for use in (store.open, store.size, store.delete, lambda each: store.write(each, [b"x"])):
         with pytest.raises(UsageError):
             use(name)
+    with pytest.raises(UsageError), store.as_file(name):
+        pass
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,7 +98,8 @@ def test_write_read_delete(tmp_path: Path) -> None:
     source, buffer = store.open(name), bytearray(2)
     assert (source.read_at(1, memoryview(buffer)), bytes(buffer)) == (2, b"bc")
     source.close()
-    assert store.as_file(name).read_bytes() == b"abcd"
+    with store.as_file(name) as path:
+        assert path.read_bytes() == b"abcd"
     store.delete(name)
     store.delete(name)
     with pytest.raises(ObjectMissing):

@@ -10,7 +10,9 @@ A contradiction between metadata and .log object is the cause of whatever else i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from kcli.tier.layout import SegmentObjects, directory_name
 from kcli.tier.lineage import is_within
 from kcli.tier.metadata_log import Trouble
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
+from kcli.tier.store import StoreFailed
 from kcli.tier.stored_segment import CHECKPOINT_BYTES_MAX, read_object
 from kcli.tier.tier import PartitionTier, Tier
 
@@ -114,6 +117,8 @@ class TierVerification:
         if FileKind.LOG not in missing:
             try:
                 found += self._batches(each, segment, objects)
+            except StoreFailed:
+                raise
             except UnreadableInput as error:
                 self.unreadable.append(error)
             except KcliError as error:
@@ -129,15 +134,18 @@ class TierVerification:
         return f"{self._tier.store.address}/{objects.name(kind)}"
 
     def _batches(self, each: PartitionTier, segment: RemoteSegment, objects: SegmentObjects) -> Iterator[Finding]:
-        files = {kind: self._tier.store.as_file(objects.name(kind)) for kind in SEGMENT_KINDS if kind in objects.sizes}
-        snapshots = []
-        if FileKind.PRODUCER_SNAPSHOT in objects.sizes:
-            name = objects.name(FileKind.PRODUCER_SNAPSHOT)
-            snapshots.append((segment.end_offset + 1, self._tier.store.as_file(name)))
-        verifier = LogVerifier([SegmentFiles(segment.start_offset, files)], snapshots, self._advance)
-        found = list(map(of_object, verifier.findings()))
-        self.unreadable += verifier.unreadable
-        first, last = _ends(files[FileKind.LOG], verifier)
+        kinds = [kind for kind in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) if kind in objects.sizes]
+        with ExitStack() as copies:
+            files = {kind: copies.enter_context(self._tier.store.as_file(objects.name(kind))) for kind in kinds}
+            addresses = {str(path): self._path(objects, kind) for kind, path in files.items()}
+            snapshot = files.pop(FileKind.PRODUCER_SNAPSHOT, None)
+            snapshots = [] if snapshot is None else [(segment.end_offset + 1, snapshot)]
+            verifier = LogVerifier([SegmentFiles(segment.start_offset, files)], snapshots, self._advance)
+            found = [of_object(_at(each, addresses)) for each in verifier.findings()]
+            self.unreadable += (
+                UnreadableInput(addresses.get(each.path, each.path), each.reason) for each in verifier.unreadable
+            )
+            first, last = _ends(files[FileKind.LOG], verifier)
         has_errors = any(finding.severity == "error" for finding in found)
         cause = self._contradiction(each, segment, objects, (first, last), has_errors=has_errors)
         if cause is None and not has_errors:
@@ -282,6 +290,8 @@ class TierVerification:
             reason = error.reason if isinstance(error, FormatError) else str(error)
             yield self._wrong_epochs_object(objects, "leader epochs that can be read", reason)
             return
+        except StoreFailed:
+            raise
         except KcliError as error:
             self.unreadable.append(UnreadableInput(self._path(objects, kind), str(error)))
             return
@@ -400,6 +410,12 @@ def of_metadata(trouble: Trouble) -> Finding:
         action=action,
         command=next_steps.dump(trouble.path, trouble.offset) if is_file else next_steps.verify(trouble.path),
     )
+
+
+def _at(finding: Finding, addresses: Mapping[str, str]) -> Finding:
+    """Return the finding with the address of the object. addresses: by the path of the file that was checked."""
+    address = addresses.get(finding.path, finding.path)
+    return finding if address == finding.path else replace(finding, path=address, command=None)
 
 
 def _ends(log: Path, verifier: LogVerifier) -> tuple[int | None, int | None]:
