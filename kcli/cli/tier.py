@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +13,7 @@ import typer
 from kcli.cli.options import Format, not_empty
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
+from kcli.cli.temporary import temporary_directory
 from kcli.cli.verify import Least, report
 from kcli.errors import UsageError
 from kcli.printable import printable
@@ -32,6 +35,8 @@ kcli tier orphans /var/lib/kafka --tier /mnt/tier
 kcli tier fetch /var/lib/kafka --tier /mnt/tier --topic orders --out fetched
 
 kcli tier list --tier /mnt/tier         from the objects alone
+
+kcli tier verify /var/lib/kafka --tier s3://bucket/tier         in a bucket
 """
 
 app = typer.Typer(
@@ -42,13 +47,14 @@ app = typer.Typer(
 
 
 def _known_topics(context: typer.Context) -> list[str]:
-    """The topics in the directory that --tier names, for the shell's completion."""
+    """The topics in the directory that --tier names, for the shell's completion; a bucket would keep it waiting."""
     from kcli.tier.layout import inventory
-    from kcli.tier.local import LocalStore
+    from kcli.tier.opening import is_bucket, open_store
 
     store = context.params.get("store")
-    partitions = [] if store is None else inventory(LocalStore(Path(store)).list_objects()).partitions
-    return sorted({each.topic for each in partitions})
+    if store is None or is_bucket(store):
+        return []
+    return sorted({each.topic for each in inventory(open_store(store).list_objects()).partitions})
 
 
 LogDir = Annotated[
@@ -60,8 +66,12 @@ LogDir = Annotated[
     ),
 ]
 Store = Annotated[
-    Path,
-    typer.Option("--tier", metavar="DIR", help="The directory of LocalTieredStorage, or a copy of it."),
+    str,
+    typer.Option(
+        "--tier",
+        metavar="DIR|URL",
+        help="The directory of LocalTieredStorage, or a copy of it, also in a bucket: s3://, gs://, az://.",
+    ),
 ]
 Topic = Annotated[
     str | None,
@@ -80,11 +90,24 @@ Severity = Annotated[
 ]
 
 
-def _read(store: Path, log_dir: Path | None, topic: str | None = None) -> Tier:
-    from kcli.tier.local import LocalStore
+def _read(store: str, log_dir: Path | None, topic: str | None = None, spool: Path | None = None) -> Tier:
+    from kcli.tier.opening import open_store
     from kcli.tier.tier import Tier
 
-    return Tier.read(LocalStore(store), log_dir, topic)
+    return Tier.read(open_store(store, spool), log_dir, topic)
+
+
+@contextmanager
+def _spool(store: str) -> Iterator[Path | None]:
+    """Yield a directory for copies of a bucket's objects, which no signal but SIGKILL leaves behind; None where there
+    is no need of copies."""
+    from kcli.tier.opening import is_bucket
+
+    if not is_bucket(store):
+        yield None
+        return
+    with temporary_directory() as temporary:
+        yield temporary.path
 
 
 @app.command("list")
@@ -175,9 +198,10 @@ def verify(
     """
     from kcli.inspector.tier import TierVerification
 
-    tier = _read(store, log_dir, topic)
-    progress = Progress(lambda: sum(segment.size for each in tier.partitions for segment in each.copied()))
-    raise typer.Exit(report(TierVerification(tier, progress.advance), progress, severity, output))
+    with _spool(store) as spool:
+        tier = _read(store, log_dir, topic, spool)
+        progress = Progress(lambda: sum(segment.size for each in tier.partitions for segment in each.copied()))
+        raise typer.Exit(report(TierVerification(tier, progress.advance), progress, severity, output))
 
 
 @app.command("orphans")

@@ -67,14 +67,18 @@ class Limits(NamedTuple):
 
 
 class BucketStore:
-    """A bucket, or the objects below a prefix of it. Raises UnreadableInput if they cannot be listed, NotInstalled."""
+    """A bucket, or the objects below a prefix of it. spool: the directory for copies, else that of the system.
 
-    def __init__(self, bucket: Bucket, limits: Limits | None = None) -> None:
+    Raises UnreadableInput if it cannot be listed, NotInstalled.
+    """
+
+    def __init__(self, bucket: Bucket, limits: Limits | None = None, spool: Path | None = None) -> None:
         with needing("tier"):
             import obstore
         self._obstore = obstore
         self._bucket = bucket
         self._limits = Limits() if limits is None else limits
+        self._spool = spool
         self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, "kcli-tier")
         try:
             self._remote = _connected(bucket, self._limits)
@@ -128,10 +132,10 @@ class BucketStore:
 
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
-        """Yield the path of a copy in the directory for temporary files, which is removed at the end."""
+        """Yield the path of a copy, which is removed at the end."""
         source = self.open(name)
         try:
-            with TemporaryDirectory(prefix="kcli-tier-") as directory:
+            with TemporaryDirectory(prefix="kcli-tier-", dir=self._spool) as directory:
                 path = Path(directory) / name.rpartition("/")[2]
                 _copy(source, path)
                 yield path

@@ -9,7 +9,6 @@ log was read: without that, no command to remove them is given.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from formats.file_name import FileKind
 from kcli.errors import UnreadableInput, UsageError
@@ -128,5 +127,5 @@ class Orphans:
             expected="an object of a segment",
             found=reason or "no name that LocalTieredStorage gives",
             action="nothing of Kafka's or kcli's reads it: see what it is",
-            command=next_steps.list_file(Path(self._path(name))),
+            command=next_steps.list_file(self._path(name)),
         )

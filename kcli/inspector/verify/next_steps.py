@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from string import digits
 
 from formats.compression import GZIP
 from formats.file_name import FileKind
+from kcli.inspector.verify import bucket_commands
 
 
 def _command(*words: str | Path) -> str:
@@ -110,7 +111,14 @@ def append(path: str | Path, line: str) -> str:
 def dump(path: str | Path, offset: int | None = None) -> str:
     """The command that shows the first records of a file, or those from an offset on."""
     start = [] if offset is None or offset < 0 else ["--from-offset", str(offset)]
-    return _command("kcli", "dump-segment", *start, "--limit", "20", _named(path))
+    command = "kcli", "dump-segment", *start, "--limit", "20"
+    if not bucket_commands.is_url(path):
+        return _command(*command, _named(path))
+    url = str(path)
+    if url.endswith(FileKind.LOG):  # of other kinds the name tells, which standard input does not have
+        return f"{bucket_commands.download(url, '-')} | {_command(*command, '-')}"
+    name = _named(url.rpartition("/")[2])
+    return f"{bucket_commands.download(url, name)} && {_command(*command, name)}"
 
 
 def transactions(log_directory: str | Path, *, is_open: bool) -> str:
@@ -277,12 +285,16 @@ def show(path: str | Path) -> str:
 
 
 def list_file(path: str | Path) -> str:
-    """The command that shows what kind of a file this is."""
+    """The command that shows what kind of a file, or which object, this is."""
+    if bucket_commands.is_url(path):
+        return bucket_commands.show(str(path))
     return f"ls -ld -- {quoted(path)}"
 
 
-def remove_all(paths: Iterable[str | Path]) -> str:
-    """The command that deletes files."""
+def remove_all(paths: Sequence[str | Path]) -> str:
+    """The command that deletes files, or objects of a bucket."""
+    if any(map(bucket_commands.is_url, paths)):
+        return bucket_commands.remove(list(map(str, paths)))
     return _command("rm", "--", *paths)
 
 

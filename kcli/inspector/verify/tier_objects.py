@@ -4,7 +4,6 @@ recovers it, and `kcli recover` works on the partition that `kcli tier fetch` ha
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from formats.file_name import FileKind, parse
 from kcli.inspector.verify import next_steps
@@ -32,7 +31,7 @@ def of_object(finding: Finding) -> Finding:
     if name is None or name.remote_id is None or finding.severity == "info":
         return finding
     if finding.kind == "orphan-file":
-        store = Path(finding.path).parent.parent
+        store = finding.path.rsplit("/", 2)[0]
         return replace(finding, action=WITHOUT_LOG, command=next_steps.verify_tier(None, store))
     action = _ACTIONS.get(name.kind, SEARCHED)
     is_log = name.kind is FileKind.LOG
