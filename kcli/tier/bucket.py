@@ -325,9 +325,9 @@ def _profile() -> Any:
         from obstore.auth.boto3 import Boto3CredentialProvider
     try:
         return Boto3CredentialProvider()
-    except (BotoCoreError, ValueError) as error:
+    except (BotoCoreError, ValueError) as error:  # its text may be that of a process which gives credentials
         name = f"AWS_PROFILE={chosen}" if chosen else "~/.aws"
-        raise UsageError(f"{name}: {'no credentials are found' if isinstance(error, ValueError) else error}") from None
+        raise UsageError(f"{name}: no credentials are found ({type(error).__name__})") from None
 
 
 def _has_profiles() -> bool:
@@ -346,7 +346,10 @@ def _checked(name: str) -> str:
 def _copy(source: Source, path: Path) -> None:
     buffer = memoryview(bytearray(min(COPY_BYTES, max(1, source.size()))))
     position = 0
-    with path.open("xb") as file:
-        while got := source.read_at(position, buffer):
-            file.write(buffer[:got])
-            position += got
+    try:
+        with path.open("xb", buffering=0) as file:
+            while got := source.read_at(position, buffer):
+                position += file.write(buffer[:got])  # of fewer bytes the rest comes again
+    except OSError as error:
+        error.filename = str(path.parent.parent)
+        raise

@@ -30,6 +30,9 @@ def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The same, with an environment that leads there; nothing asks a machine for its role."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_CHECKSUM_ALGORITHM"):
         monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
     for name, value in (("ACCESS_KEY_ID", "test"), ("SECRET_ACCESS_KEY", "s3cr3t"), ("REGION", REGION)):
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)

@@ -71,6 +71,7 @@ def test_azure_without_an_account(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("status code: 404 Not Found: <Error><Code>ContainerNotFound</Code></Error>", "no such bucket"),
         ("status code: 403 Forbidden: <Error><Code>AuthenticationFailed</Code></Error>", "credentials are not valid"),
+        ("status code: 403 Forbidden: <Error><Code>InvalidObjectState</Code></Error>", "archived (InvalidObjectState)"),
         ("Error performing token request: ... HTTP error", "no credentials are found"),
         ("https://a.blob.core.windows.net/c?sig=s3cr3t kind: Timeout", "the server a.blob.core.windows.net does not"),
         ("what nobody knows s3cr3t", "the request failed"),

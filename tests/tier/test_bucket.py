@@ -15,6 +15,7 @@ from kcli.tier.bucket import PART_BYTES, BucketStore, Limits
 from kcli.tier.local import LocalStore
 from kcli.tier.opening import open_store
 from kcli.tier.store import ObjectMissing, StoredObject
+from kcli.tier.windows import WindowedSource
 from tests.tier.conftest import REMOTE
 from tests.tier.s3 import Fault, Proxy, Reply, client, http, pass_on, s3_error
 
@@ -119,6 +120,31 @@ def test_a_write_that_ends_early_leaves_nothing(s3: str) -> None:
     s3_client = client(s3)
     assert "Contents" not in s3_client.list_objects_v2(Bucket="scratch", Prefix="x/broken")
     assert not s3_client.list_multipart_uploads(Bucket="scratch").get("Uploads")
+
+
+@pytest.mark.parametrize("requests", [0, 1, 3])
+def test_a_write_that_the_server_refuses_leaves_nothing(proxy: Proxy, requests: int) -> None:
+    store = BucketStore(SCRATCH, QUICK)
+    proxy.seen.clear()
+    denied = s3_error("403 Forbidden", "AccessDenied")
+    proxy.fault = lambda _, answer: [denied if len(proxy.seen) > requests else answer()]
+    with pytest.raises(OSError, match="access denied") as caught:
+        store.write("refused/object", [bytes(PART_BYTES)] * 4)
+    assert caught.value.filename == "s3://scratch/x/refused/object"
+    proxy.fault = pass_on
+    assert list(store.list_objects("refused/")) == []
+
+
+def test_a_full_disk(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    store = BucketStore(GOLDEN_BUCKET, spool=tmp_path)
+    monkeypatch.setattr(WindowedSource, "read_at", full)
+    with pytest.raises(OSError, match="No space left") as caught, store.as_file(NAME):
+        pass
+    assert caught.value.filename == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_object_that_is_written_anew_while_it_is_read(s3: str) -> None:
