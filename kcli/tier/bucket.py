@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ from kcli.errors import UnreadableInput, UsageError, needing
 from kcli.log.disk import COPY_BYTES
 from kcli.log.source import BytesSource, Source
 from kcli.tier.address import Bucket
-from kcli.tier.bucket_errors import is_empty_object, is_missing_bucket, is_of_one_object, reason
+from kcli.tier.bucket_errors import is_cut_list, is_empty_object, is_missing_bucket, is_of_one_object, reason
 from kcli.tier.local import INSIDE
 from kcli.tier.store import ObjectMissing, StoredObject, StoreFailed
 from kcli.tier.windows import FIRST_BYTES, WindowedSource
@@ -46,6 +47,7 @@ PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 3
 LISTED_AT_ONCE = 1000
 REQUESTS_AT_ONCE = 4
+BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE")
 _ABOVE, _BELOW = "an object beside the directories of partitions", "an object below the directory of a partition"
@@ -162,6 +164,11 @@ class BucketStore:
         except UnreadableInput as error:
             raise OSError(errno.EIO, error.reason, url) from None
 
+    @property
+    def _is_sorted(self) -> bool:
+        """Whether keys are listed in order: not so in a directory bucket of S3 Express."""
+        return not self._bucket.name.endswith("--x-s3")
+
     # names
 
     def _key(self, name: str) -> str:
@@ -187,8 +194,7 @@ class BucketStore:
                 raise
             if name is not None and isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
                 raise ObjectMissing(f"{url}: no such object") from None
-            kind = UnreadableInput if is_of_one_object(error) else StoreFailed
-            raise (_EmptyRange if is_empty_object(error) else kind)(url, self._reason(error)) from None
+            raise _kind(error)(url, self._reason(error)) from None
 
     def _is_of_store(self, error: BaseException) -> bool:
         """Whether obstore, not kcli, raised the error. A panic of Rust is a BaseException."""
@@ -207,20 +213,41 @@ class BucketStore:
         ends at the first key without it. Raises UnreadableInput.
         """
         directory, slash, begin = prefix.rpartition("/")
-        is_sorted = not self._bucket.name.endswith("--x-s3")  # a directory bucket of S3 Express
         offset = f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}~" if begin > " " else None  # little lies between these keys
-        pages = self._obstore.list(self._remote, directory if slash else None, offset=offset, chunk_size=LISTED_AT_ONCE)
         last = ""
-        while (page := self._wait(self.address, self._submit(next, pages, None))) is not None:
+        for page in self._pages(directory if slash else None, offset):
             for each in page:
                 key = each["path"]
-                if is_sorted and key <= last:
+                if self._is_sorted and key <= last:
                     raise UnreadableInput(self.address, f"the server lists {key[:200]!r} behind {last[:200]!r}")
                 last = key
                 if key.startswith(prefix):
                     yield each
-                elif begin and is_sorted and key > prefix:
+                elif begin and self._is_sorted and key > prefix:
                     return
+
+    def _pages(self, directory: str | None, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
+        """Yield the pages of a listing that begins behind the key `offset`.
+
+        obstore tries a request again, but not an answer that ends half-way: the listing goes on behind the last key.
+        """
+        tries, deadline_s = 0, 0.0
+        pages = self._obstore.list(self._remote, directory, offset=offset, chunk_size=LISTED_AT_ONCE)
+        while True:
+            try:
+                page = self._wait(self.address, self._submit(next, pages, None))
+            except _PageCut:
+                deadline_s = deadline_s if tries else time.monotonic() + self._limits.retrying_s
+                tries += 1
+                if not self._is_sorted or tries > self._limits.attempts or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(min(BACKOFF_S * 2**tries, BACKOFF_S_MAX))
+                pages = self._obstore.list(self._remote, directory, offset=offset, chunk_size=LISTED_AT_ONCE)
+                continue
+            if page is None:
+                return
+            yield page
+            tries, offset = 0, page[-1]["path"] if page else offset
 
     def _head(self, name: str) -> ObjectMeta:
         return self._wait(self._url(name), self._submit(self._obstore.head, self._remote, self._key(name)), name)
@@ -261,6 +288,18 @@ class _EmptyRange(UnreadableInput):
     """An empty object has no range of bytes."""
 
 
+class _PageCut(StoreFailed):
+    """A page of a listing has begun and not ended."""
+
+
+def _kind(error: BaseException) -> type[UnreadableInput]:
+    if is_empty_object(error):
+        return _EmptyRange
+    if is_cut_list(error):
+        return _PageCut
+    return UnreadableInput if is_of_one_object(error) else StoreFailed
+
+
 class _Parts:
     """The parts of an object that is written. error: what ended them, if not their end."""
 
@@ -289,8 +328,8 @@ def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
         "max_retries": limits.attempts,
         "retry_timeout": timedelta(seconds=limits.retrying_s),
         "backoff": {
-            "init_backoff": timedelta(milliseconds=100),
-            "max_backoff": timedelta(seconds=min(5, limits.retrying_s)),
+            "init_backoff": timedelta(seconds=BACKOFF_S),
+            "max_backoff": timedelta(seconds=BACKOFF_S_MAX),
             "base": 2,
         },
     }

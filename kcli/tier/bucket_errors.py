@@ -45,6 +45,11 @@ def is_empty_object(error: BaseException) -> bool:
     return _status(_text(error)) == 416
 
 
+def is_cut_list(error: BaseException) -> bool:
+    """Whether the answer to a request for a list began and did not end."""
+    return "list response body" in _text(error)
+
+
 def is_missing_bucket(error: BaseException) -> bool:
     """Whether there is no such bucket; for a request of an object, obstore raises FileNotFoundError for this too."""
     return _code(_text(error)) in _NO_BUCKET

@@ -254,6 +254,9 @@ def test_a_server_that_recovers(proxy: Proxy) -> None:
         proxy.fault = once(fault, proxy)
         store.open(NAME).close()
         assert len(proxy.seen) == 2
+        proxy.seen.clear()
+        assert len(list(store.list_objects())) == 114
+        assert len(proxy.seen) == 2
 
 
 def test_fewer_bytes(proxy: Proxy) -> None:
