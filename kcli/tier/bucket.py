@@ -102,6 +102,8 @@ class BucketStore:
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects, and whatever else is there, by their whole names."""
+        if any(part in ("", ".", "..") for part in prefix.split("/")[:-1]):
+            return  # no object can be there
         home = len(self._key(""))
         for each in self._listed(self._key(prefix)):
             name = each["path"][home:]

@@ -69,6 +69,14 @@ def test_names_that_lead_out(s3: str, name: str) -> None:
             use(name)
 
 
+def test_listings_that_lead_out(s3: str) -> None:
+    client(s3).put_object(Bucket="scratch", Key="x/p/there", Body=b"x")
+    store = BucketStore(SCRATCH)
+    for prefix in ("../x/", "/p/", "./p/", "p//", "p/../p/", "../golden/"):
+        assert list(store.list_objects(prefix)) == []
+    assert [each.name for each in store.list_objects("p/th")] == ["p/there"]
+
+
 @pytest.mark.parametrize("size", [0, 1, 300_000, PART_BYTES, 2 * PART_BYTES + 5])
 def test_write_read_delete(s3: str, size: int) -> None:
     store, name = BucketStore(SCRATCH), f"p/{size}"
