@@ -90,7 +90,7 @@ wheel: $(DEPS) $(BUILT)
 
 lock: $(DEPS)
 	$(PIP) install uv
-	$(COMPILE) --upgrade --extra dev --extra spark -o .ci/dev.lock pyproject.toml
+	$(COMPILE) --upgrade --extra dev --extra spark --extra tier -o .ci/dev.lock pyproject.toml
 	printf 'cython\nduckdb\nsetuptools\n' | $(COMPILE) --extra spark --no-emit-package pyspark --no-emit-package py4j -c .ci/dev.lock -o .ci/run.lock pyproject.toml -
 	printf 'pyspark\n' | $(COMPILE) -c .ci/dev.lock -o .ci/spark.lock -
 	printf 'ziglang>=0.13\n' | $(COMPILE) --upgrade -o .ci/zig.lock -
@@ -119,7 +119,7 @@ $(SPARK): .ci/spark.lock $(RUN)
 	@touch $@
 
 $(DEPS): .ci/dev.lock $(SPARK)
-	@echo "Fetching what the tests need besides: 91 packages, 100 MB"
+	@echo "Fetching what the tests need besides: 92 packages, 106 MB"
 	@$(PIP) $(LOCKED) --no-binary pyspark -r .ci/dev.lock
 	@touch $@
 

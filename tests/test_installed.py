@@ -56,7 +56,7 @@ def environment(root: Path, extra: str | None) -> Path:
     return command.parent
 
 
-@pytest.mark.parametrize("extra", [None, "spark", "testing"])
+@pytest.mark.parametrize("extra", [None, "spark", "testing", "tier"])
 def test_what_is_declared_is_enough(extra: str | None, tmp_path: Path) -> None:
     programs = environment(tmp_path / "venv", extra)
     use: list[str | Path] = [ROOT / ".ci/use-installed", programs, *([extra] if extra else [])]

@@ -21,8 +21,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("formats", "kcli", "pyspark_kafka_log")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
-WITH_EXTRA = {"kcli/export": "spark", "pyspark_kafka_log": "spark", "kcli/testing": "testing"}
-"""Which extra the modules below a directory may import from, besides the dependencies of all."""
+WITH_EXTRA = {
+    "kcli/export": "spark",
+    "pyspark_kafka_log": "spark",
+    "kcli/testing": "testing",
+    "kcli/tier/bucket.py": "tier",
+}
+"""Which extra the modules below a directory, or one module, may import from, besides the dependencies of all."""
 
 # Over every path and its bytes. A change means that git, an editor or a test has touched what only Kafka may write.
 GOLDEN_SHA256 = "6cd54374d26fae86a6e7ffc2f1162dc575683996df43d2fa9b61c680df8dd299"

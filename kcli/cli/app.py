@@ -28,6 +28,11 @@ COMMANDS = {
     "compact": Target(
         "kcli.cli.compact", "compact", "Compact logs as Kafka's log cleaner does, or show what it would do and why."
     ),
+    "tier": Target(
+        "kcli.cli.tier",
+        "app",
+        "List, check and fetch segments in tiered storage, with or without a broker's log directory.",
+    ),
     "serve": Target(
         "kcli.cli.serve",
         "serve",

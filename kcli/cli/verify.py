@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -18,7 +18,8 @@ from kcli.cli.progress import Progress, size_text
 from kcli.printable import printable
 
 if TYPE_CHECKING:
-    from kcli.inspector.verify import Finding, Verification
+    from kcli.errors import UnreadableInput
+    from kcli.inspector.verify import Finding
 
 EPILOG = """
 Examples:
@@ -65,21 +66,44 @@ def verify(
     Exit status: 0 sound, 1 errors or warnings, 2 something could not be read. Only standard output is written to.
     """
     from kcli.inspector.verify import Verification
-    from kcli.inspector.verify.findings import SEVERITIES
     from kcli.log.log_directory import read_properties
 
     progress = Progress(lambda: _total_bytes(paths))
     server = {} if config is None else read_properties(config)
     verification = Verification(paths, server=server, config=config, advance=progress.advance)
+    raise typer.Exit(report(verification, progress, severity, output, quiet=quiet))
+
+
+class Findings(Protocol):
+    """What yields findings: a verification of files or of a tier. files, bytes: what was looked at; unclean, unknown:
+    see Verification."""
+
+    files: int
+    bytes: int
+    unclean: int
+    unknown: int
+    unreadable: list[UnreadableInput]
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield all findings."""
+
+
+def report(
+    verification: Findings, progress: Progress, severity: Least | None, output: Format, *, quiet: bool = False
+) -> int:
+    """Write the findings. severity: the least that is shown and counts; None: warning, for jsonl info. Returns the exit
+    status."""
+    from kcli.inspector.verify.findings import SEVERITIES
+
     as_json = output is Format.JSONL
     least = severity or (Least.INFO if as_json else Least.WARNING)
     shown = SEVERITIES[: SEVERITIES.index(least.value) + 1]
     if as_json:
-        raise typer.Exit(_show_lines(verification, progress, shown))
-    raise typer.Exit(_show(verification, progress, shown, quiet=quiet))
+        return _show_lines(verification, progress, shown)
+    return _show(verification, progress, shown, quiet=quiet)
 
 
-def _show_lines(verification: Verification, progress: Progress, shown: Sequence[str]) -> int:
+def _show_lines(verification: Findings, progress: Progress, shown: Sequence[str]) -> int:
     """Write one JSON object for each finding, as soon as it is found. shown: the severities of the findings to write.
     Return the exit status."""
     is_sound = True
@@ -94,7 +118,7 @@ def _show_lines(verification: Verification, progress: Progress, shown: Sequence[
     return _status(verification, is_sound=is_sound)
 
 
-def _show(verification: Verification, progress: Progress, shown: Sequence[str], *, quiet: bool) -> int:
+def _show(verification: Findings, progress: Progress, shown: Sequence[str], *, quiet: bool) -> int:
     """Write the files with findings, then a line of sums. The file with the worst finding comes first, unless the next
     step of another file must run before its own (see next_order). shown: the severities to write. Return the exit
     status."""
@@ -122,14 +146,14 @@ def _show(verification: Verification, progress: Progress, shown: Sequence[str], 
     return status
 
 
-def _tell_unreadable(verification: Verification) -> None:
+def _tell_unreadable(verification: Findings) -> None:
     for error in verification.unreadable:
         if error.is_denied or error.is_disk_error:
             continue  # such an error is shown as a finding, of the kind unread-file
         note(printable(f"kcli: {error}"))
 
 
-def _status(verification: Verification, *, is_sound: bool) -> int:
+def _status(verification: Findings, *, is_sound: bool) -> int:
     return 2 if verification.unreadable else 0 if is_sound else 1
 
 
@@ -207,7 +231,7 @@ def _around(finding: Finding) -> str:
     return f"{before}{behind}, the next at byte {finding.next_valid_position:,}"
 
 
-def _summary(found: Counter[str], shown: Sequence[str], verification: Verification, seconds: float) -> str:
+def _summary(found: Counter[str], shown: Sequence[str], verification: Findings, seconds: float) -> str:
     parts = [count_text(found[key], name) for key, name in NAMES.items() if found[key] and key in shown]
     sound = "no errors" if "warning" not in shown else "sound"
     unreadable = len(verification.unreadable)

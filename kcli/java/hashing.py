@@ -1,6 +1,8 @@
-"""Java's hash codes, which decide the partition of a coordinator's key and the iteration order of small hash maps.
+"""Java's hash codes, which decide the partition of a coordinator's key and the iteration order of small hash maps; and
+murmur2, by which Kafka's clients choose the partition of a key.
 
-Source: String.hashCode, Integer.hashCode, HashMap, HashSet; Uuid of Kafka's clients.
+Source: String.hashCode, Integer.hashCode, Long.hashCode, Objects.hash, HashMap, HashSet; Uuid and Utils of Kafka's
+clients.
 """
 
 from __future__ import annotations
@@ -40,6 +42,34 @@ def partition_of(key: str, count: int) -> int:
     Utils.abs)."""
     value = java_hash(key)
     return 0 if value == INT_MIN else abs(value) % count
+
+
+def long_hash(value: int) -> int:
+    """Return the hash code of a Java Long with these 64 bits as an unsigned 32-bit integer."""
+    return (value ^ value >> 32) & 0xFFFFFFFF
+
+
+def list_hash(hashes: Iterable[int]) -> int:
+    """Return the hash code of Java's Objects.hash for objects with these hash codes as an unsigned 32-bit integer."""
+    value = 1
+    for each in hashes:
+        value = (31 * value + each) & 0xFFFFFFFF
+    return value
+
+
+def murmur2(data: bytes) -> int:
+    """Return Kafka's Utils.murmur2 of the bytes as an unsigned 32-bit integer."""
+    factor, mask = 0x5BD1E995, 0xFFFFFFFF
+    value = (0x9747B28C ^ len(data)) & mask
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        part = int.from_bytes(data[i : i + 4], "little") * factor & mask
+        part = (part ^ part >> 24) * factor & mask
+        value = value * factor & mask ^ part
+    if rest := data[whole:]:
+        value = (value ^ int.from_bytes(rest, "little")) * factor & mask
+    value = (value ^ value >> 13) * factor & mask
+    return value ^ value >> 15
 
 
 def uuid_hash(uuid: UUID) -> int:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kcli.errors import UsageError, needing
+from kcli.java.hashing import murmur2
 
 TOPIC_WORDS = {"partitions", "config", "records"}
 RECORD_WORDS = {"key", "value", "partition", "timestamp_ms", "headers"}
@@ -162,18 +163,4 @@ def _words(words: set[Any]) -> str:
 def partition_of(key: bytes, partitions: int) -> int:
     """Return the partition that Kafka's clients choose for a key: murmur2, as in Utils.murmur2 and
     BuiltInPartitioner."""
-    return (_murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-def _murmur2(data: bytes) -> int:
-    factor, mask = 0x5BD1E995, 0xFFFFFFFF
-    value = (0x9747B28C ^ len(data)) & mask
-    whole = len(data) & ~3
-    for i in range(0, whole, 4):
-        part = int.from_bytes(data[i : i + 4], "little") * factor & mask
-        part = (part ^ part >> 24) * factor & mask
-        value = value * factor & mask ^ part
-    if rest := data[whole:]:
-        value = (value ^ int.from_bytes(rest, "little")) * factor & mask
-    value = (value ^ value >> 13) * factor & mask
-    return value ^ value >> 15
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

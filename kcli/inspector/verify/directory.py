@@ -70,6 +70,7 @@ from kcli.inspector.verify.small_files import REBUILD_EPOCHS
 from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, with_refusals
 from kcli.inspector.verify.surroundings import Gaps, Surroundings
 from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap
+from kcli.inspector.verify.tier_objects import of_object
 from kcli.inspector.verify.unread_file import unread_file
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
@@ -458,7 +459,8 @@ class Verification:
 
         below: the facts about its subdirectories. inside: collects the facts about the log in the directory itself.
         """
-        contents, own = self._sorted_out(mine, is_partition=parsed_name is not None)
+        is_tier = parsed_name is not None and parsed_name.state == "remote"
+        contents, own = self._sorted_out(mine, is_partition=parsed_name is not None and not is_tier)
         misplaced: list[Finding] = []
         logs = LogsFound()
         if parsed_name is not None and parsed_name.state == "":
@@ -509,7 +511,7 @@ class Verification:
                 own += self._guarded(entry, small)
         if parsed_name is not None:
             own = self._as_partition(path, parsed_name, own, verifier, contents, inside)
-        yield from self._settled(own)
+        yield from self._settled(map(of_object, own) if is_tier else own)
 
     def _settled(self, own: Iterable[Finding]) -> list[Finding]:
         """Return the findings in a directory's files, without those that follow from another finding, which counts

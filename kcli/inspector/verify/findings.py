@@ -68,7 +68,14 @@ def offsets_text(first: int, last: int | None) -> str:
 
 
 _RANKS: tuple[tuple[str, ...], ...] = (
+    ("tier-metadata-damaged", "tier-metadata-version"),
     (
+        "tier-object-missing",
+        "tier-segment-foreign",
+        "tier-segment-cut",
+        "tier-segment-other",
+        "tier-gap",
+        "tier-no-objects",
         "copy-incomplete",
         "move-incomplete",
         "unread-file",

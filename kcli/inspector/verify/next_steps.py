@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from string import digits
 
 from formats.compression import GZIP
 from formats.file_name import FileKind
+from kcli.inspector.verify import bucket_commands
 
 
 def _command(*words: str | Path) -> str:
@@ -110,7 +111,14 @@ def append(path: str | Path, line: str) -> str:
 def dump(path: str | Path, offset: int | None = None) -> str:
     """The command that shows the first records of a file, or those from an offset on."""
     start = [] if offset is None or offset < 0 else ["--from-offset", str(offset)]
-    return _command("kcli", "dump-segment", *start, "--limit", "20", _named(path))
+    command = "kcli", "dump-segment", *start, "--limit", "20"
+    if not bucket_commands.is_url(path):
+        return _command(*command, _named(path))
+    url = str(path)
+    if url.endswith(FileKind.LOG):  # of other kinds the name tells, which standard input does not have
+        return f"{bucket_commands.download(url, '-')} | {_command(*command, '-')}"
+    name = _named(url.rpartition("/")[2])
+    return f"{bucket_commands.download(url, name)} && {_command(*command, name)}"
 
 
 def transactions(log_directory: str | Path, *, is_open: bool) -> str:
@@ -274,3 +282,37 @@ def quoted(path: str | Path) -> str:
 def show(path: str | Path) -> str:
     """The command that shows the text of a small file with control characters made visible."""
     return f"cat -A {quoted(path)}"
+
+
+def list_file(path: str | Path) -> str:
+    """The command that shows what kind of a file, or which object, this is."""
+    if bucket_commands.is_url(path):
+        return bucket_commands.show(str(path))
+    return f"ls -ld -- {quoted(path)}"
+
+
+def remove_all(paths: Sequence[str | Path]) -> str:
+    """The command that deletes files, or objects of a bucket."""
+    if any(map(bucket_commands.is_url, paths)):
+        return bucket_commands.remove(list(map(str, paths)))
+    return _command("rm", "--", *paths)
+
+
+def verify(path: str | Path) -> str:
+    """The command that checks a file or a directory."""
+    return _command("kcli", "verify", _named(path))
+
+
+def verify_tier(log_directory: str | Path | None, tier: str | Path) -> str:
+    """The command that checks a tier."""
+    return _command("kcli", "tier", "verify", *_of_tier(log_directory, tier))
+
+
+def fetch_from_tier(log_directory: str | Path | None, tier: str | Path, topic: str, partition: int) -> str:
+    """The command that fetches a partition from a tier to a new directory."""
+    whose = ("--topic", topic, "--partition", str(partition), "--out", f"{topic}-{partition}-fetched")
+    return _command("kcli", "tier", "fetch", *_of_tier(log_directory, tier), *whose)
+
+
+def _of_tier(log_directory: str | Path | None, tier: str | Path) -> list[str]:
+    return [*([] if log_directory is None else [_named(log_directory)]), "--tier", _named(tier)]

@@ -1,0 +1,293 @@
+"""kcli tier: lists, checks and fetches segments in tiered storage, without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kcli.cli.options import Format, not_empty
+from kcli.cli.output import aligned, count_text, json_line, note, write_text
+from kcli.cli.progress import Progress, size_text
+from kcli.cli.temporary import temporary_directory
+from kcli.cli.verify import Least, report
+from kcli.errors import UsageError
+from kcli.printable import printable
+
+if TYPE_CHECKING:
+    from kcli.tier.fetch import Fetched
+    from kcli.tier.segment import RemoteSegment
+    from kcli.tier.tier import PartitionTier, Tier
+
+EPILOG = """
+Examples:
+
+kcli tier list /var/lib/kafka --tier /mnt/tier --topic orders
+
+kcli tier verify /var/lib/kafka --tier /mnt/tier
+
+kcli tier orphans /var/lib/kafka --tier /mnt/tier
+
+kcli tier fetch /var/lib/kafka --tier /mnt/tier --topic orders --out fetched
+
+kcli tier list --tier /mnt/tier         from the objects alone
+
+kcli tier verify /var/lib/kafka --tier s3://bucket/tier         in a bucket
+"""
+
+app = typer.Typer(
+    help="List, check and fetch segments in tiered storage, with or without a broker's log directory.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+)
+
+
+def _known_topics(context: typer.Context) -> list[str]:
+    """The topics in the directory that --tier names, for the shell's completion; a bucket would keep it waiting."""
+    from kcli.tier.layout import inventory
+    from kcli.tier.opening import is_bucket, open_store
+
+    store = context.params.get("store")
+    if store is None or is_bucket(store):
+        return []
+    return sorted({each.topic for each in inventory(open_store(store).list_objects()).partitions})
+
+
+LogDir = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[LOG_DIR]",
+        help="A broker's log directory: its __remote_log_metadata and local logs. Without it, the objects alone tell.",
+        show_default=False,
+    ),
+]
+Store = Annotated[
+    str,
+    typer.Option(
+        "--tier",
+        metavar="DIR|URL",
+        help="The directory of LocalTieredStorage, or a copy of it, also in a bucket: s3://, gs://, az://.",
+    ),
+]
+Topic = Annotated[
+    str | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only this topic.", callback=not_empty, autocompletion=_known_topics),
+]
+TopicId = Annotated[
+    str | None,
+    typer.Option("--topic-id", metavar="ID", help="The topic's id, if the tier has several topics of this name."),
+]
+TRIES = 3
+"""How often a fetch begins anew if a running broker deletes what it is about to copy."""
+Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
+Severity = Annotated[
+    Least | None,
+    typer.Option("--severity", help="The least that is shown and counts. Default: warning, for jsonl info."),
+]
+
+
+def _read(store: str, log_dir: Path | None, topic: str | None = None, spool: Path | None = None) -> Tier:
+    from kcli.tier.opening import open_store
+    from kcli.tier.tier import Tier
+
+    return Tier.read(open_store(store, spool), log_dir, topic)
+
+
+@contextmanager
+def _spool(store: str) -> Iterator[Path | None]:
+    """Yield a directory for copies of a bucket's objects, which no signal but SIGKILL leaves behind; None where there
+    is no need of copies."""
+    from kcli.tier.opening import is_bucket
+
+    if not is_bucket(store):
+        yield None
+        return
+    with temporary_directory() as temporary:
+        yield temporary.path
+
+
+@app.command("list")
+def list_segments(
+    store: Store,
+    log_dir: LogDir = None,
+    topic: Topic = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """List the segments in the tier: offsets, leader epochs, size, state, objects, and whether they are local, too.
+
+    The state is that of the metadata log; a dash where the objects alone tell. A segment that lacks objects is named by
+    kcli tier verify, objects without a segment by kcli tier orphans.
+    """
+    tier = _read(store, log_dir, topic)
+    segments = [(each, segment) for each in tier.partitions for segment in each.cache.segments()]
+    if output is Format.JSONL:
+        for each, segment in segments:
+            write_text(json_line(_segment_object(tier, each, segment)))
+    elif segments:
+        write_text(aligned([HEADINGS, *(_segment_row(tier, *each) for each in segments)]))
+    _tell_damage(tier)
+
+
+HEADINGS = ("TOPIC", "PARTITION", "OFFSETS", "EPOCHS", "SIZE", "STATE", "LOCAL", "OBJECTS")
+
+
+def _segment_row(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> tuple[str, ...]:
+    objects = tier.objects(segment)
+    first, last = (segment.leader_epochs[i].epoch for i in (0, -1)) if segment.leader_epochs else (None, None)
+    return (
+        segment.partition.topic,
+        str(segment.partition.partition),
+        f"{segment.start_offset:,}..{segment.end_offset:,}",
+        "-" if first is None else f"{first:,}" if first == last else f"{first:,}..{last:,}",
+        size_text(segment.size),
+        "-" if segment.state is None else segment.state.name,
+        "-" if tier.log_directory is None else each.local_part(segment),
+        _in_braces(objects.names),
+    )
+
+
+def _in_braces(names: list[str]) -> str:
+    """Return the names of a segment's objects, which differ in their suffixes, as a shell writes them."""
+    if len(names) < 2:
+        return "".join(names) or "none"
+    stem = names[0].rpartition(".")[0]
+    return f"{stem}.{{{','.join(name.rpartition('.')[2] for name in names)}}}"
+
+
+def _segment_object(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> dict[str, Any]:
+    objects = tier.objects(segment)
+    return {
+        "topic": segment.partition.topic,
+        "partition": segment.partition.partition,
+        "topic_id": segment.partition.topic_id,
+        "segment_id": segment.id,
+        "start_offset": segment.start_offset,
+        "end_offset": segment.end_offset,
+        "leader_epochs": {str(epoch): start for epoch, start in segment.leader_epochs},
+        "size": segment.size,
+        "state": None if segment.state is None else segment.state.name,
+        "max_timestamp": segment.max_timestamp_ms,
+        "broker": segment.broker_id,
+        "local": None if tier.log_directory is None else each.local_part(segment),
+        "objects": {objects.name(kind): size for kind, size in objects.sizes.items()},
+    }
+
+
+def _tell_damage(tier: Tier) -> None:
+    """Say on stderr that the metadata log is damaged, which is no failure of a list."""
+    troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
+    if troubles:
+        note(f"kcli: {troubles[0].path}: {troubles[0].reason}; kcli tier verify tells more")
+
+
+@app.command("verify")
+def verify(
+    store: Store,
+    log_dir: LogDir = None,
+    topic: Topic = None,
+    severity: Severity = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Check each segment in the tier: its objects, batches, indexes; gaps; what contradicts the metadata.
+
+    Exit status: 0 sound, 1 errors or warnings, 2 something could not be read. Nothing is written.
+    """
+    from kcli.inspector.tier import TierVerification
+
+    with _spool(store) as spool:
+        tier = _read(store, log_dir, topic, spool)
+        progress = Progress(lambda: sum(segment.size for each in tier.partitions for segment in each.copied()))
+        raise typer.Exit(report(TierVerification(tier, progress.advance), progress, severity, output))
+
+
+@app.command("orphans")
+def orphans(
+    store: Store,
+    log_dir: LogDir = None,
+    severity: Severity = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Name objects that no metadata names, and metadata that names no objects.
+
+    Each line of objects comes with a command that removes them; kcli itself removes nothing. A metadata log that is
+    damaged, or in other brokers' log directories, proves nothing: then no command is given.
+
+    Exit status: 0 none, 1 some, 2 something could not be read.
+    """
+    from kcli.inspector.tier import Orphans
+
+    found = Orphans(_read(store, log_dir))
+    raise typer.Exit(report(found, Progress(lambda: 0), severity, output))
+
+
+@app.command("fetch")
+def fetch_partitions(
+    store: Store,
+    topic: Annotated[
+        str,
+        typer.Option("--topic", metavar="TOPIC", help="The topic.", callback=not_empty, autocompletion=_known_topics),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="NEW", help="The new log directory.")],
+    log_dir: LogDir = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", metavar="N", min=0, help="Only this partition.")
+    ] = None,
+    topic_id: TopicId = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Write a topic's partitions to a new log directory: segments of the tier, then the local log, each offset once.
+
+    The files have the names that Kafka gives them, with indexes, snapshots and leader epochs: Kafka opens them. Of an
+    offset that several segments have, the leader epochs tell whose it is. NEW is whole, or not there.
+
+    Exit status: 0 all offsets are there, 1 some are missing, 2 usage or unreadable input.
+    """
+    from kcli.log.disk import Disk
+    from kcli.tier.fetch import LocalLogChanged, fetch, whole_bytes
+    from kcli.tier.store import ObjectMissing
+    from kcli.tier.tier import chosen
+
+    for tries_left in reversed(range(TRIES)):
+        tier = _read(store, log_dir, topic)
+        partitions = chosen(tier.partitions, topic, topic_id)
+        if partition is not None:
+            partitions = [each for each in partitions if each.partition.partition == partition]
+            if not partitions:
+                raise UsageError(f"the tier has no partition {partition} of {printable(topic)}")
+        progress = Progress(partial(whole_bytes, tier, partitions))
+        try:
+            results = fetch(tier, partitions, out, disk=Disk(), advance=progress.advance)
+            break
+        except (LocalLogChanged, ObjectMissing):
+            progress.clear()
+            if not tries_left:
+                raise
+    _tell_damage(tier)
+    progress.clear()
+    _show_fetched(results, out, output)
+    raise typer.Exit(1 if any(each.missing or each.troubles for each in results) else 0)
+
+
+def _show_fetched(results: list[Fetched], out: Path, output: Format) -> None:
+    for each in results:
+        if output is Format.JSONL:
+            missing = [range_._asdict() for range_ in each.missing]
+            row = {"topic": each.partition.topic, "partition": each.partition.partition, "tiered": each.tiered}
+            row |= {"local": each.local, "cut": each.cut, "bytes": each.size, "log_start_offset": each.first_offset}
+            write_text(json_line(row | {"missing": missing, "troubles": each.troubles}))
+            continue
+        parts = [f"{count_text(each.tiered, 'segment')} of the tier", f"{each.local:,} local", size_text(each.size)]
+        parts += [] if each.first_offset is None else [f"log start offset {each.first_offset:,}"]
+        write_text(f"{printable(each.partition)}  {', '.join(parts)}\n")
+        for first, last, reason in each.missing:
+            write_text(f"  missing  offsets {first:,}..{last:,}: {printable(reason)}\n")
+        for trouble in each.troubles:
+            write_text(f"  wrong    {printable(trouble)}\n")
+    if output is not Format.JSONL:
+        from kcli.inspector.verify.next_steps import verify as verify_command
+
+        write_text(f"Next: {printable(verify_command(out))}\n")

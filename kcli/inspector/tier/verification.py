@@ -1,0 +1,441 @@
+"""The checks of a tier: the metadata log, each segment with its objects, and the offsets that no segment has.
+
+    objects    each kind that a segment must have is there; the .log object has the size that the metadata says
+    batches    all checks of `kcli verify` for one segment, its indexes, and the producers at its end
+    metadata   start, end and leader epochs of the segment are those of its batches, and of leader_epoch_checkpoint
+    lineage    from the first offset in the tier to the local log, or as far as the tier goes, each offset is somewhere
+
+A contradiction between metadata and .log object is the cause of whatever else is wrong in the segment's objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from formats.checkpoint import EpochEntry, parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from kcli.errors import KcliError, UnreadableInput
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.causes import Causes
+from kcli.inspector.verify.findings import Finding, Severity, offsets_text
+from kcli.inspector.verify.partition import LogVerifier
+from kcli.inspector.verify.segment_names import SegmentFiles, read_header
+from kcli.inspector.verify.tier_objects import of_object
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.source import FileSource
+from kcli.tier.layout import SegmentObjects, directory_name
+from kcli.tier.lineage import is_within
+from kcli.tier.metadata_log import Trouble
+from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
+from kcli.tier.store import StoreFailed
+from kcli.tier.stored_segment import CHECKPOINT_BYTES_MAX, read_object
+from kcli.tier.tier import PartitionTier, Tier
+
+SEGMENT_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+NO_OBJECTS = "none of its objects"
+TROUBLES_MAX = 1_000
+"""The largest number of damaged or unknown records of which each makes a finding."""
+_TROUBLES: dict[str, tuple[str, Severity, str, str]] = {
+    "unreadable": (
+        "tier-metadata-damaged",
+        "error",
+        "a record that can be read",
+        "a broker goes on without these records, or stops reading: read another replica of the metadata log",
+    ),
+    "unknown": (
+        "tier-metadata-version",
+        "error",
+        "a record of Kafka 4.3",
+        "a newer Kafka wrote it: what it says of a segment is not known here",
+    ),
+    "refused": (
+        "tier-metadata-state",
+        "warning",
+        "a record that agrees with those before it",
+        "brokers drop the record, as kcli does",
+    ),
+}
+
+
+class TierVerification:
+    """A verification of a tier. advance: called with the number of bytes read.
+
+    Attributes that `findings` sets: files, bytes: the number and size of the objects that were checked. unreadable: the
+    objects that could not be read. unclean, unknown: 0, as in a verification of files.
+    """
+
+    def __init__(self, tier: Tier, advance: Callable[[int], None] = lambda _: None) -> None:
+        self._tier = tier
+        self._advance = advance
+        self.files = 0
+        self.bytes = 0
+        self.unclean = 0
+        self.unknown = 0
+        self.unreadable: list[UnreadableInput] = []
+        self._commands: dict[TieredPartition, str | None] = {}
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield all findings: those of the metadata log, then partition by partition; causes first."""
+        yield from metadata_causes(self._tier).settle(self._findings())
+
+    def _findings(self) -> Iterator[Finding]:
+        if self._tier.log is not None:
+            yield from (of_metadata(each) for each in self._tier.log.troubles if each.kind == "refused")
+        for each in self._tier.partitions:
+            yield from self._partition(each)
+
+    def _partition(self, each: PartitionTier) -> Iterator[Finding]:
+        if self._tier.log is not None and not each.has_metadata:
+            yield self._unknown(each)
+        for segment in each.cache.segments():
+            yield from self._segment(each, segment)
+        causes = Causes()
+        for objects in [] if each.has_metadata else self._tier.inventory.partitions.get(each.partition, {}).values():
+            if each.cache.segment(objects.id) is None:
+                causes.add(self._without_log(each, objects), partial(_begins_at, objects.start_offset))
+        is_deleted = self._tier.log is not None and each.partition in self._tier.log.metadata.deleting
+        yield from causes.settle([] if is_deleted else self._gaps(each))
+
+    def _segment(self, each: PartitionTier, segment: RemoteSegment) -> Iterator[Finding]:
+        objects = self._tier.objects(segment)
+        if segment.state not in (None, SegmentState.COPY_SEGMENT_FINISHED):
+            yield self._unfinished(segment, objects)
+            return
+        self.files += len(objects.sizes)
+        self.bytes += sum(objects.sizes.values())
+        causes = Causes()
+        missing = objects.missing(has_txn_index=False)  # older releases do not say whether there is one
+        if missing:
+            paths = {self._path(objects, kind) for kind in missing}
+            causes.add(self._missing(each, segment, objects, missing), lambda other: other.path in paths)
+        found: list[Finding] = []
+        if FileKind.LOG not in missing:
+            try:
+                found += self._batches(each, segment, objects)
+            except StoreFailed:
+                raise
+            except UnreadableInput as error:
+                self.unreadable.append(error)
+            except KcliError as error:
+                self.unreadable.append(UnreadableInput(self._path(objects, FileKind.LOG), str(error)))
+        found += self._epochs_object(segment, objects)
+        if each.lineage and not is_within(segment, each.lineage):
+            found.append(self._outside(segment, objects))
+        yield from causes.settle(found)
+
+    # the objects of a segment
+
+    def _path(self, objects: SegmentObjects, kind: FileKind) -> str:
+        return f"{self._tier.store.address}/{objects.name(kind)}"
+
+    def _batches(self, each: PartitionTier, segment: RemoteSegment, objects: SegmentObjects) -> Iterator[Finding]:
+        kinds = [kind for kind in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) if kind in objects.sizes]
+        with ExitStack() as copies:
+            files = {kind: copies.enter_context(self._tier.store.as_file(objects.name(kind))) for kind in kinds}
+            addresses = {str(path): self._path(objects, kind) for kind, path in files.items()}
+            snapshot = files.pop(FileKind.PRODUCER_SNAPSHOT, None)
+            snapshots = [] if snapshot is None else [(segment.end_offset + 1, snapshot)]
+            verifier = LogVerifier([SegmentFiles(segment.start_offset, files)], snapshots, self._advance)
+            found = [of_object(_at(each, addresses)) for each in verifier.findings()]
+            self.unreadable += (
+                UnreadableInput(addresses.get(each.path, each.path), each.reason) for each in verifier.unreadable
+            )
+            first, last = _ends(files[FileKind.LOG], verifier)
+        has_errors = any(finding.severity == "error" for finding in found)
+        cause = self._contradiction(each, segment, objects, (first, last), has_errors=has_errors)
+        if cause is None and not has_errors:
+            found += self._wrong_epochs(segment, objects, verifier.epochs)
+        causes = Causes()
+        if cause is not None:
+            causes.add(cause, lambda _: True)
+        yield from causes.settle(found)
+
+    def _contradiction(
+        self,
+        each: PartitionTier,
+        segment: RemoteSegment,
+        objects: SegmentObjects,
+        offsets: tuple[int | None, int | None],
+        *,
+        has_errors: bool,
+    ) -> Finding | None:
+        """Return the finding that the .log object is not that of the metadata. offsets: its first and last one; None if
+        it has no sound batch. has_errors: whether the checks of the batches explain wrong offsets."""
+        size, said = objects.sizes[FileKind.LOG], (segment.start_offset, segment.end_offset)
+        first, last = offsets
+        if size == segment.size and offsets == said:
+            return None
+        other = None if first is None or last is None else self._copied.get((size, first, last))
+        if size == segment.size and other is None and has_errors:
+            return None
+        if other is not None:
+            found = f"the batches of segment {other.id} of {other.partition}, {_range(first, last)}"
+            kind = "tier-segment-foreign"
+        elif size < segment.size and first in (None, segment.start_offset):
+            found = f"{size:,} bytes of {segment.size:,}: the end is cut off"
+            kind = "tier-segment-cut"
+        else:
+            found = f"{size:,} bytes with {_range(first, last)}"
+            kind = "tier-segment-other"
+        lost = said
+        if kind == "tier-segment-cut" and last is not None:
+            lost = min(last + 1, said[1]), said[1]
+        return self._of_segment(
+            each,
+            segment,
+            self._path(objects, FileKind.LOG),
+            kind,
+            f"{segment.size:,} bytes with {_range(*said)}, as the metadata says",
+            f"{found}; {offsets_text(*lost)} lost",
+            lost,
+        )
+
+    @cached_property
+    def _copied(self) -> dict[tuple[int, int, int], RemoteSegment]:
+        """The copied segments by size, start and end offset."""
+        segments = (segment for each in self._tier.partitions for segment in each.copied())
+        return {(each.size, each.start_offset, each.end_offset): each for each in segments}
+
+    def _missing(
+        self, each: PartitionTier, segment: RemoteSegment, objects: SegmentObjects, missing: list[FileKind]
+    ) -> Finding:
+        is_log = FileKind.LOG in missing
+        found = f"no {', '.join(missing)}" if objects.sizes else NO_OBJECTS
+        lost = (segment.start_offset, segment.end_offset) if is_log else None
+        if lost:
+            found += f"; {offsets_text(*lost)} lost"
+        expected = "all objects" if segment.state is None else f"all objects, as the state is {segment.state.name}"
+        path = self._path(objects, missing[0])
+        return self._of_segment(each, segment, path, "tier-object-missing", expected, found, lost)
+
+    def _of_segment(
+        self,
+        each: PartitionTier,
+        segment: RemoteSegment,
+        path: str,
+        kind: str,
+        expected: str,
+        found: str,
+        lost: tuple[int, int] | None,
+    ) -> Finding:
+        """Return the finding of a segment whose objects are not all that they should be."""
+        local = each.local_part(segment)
+        if lost is None:
+            action = "brokers fail where they need the object; kcli tier fetch makes an index that is missing"
+        elif local == "yes":
+            action = f"the local log has these offsets: {each.local.directory if each.local else ''}"
+        else:
+            action = "look for these offsets in other replicas' local logs, and in copies of the tier"
+        return Finding(
+            path=path,
+            kind=kind,
+            severity="error",
+            offset=segment.start_offset,
+            expected=expected,
+            found=found,
+            lost_first_offset=lost[0] if lost else None,
+            lost_last_offset=lost[1] if lost else None,
+            action=action,
+            command=self._fetch(each),
+        )
+
+    def _fetch(self, each: PartitionTier) -> str | None:
+        """Return the command that fetches what there is of a partition; None if there is nothing."""
+        whose = each.partition
+        if whose not in self._commands:
+            self._commands[whose] = self._fetch_command(each)
+        return self._commands[whose]
+
+    def _fetch_command(self, each: PartitionTier) -> str | None:
+        whose = each.partition
+        if each.local is None and not any(self._tier.objects(part.segment).sizes for part in each.plan().parts):
+            return None
+        return next_steps.fetch_from_tier(
+            self._tier.log_directory, self._tier.store.address, whose.topic, whose.partition
+        )
+
+    def _wrong_epochs(
+        self, segment: RemoteSegment, objects: SegmentObjects, epochs: list[tuple[int, int]]
+    ) -> Iterator[Finding]:
+        """Yield a finding if the leader epoch of a batch is not the one that the metadata has at its offset."""
+        for epoch, offset in epochs:
+            said = max((each.epoch for each in segment.leader_epochs if each.start_offset <= offset), default=None)
+            if epoch >= 0 and segment.leader_epochs and said != epoch:
+                yield Finding(
+                    path=self._path(objects, FileKind.LOG),
+                    kind="tier-segment-epochs",
+                    severity="error",
+                    offset=offset,
+                    expected=f"leader epoch {'none' if said is None else f'{said:,}'}, as the metadata says",
+                    found=f"leader epoch {epoch:,}",
+                    action="brokers look for offsets by leader epoch, and may not find these",
+                    command=next_steps.dump(self._path(objects, FileKind.LOG), offset),
+                )
+                return
+
+    def _epochs_object(self, segment: RemoteSegment, objects: SegmentObjects) -> Iterator[Finding]:
+        """Yield a finding if leader_epoch_checkpoint cannot be read, or does not have the segment's leader epochs."""
+        kind = FileKind.REMOTE_LEADER_EPOCHS
+        if kind not in objects.sizes:
+            return
+        try:
+            entries = parse_leader_epochs(read_object(self._tier.store, objects.name(kind), CHECKPOINT_BYTES_MAX))
+            own = LeaderEpochCache(entries)
+        except (FormatError, ValueError) as error:
+            reason = error.reason if isinstance(error, FormatError) else str(error)
+            yield self._wrong_epochs_object(objects, "leader epochs that can be read", reason)
+            return
+        except StoreFailed:
+            raise
+        except KcliError as error:
+            self.unreadable.append(UnreadableInput(self._path(objects, kind), str(error)))
+            return
+        own.truncate_from_start(segment.start_offset)
+        own.truncate_from_end(segment.end_offset + 1)
+        if segment.leader_epochs and own.entries != segment.leader_epochs:
+            expected, found = _epochs_text(segment.leader_epochs), _epochs_text(own.entries)
+            yield self._wrong_epochs_object(objects, f"{expected}, as the metadata says", found)
+
+    def _wrong_epochs_object(self, objects: SegmentObjects, expected: str, found: str) -> Finding:
+        path = self._path(objects, FileKind.REMOTE_LEADER_EPOCHS)
+        finding = Finding(
+            path=path,
+            kind="tier-epochs",
+            severity="error",
+            expected=expected,
+            found=found,
+            action="",
+        )
+        return of_object(finding)
+
+    # what is about a segment or a partition as a whole
+
+    def _unfinished(self, segment: RemoteSegment, objects: SegmentObjects) -> Finding:
+        assert segment.state is not None, "a segment that metadata describes"
+        is_copy = segment.state is SegmentState.COPY_SEGMENT_STARTED
+        return Finding(
+            path=self._path(objects, FileKind.LOG),
+            kind="tier-copy-unfinished" if is_copy else "tier-delete-unfinished",
+            severity="info",
+            offset=segment.start_offset,
+            found=f"{segment.state.name}, {len(objects.sizes):,} objects: no read uses it",
+            action="a broker is at it, or was when it stopped; brokers go on with deletions",
+        )
+
+    def _outside(self, segment: RemoteSegment, objects: SegmentObjects) -> Finding:
+        return Finding(
+            path=self._path(objects, FileKind.LOG),
+            kind="tier-lineage",
+            severity="info",
+            offset=segment.start_offset,
+            expected="leader epochs and offsets as in the lineage",
+            found=f"{_epochs_text(segment.leader_epochs)} to {segment.end_offset:,}",
+            action="nothing to do: its records were truncated by a later leader, or are expired; no read uses them",
+        )
+
+    def _unknown(self, each: PartitionTier) -> Finding:
+        return Finding(
+            path=f"{self._tier.store.address}/{directory_name(each.partition)}",
+            kind="tier-metadata-elsewhere",
+            severity="info",
+            found="the log directory has no record of this partition: it is read from the store alone",
+            action="give the log directory of a broker with a replica of the metadata log's partition",
+        )
+
+    def _without_log(self, each: PartitionTier, objects: SegmentObjects) -> Finding:
+        """Return the finding of objects that no metadata describes, and that have no batch to tell their offsets."""
+        size = objects.sizes.get(FileKind.LOG)
+        return Finding(
+            path=self._path(objects, FileKind.LOG),
+            kind="tier-object-missing",
+            severity="error",
+            offset=objects.start_offset,
+            expected="batches, which tell what the segment has",
+            found=f"no {FileKind.LOG}" if size is None else f"{size:,} bytes without a sound batch",
+            action="look for these offsets in other replicas' local logs, and in copies of the tier",
+            command=self._fetch(each),
+        )
+
+    def _gaps(self, each: PartitionTier) -> Iterator[Finding]:
+        for first, last in each.plan().gaps:
+            yield Finding(
+                path=f"{self._tier.store.address}/{directory_name(each.partition)}",
+                kind="tier-gap",
+                severity="error",
+                offset=first,
+                expected="a segment with the leader epoch that the log has there",
+                found=f"{offsets_text(first, last)} in no copied segment",
+                lost_first_offset=first,
+                lost_last_offset=last,
+                action="consumers get OFFSET_OUT_OF_RANGE there; look for these offsets in other replicas' local logs",
+                command=self._fetch(each),
+            )
+
+
+def _begins_at(offset: int, finding: Finding) -> bool:
+    return finding.kind == "tier-gap" and finding.lost_first_offset == offset
+
+
+def metadata_causes(tier: Tier) -> Causes:
+    """Return the findings of records that are lost or not understood, as causes of what these records would explain."""
+    causes = Causes()
+    troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
+    for trouble in troubles[:TROUBLES_MAX]:
+        causes.add(of_metadata(trouble), _may_follow, is_of_many=True)
+    return causes
+
+
+def _may_follow(finding: Finding) -> bool:
+    """Whether lost records may explain the finding: those of a copied segment, or of its deletion."""
+    is_gone = finding.kind == "tier-no-objects" or f"{finding.found}".startswith(NO_OBJECTS)
+    return is_gone or finding.kind in ("tier-gap", "tier-metadata-state")
+
+
+def of_metadata(trouble: Trouble) -> Finding:
+    """Return the finding of a record or a range of bytes in the metadata log."""
+    kind, severity, expected, action = _TROUBLES[trouble.kind]
+    is_file = trouble.path.suffix == FileKind.LOG
+    return Finding(
+        path=str(trouble.path),
+        kind=kind,
+        severity=severity,
+        offset=trouble.offset,
+        expected=expected,
+        found=trouble.reason,
+        action=action,
+        command=next_steps.dump(trouble.path, trouble.offset) if is_file else next_steps.verify(trouble.path),
+    )
+
+
+def _at(finding: Finding, addresses: Mapping[str, str]) -> Finding:
+    """Return the finding with the address of the object. addresses: by the path of the file that was checked."""
+    address = addresses.get(finding.path, finding.path)
+    return finding if address == finding.path else replace(finding, path=address, command=None)
+
+
+def _ends(log: Path, verifier: LogVerifier) -> tuple[int | None, int | None]:
+    """Return the first and the last offset of a .log object; None for both without a sound batch at its begin."""
+    source = FileSource(log)
+    try:
+        header = read_header(source, 0)
+    finally:
+        source.close()
+    if header is None or verifier.bounds is None or verifier.bounds.end <= header.first:
+        return None, None
+    return header.first, verifier.bounds.end - 1
+
+
+def _range(first: int | None, last: int | None) -> str:
+    return "no sound batch" if first is None or last is None else f"offsets {first:,}..{last:,}"
+
+
+def _epochs_text(entries: tuple[EpochEntry, ...]) -> str:
+    if not entries:
+        return "no leader epoch"
+    shown = ", ".join(f"{each.epoch:,} from {each.start_offset:,}" for each in entries[:5])
+    return f"leader epochs {shown}{f' and {len(entries) - 5:,} more' if len(entries) > 5 else ''}"

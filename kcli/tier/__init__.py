@@ -1,0 +1,27 @@
+"""The tier: old segments of topics with remote.storage.enable, kept as objects in a store (KIP-405).
+
+    in    the objects of a store; if there is a broker's log directory, its `__remote_log_metadata` and local logs
+    out   what each segment is, what reads an offset, what is missing; a log directory with all of it together
+
+What decides, without I/O:
+
+    segment          a segment as the records describe it, and the states that it goes through
+    cache            the segments of one partition, by leader epoch and offset: Kafka's RemoteLogMetadataCache
+    metadata         the records of all partitions, replayed
+    lineage          which segment each offset is read from, by the lineage of leader epochs
+    layout           the names of a segment's objects
+
+What reads and writes:
+
+    store            the interface of a store: names and bytes
+    local            a directory, as Kafka's LocalTieredStorage lays it out
+    bucket           a bucket of S3, Google Cloud Storage or Azure, with the same names
+    windows          an object of a bucket as a Source
+    opening          the store that an address (`address`) names
+    metadata_log     the records in a broker's log directory
+    stored_segment   a segment of which only the objects tell
+    tier             all of this for a store and a log directory
+    fetch            segments and local log written to a new log directory
+
+Read first `cache`, then `lineage`, then `tier`.
+"""

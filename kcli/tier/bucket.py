@@ -1,0 +1,396 @@
+"""A bucket as a store, through obstore: Amazon S3, Google Cloud Storage, Azure Blob Storage, and what speaks their
+protocols.
+
+    <prefix>/<topic>-<partition>-<topic id>/<offset>-<segment id>.log and so on
+
+The names are those of LocalTieredStorage, so that a copy of its directory (`aws s3 sync`) is such a store; the prefix
+may be that of `kafka-tiered-storage` or of what it lies in, as of a directory.
+
+Credentials, region, endpoint and encryption come from where obstore takes them: AWS_*, GOOGLE_* and AZURE_* in the
+environment, and the machine's role; profiles of AWS through boto3. Each request is tried again after errors of the
+server and of the network, in the time that `Limits` gives; then it is an error in one line. Objects are read in windows
+(`windows`); if an object was overwritten since the first of them, the next is an error. The server checks what is
+written: S3 gets the SHA-256 of each request, if the environment does not name another checksum.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kcli.errors import UnreadableInput, UsageError, needing
+from kcli.log.disk import COPY_BYTES
+from kcli.log.source import BytesSource, Source
+from kcli.tier.address import Bucket
+from kcli.tier.bucket_errors import is_cut_list, is_empty_object, is_missing_bucket, is_of_one_object, reason
+from kcli.tier.local import INSIDE
+from kcli.tier.store import ObjectMissing, StoredObject, StoreFailed
+from kcli.tier.windows import FIRST_BYTES, WindowedSource
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, ObjectMeta
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+T = TypeVar("T")
+PART_BYTES = 8 << 20
+"""The size of a part of a multipart upload; S3 takes 10,000 of them."""
+PARTS_AT_ONCE = 3
+LISTED_AT_ONCE = 1000
+REQUESTS_AT_ONCE = 4
+BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE")
+_ABOVE, _BELOW = "an object beside the directories of partitions", "an object below the directory of a partition"
+
+
+class Limits(NamedTuple):
+    """How long a request may take. request: of one attempt. retrying: after it no attempt begins. attempts: after the
+    first."""
+
+    request_s: float = 30
+    connect_s: float = 5
+    retrying_s: float = 30
+    attempts: int = 5
+
+    @property
+    def total_s(self) -> float:
+        """After this time a request has failed, whatever obstore does."""
+        return 2 * (self.request_s + self.retrying_s)
+
+
+class BucketStore:
+    """A bucket, or the objects below a prefix of it. spool: the directory for copies, else that of the system.
+
+    Raises UnreadableInput if it cannot be listed, NotInstalled.
+    """
+
+    def __init__(self, bucket: Bucket, limits: Limits | None = None, spool: Path | None = None) -> None:
+        with needing("tier"):
+            import obstore
+        self._obstore = obstore
+        self._bucket = bucket
+        self._limits = Limits() if limits is None else limits
+        self._spool = spool
+        self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, "kcli-tier")
+        try:
+            self._remote = _connected(bucket, self._limits)
+        except (obstore.exceptions.BaseError, ValueError) as error:
+            raise UnreadableInput(str(bucket), reason(bucket.service, error)) from None
+        inside = f"{bucket.prefix}/{INSIDE}" if bucket.prefix else INSIDE
+        if next(self._listed(f"{inside}/"), None) is not None:
+            self._bucket = bucket._replace(prefix=inside)
+
+    @property
+    def address(self) -> str:
+        """The URL below which the partitions' directories are."""
+        return str(self._bucket)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no object at all, which looks the same as a wrong prefix."""
+        return next(self._listed(self._key("")), None) is None
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yield the objects, and whatever else is there, by their whole names."""
+        if any(part in ("", ".", "..") for part in prefix.split("/")[:-1]):
+            return  # no object can be there
+        home = len(self._key(""))
+        for each in self._listed(self._key(prefix)):
+            name = each["path"][home:]
+            slashes = name.count("/")
+            if slashes == 1:
+                yield StoredObject(name, each["size"])
+            elif slashes or each["size"]:  # an empty one is how consoles show a directory
+                yield StoredObject(name, each["size"], _BELOW if slashes else _ABOVE)
+
+    def size(self, name: str) -> int:
+        """Return the size of an object in bytes."""
+        return self._head(_checked(name))["size"]
+
+    def open(self, name: str) -> Source:
+        """Return an object's bytes as a Source, whose first window is there."""
+        url = self._url(_checked(name))
+        try:
+            meta, data = self._wait(url, self._submit(self._get, self._key(name), {"range": (0, FIRST_BYTES)}), name)
+        except _EmptyRange:
+            if self._head(name)["size"]:
+                raise UnreadableInput(url, "the server returns no bytes of it") from None
+            return BytesSource(b"", url)
+        size = meta["size"]
+        self._check(url, len(data), min(size, FIRST_BYTES))
+
+        def fetch(start: int, stop: int) -> Future[memoryview]:
+            return self._submit(self._window, name, start, stop, meta["e_tag"])
+
+        return WindowedSource(url, size, data, fetch, lambda future: self._wait(url, future, name))
+
+    @contextmanager
+    def as_file(self, name: str) -> Iterator[Path]:
+        """Yield the path of a copy, which is removed at the end."""
+        source = self.open(name)
+        try:
+            with TemporaryDirectory(prefix="kcli-tier-", dir=self._spool) as directory:
+                path = Path(directory) / name.rpartition("/")[2]
+                _copy(source, path)
+                yield path
+        finally:
+            source.close()
+
+    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Write a new object: in one request, or as a multipart upload, which is completed when all parts are there."""
+        url, given = self._url(_checked(name)), _Parts(parts)
+        try:
+            self._wait(url, self._submit(self._put, self._key(name), given), limit_s=None)
+        except UnreadableInput as error:
+            if given.error is not None:
+                raise given.error from None
+            raise OSError(errno.EIO, error.reason, url) from None
+
+    def delete(self, name: str) -> None:
+        """Remove an object."""
+        url, key = self._url(_checked(name)), self._key(name)
+        try:
+            self._wait(url, self._submit(self._obstore.delete, self._remote, key), name)
+        except ObjectMissing:
+            return
+        except UnreadableInput as error:
+            raise OSError(errno.EIO, error.reason, url) from None
+
+    @property
+    def _is_sorted(self) -> bool:
+        """Whether keys are listed in order: not so in a directory bucket of S3 Express."""
+        return not self._bucket.name.endswith("--x-s3")
+
+    # names
+
+    def _key(self, name: str) -> str:
+        return f"{self._bucket.prefix}/{name}" if self._bucket.prefix else name
+
+    def _url(self, name: str) -> str:
+        return f"{self.address}/{name}"
+
+    # requests, each on a thread: Ctrl-C ends the wait for one, and so does the limit of time
+
+    def _submit(self, call: Callable[..., T], *args: Any) -> Future[T]:
+        return self._threads.submit(call, *args)
+
+    def _wait(self, url: str, future: Future[T], name: str | None = None, limit_s: float | None = -1) -> T:
+        """Return the result of a request. name: of the object, if it is one's. limit_s: -1 is the total of `Limits`.
+
+        Raises UnreadableInput, StoreFailed, ObjectMissing.
+        """
+        try:
+            return future.result(self._limits.total_s if limit_s == -1 else limit_s)
+        except BaseException as error:
+            if not self._is_of_store(error):
+                raise
+            if name is not None and isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
+                raise ObjectMissing(f"{url}: no such object") from None
+            raise _kind(error)(url, self._reason(error)) from None
+
+    def _is_of_store(self, error: BaseException) -> bool:
+        """Whether obstore, not kcli, raised the error. A panic of Rust is a BaseException."""
+        known = (self._obstore.exceptions.BaseError, FileNotFoundError, FutureTimeout, CancelledError, ValueError)
+        return isinstance(error, known) or type(error).__name__ == "PanicException"
+
+    def _reason(self, error: BaseException) -> str:
+        if isinstance(error, FutureTimeout):
+            return f"no answer in {self._limits.total_s:,.0f} s"
+        return reason(self._bucket.service, error)
+
+    def _listed(self, prefix: str) -> Iterator[ObjectMeta]:
+        """Yield the objects whose keys begin with `prefix`, page by page.
+
+        obstore lists below whole parts of a path. Of a part's begin it lists all keys from there on, and the listing
+        ends at the first key without it. Raises UnreadableInput.
+        """
+        directory, slash, begin = prefix.rpartition("/")
+        offset = f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}~" if begin > " " else None  # little lies between these keys
+        last = ""
+        for page in self._pages(directory if slash else None, offset):
+            for each in page:
+                key = each["path"]
+                if self._is_sorted and key <= last:
+                    raise UnreadableInput(self.address, f"the server lists {key[:200]!r} behind {last[:200]!r}")
+                last = key
+                if key.startswith(prefix):
+                    yield each
+                elif begin and self._is_sorted and key > prefix:
+                    return
+
+    def _pages(self, directory: str | None, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
+        """Yield the pages of a listing that begins behind the key `offset`.
+
+        obstore tries a request again, but not an answer that ends half-way: the listing goes on behind the last key.
+        """
+        tries, deadline_s = 0, 0.0
+        pages = self._obstore.list(self._remote, directory, offset=offset, chunk_size=LISTED_AT_ONCE)
+        while True:
+            try:
+                page = self._wait(self.address, self._submit(next, pages, None))
+            except _PageCut:
+                deadline_s = deadline_s if tries else time.monotonic() + self._limits.retrying_s
+                tries += 1
+                if not self._is_sorted or tries > self._limits.attempts or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(min(BACKOFF_S * 2**tries, BACKOFF_S_MAX))
+                pages = self._obstore.list(self._remote, directory, offset=offset, chunk_size=LISTED_AT_ONCE)
+                continue
+            if page is None:
+                return
+            yield page
+            tries, offset = 0, page[-1]["path"] if page else offset
+
+    def _head(self, name: str) -> ObjectMeta:
+        return self._wait(self._url(name), self._submit(self._obstore.head, self._remote, self._key(name)), name)
+
+    def _get(self, key: str, options: GetOptions) -> tuple[ObjectMeta, memoryview]:
+        result = self._obstore.get(self._remote, key, options=options)
+        return result.meta, memoryview(result.bytes())
+
+    def _window(self, name: str, start: int, stop: int, e_tag: str | None) -> memoryview:
+        options: GetOptions = {"range": (start, stop)}
+        if e_tag is not None:
+            options["if_match"] = e_tag
+        _, data = self._get(self._key(name), options)
+        self._check(self._url(name), len(data), stop - start)
+        return data
+
+    @staticmethod
+    def _check(url: str, got: int, expected: int) -> None:
+        if got != expected:
+            raise UnreadableInput(url, f"the server returns {got:,} bytes, not {expected:,}")
+
+    def _put(self, key: str, given: _Parts) -> None:
+        begin: list[bytes | memoryview] = []
+        length = 0
+        for part in given:
+            begin.append(part)
+            length += len(part)
+            if length > PART_BYTES:
+                rest = chain(begin, given)
+                self._obstore.put(
+                    self._remote, key, rest, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE, use_multipart=True
+                )
+                return
+        self._obstore.put(self._remote, key, b"".join(begin), use_multipart=False)
+
+
+class _EmptyRange(UnreadableInput):
+    """An empty object has no range of bytes."""
+
+
+class _PageCut(StoreFailed):
+    """A page of a listing has begun and not ended."""
+
+
+def _kind(error: BaseException) -> type[UnreadableInput]:
+    if is_empty_object(error):
+        return _EmptyRange
+    if is_cut_list(error):
+        return _PageCut
+    return UnreadableInput if is_of_one_object(error) else StoreFailed
+
+
+class _Parts:
+    """The parts of an object that is written. error: what ended them, if not their end."""
+
+    def __init__(self, parts: Iterable[bytes | memoryview]) -> None:
+        self._parts = iter(parts)
+        self.error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        return self
+
+    def __next__(self) -> bytes | memoryview:
+        try:
+            return next(self._parts)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
+    """Return obstore's store; it connects with the first request."""
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    retries: RetryConfig = {
+        "max_retries": limits.attempts,
+        "retry_timeout": timedelta(seconds=limits.retrying_s),
+        "backoff": {
+            "init_backoff": timedelta(seconds=BACKOFF_S),
+            "max_backoff": timedelta(seconds=BACKOFF_S_MAX),
+            "base": 2,
+        },
+    }
+    client: ClientConfig = {
+        "timeout": timedelta(seconds=limits.request_s),
+        "connect_timeout": timedelta(seconds=limits.connect_s),
+    }
+    if any(os.environ.get(each, "").startswith("http://") for each in _ENDPOINTS):
+        client["allow_http"] = True  # whoever gives such an endpoint means it
+    if bucket.service == "gs":
+        return GCSStore(bucket.name, client_options=client, retry_config=retries)
+    if bucket.service == "az":
+        account = {} if bucket.account is None else {"account_name": bucket.account}
+        return AzureStore(bucket.name, client_options=client, retry_config=retries, **account)  # type: ignore[arg-type]
+    checksum = os.environ.get("AWS_CHECKSUM_ALGORITHM", "SHA256")
+    return S3Store(
+        bucket.name,
+        client_options=client,
+        retry_config=retries,
+        credential_provider=_profile(),
+        checksum_algorithm=checksum,
+    )
+
+
+def _profile() -> Any:
+    """Return what gives the credentials of a profile in ~/.aws, if there is one and the environment has none itself."""
+    chosen = os.environ.get("AWS_PROFILE")
+    if any(os.environ.get(each) for each in _KEYS) or not (chosen or _has_profiles()):
+        return None
+    with needing("tier"):
+        from botocore.exceptions import BotoCoreError
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    try:
+        return Boto3CredentialProvider()
+    except (BotoCoreError, ValueError) as error:  # its text may be that of a process which gives credentials
+        name = f"AWS_PROFILE={chosen}" if chosen else "~/.aws"
+        raise UsageError(f"{name}: no credentials are found ({type(error).__name__})") from None
+
+
+def _has_profiles() -> bool:
+    path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+    return Path(path).expanduser().is_file()
+
+
+def _checked(name: str) -> str:
+    """Return the name of an object. Raises UsageError for one that no object can have."""
+    parts = name.split("/")
+    if len(parts) != 2 or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise UsageError(f"{name!r}: no object can have this name")
+    return name
+
+
+def _copy(source: Source, path: Path) -> None:
+    buffer = memoryview(bytearray(min(COPY_BYTES, max(1, source.size()))))
+    position = 0
+    try:
+        with path.open("xb", buffering=0) as file:
+            while got := source.read_at(position, buffer):
+                position += file.write(buffer[:got])  # of fewer bytes the rest comes again
+    except OSError as error:
+        error.filename = str(path.parent.parent)
+        raise

@@ -1,0 +1,138 @@
+"""Which segment of the tier each offset of a partition is read from, by the lineage of its leader epochs.
+
+    lineage   which epoch began at which offset: leader-epoch-checkpoint
+    parts     ranges of offsets, each with the one segment that has them; in order, none twice
+    gaps      ranges of offsets between them that no copied segment has
+
+A tier may have more than one segment with an offset: of an epoch that lost the log's end to the next leader, or copied
+by two leaders. A read at an offset takes the epoch that the lineage has there, and of that epoch the segment that
+Kafka's cache names. Source: RemoteLogManager.fetchRemoteLogSegmentMetadata, LeaderEpochFileCache.epochForOffset.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from formats.checkpoint import EpochEntry
+from kcli.tier.cache import SegmentCache
+from kcli.tier.segment import RemoteSegment
+
+OFFSET_MAX = 2**63 - 1
+
+
+class Part(NamedTuple):
+    """Offsets first..last of a segment."""
+
+    segment: RemoteSegment
+    first: int
+    last: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all offsets of the segment."""
+        return self.first == self.segment.start_offset and self.last == self.segment.end_offset
+
+
+@dataclass(slots=True)
+class Plan:
+    """How offsets are read: `parts` from the tier, `gaps` from nowhere (first and last offset)."""
+
+    parts: list[Part] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+
+
+def plan(cache: SegmentCache, lineage: Sequence[EpochEntry], start: int | None, end: int | None) -> Plan:
+    """Return how offsets from `start` (None: the first in the tier) up to below `end` are read (None: as far as the
+    tier goes; no gap is at its end)."""
+    found = Plan()
+    behind = OFFSET_MAX if end is None else end
+    offset = _next(cache, lineage, -1) if start is None else start
+    while offset is not None and offset < behind:
+        at = _at(cache, lineage, offset)
+        if at is not None:
+            segment, last = at
+            last = min(last, behind - 1)
+            _add(found.parts, Part(segment, offset, last))
+            offset = last + 1
+            continue
+        following = _next(cache, lineage, offset)
+        if following is None or following >= behind:
+            if end is not None:
+                found.gaps.append((offset, behind - 1))
+            break
+        found.gaps.append((offset, following - 1))
+        offset = following
+    return found
+
+
+def from_segment_start(part: Part, lineage: Sequence[EpochEntry]) -> Part:
+    """Return a part that begins at a log start offset, lengthened by what its segment has before it in the same epoch:
+    records may be deleted up to the middle of a batch. The first epoch of a lineage begins at the log start offset, or
+    before it."""
+    place = _place(lineage, part.first)
+    epoch, start = lineage[place]
+    own = next((each.start_offset for each in part.segment.leader_epochs if each.epoch == epoch), part.first)
+    return part._replace(first=min(part.first, max(part.segment.start_offset, own, start if place else 0)))
+
+
+def is_within(segment: RemoteSegment, lineage: Sequence[EpochEntry]) -> bool:
+    """Whether all of a segment is in the lineage, from the first offset of that on: its epochs and their offsets are
+    those that the lineage has there."""
+    begin = lineage[0].start_offset if lineage else 0
+    for epoch, start in segment.leader_epochs:
+        last = segment.last_offset_of(epoch)
+        if last < max(start, begin):
+            continue
+        place = _place(lineage, max(start, begin))
+        if place < 0 or lineage[place].epoch != epoch or last > _last(lineage, place):
+            return False
+    return True
+
+
+def _last(lineage: Sequence[EpochEntry], place: int) -> int:
+    """Return the last offset of the epoch with this index."""
+    return lineage[place + 1].start_offset - 1 if place + 1 < len(lineage) else OFFSET_MAX
+
+
+def _place(lineage: Sequence[EpochEntry], offset: int) -> int:
+    """Return the index of the epoch that has an offset; -1 if the offset is below the first one's."""
+    return bisect_right(lineage, offset, key=lambda each: each.start_offset) - 1
+
+
+def _at(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> tuple[RemoteSegment, int] | None:
+    """Return the segment that has an offset, and the last offset that it is read to."""
+    place = _place(lineage, offset)
+    if place < 0:
+        return None
+    epoch = lineage[place].epoch
+    segment = cache.segment_at(epoch, offset)
+    if segment is None:
+        return None
+    return segment, min(segment.last_offset_of(epoch), _last(lineage, place))
+
+
+def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> int | None:
+    """Return the first offset above `offset` that a segment of the lineage has."""
+    for i in range(max(0, _place(lineage, offset)), len(lineage)):
+        epoch, start = lineage[i]
+        begin = max(start, offset + 1)
+        if begin > _last(lineage, i):
+            continue
+        if cache.segment_at(epoch, begin) is not None:
+            return begin
+        following = cache.next_start(epoch, begin)
+        if following is not None and following <= _last(lineage, i):
+            return following
+    return None
+
+
+def _add(parts: list[Part], part: Part) -> None:
+    """Add a part, as one with the part before it if that is of the same segment and ends where it begins."""
+    before = parts[-1] if parts else None
+    if before is not None and before.segment.id == part.segment.id and before.last + 1 == part.first:
+        parts[-1] = before._replace(last=part.last)
+    else:
+        parts.append(part)

@@ -1,0 +1,177 @@
+"""The store of Kafka's LocalTieredStorage: a directory with a directory for each partition, and in it the objects.
+
+    DIR/kafka-tiered-storage/<topic>-<partition>-<topic id>/<offset>-<segment id>.log and so on
+
+DIR or the directory in it may be given. Names come from a disk that anybody may have written to: only regular files two
+levels deep are objects, and no symbolic link is followed, at neither level. Source: LocalTieredStorage.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kcli.errors import UnreadableInput, UsageError
+from kcli.log.disk import Disk
+from kcli.log.source import FileSource, Source
+from kcli.tier.store import ObjectMissing, StoredObject
+
+INSIDE = "kafka-tiered-storage"
+"""The directory that LocalTieredStorage makes in the directory that it is configured with."""
+_KINDS = (
+    (stat.S_ISLNK, "a symbolic link, which is not followed"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISREG, "a file beside the directories of partitions"),
+)
+
+
+class LocalStore:
+    """A directory as a store. Raises UnreadableInput if it is none."""
+
+    def __init__(self, directory: Path, disk: Disk | None = None) -> None:
+        self._disk = Disk() if disk is None else disk
+        inside = directory / INSIDE
+        self._root = inside if inside.is_dir() and not inside.is_symlink() else directory
+        try:
+            os.close(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        except OSError as error:
+            raise UnreadableInput.of(self._root, error) from None
+
+    @property
+    def address(self) -> str:
+        """The path of the directory that has the partitions' directories."""
+        return str(self._root)
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yield the objects, and whatever else is there, by name."""
+        whose, slash, _ = prefix.partition("/")
+        if slash:
+            if whose in ("", ".", "..") or not stat.S_ISDIR(_mode(self._root / whose)):
+                return
+            yield from self._inside(whose, prefix)
+            return
+        for entry in self._entries(self._root):
+            if not entry.name.startswith(prefix):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._inside(entry.name, "")
+            else:
+                yield StoredObject(entry.name, 0, _odd(entry, "neither a file nor a directory"))
+
+    def _inside(self, directory: str, prefix: str) -> Iterator[StoredObject]:
+        for each in self._entries(self._root / directory):
+            name = f"{directory}/{each.name}"
+            if not name.startswith(prefix):
+                continue
+            try:
+                is_file = each.is_file(follow_symlinks=False)
+                size = each.stat(follow_symlinks=False).st_size if is_file else 0
+            except FileNotFoundError:  # deleted since it was listed
+                continue
+            yield StoredObject(name, size, None if is_file else _odd(each, "no regular file"))
+
+    def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(directory) as entries:
+                return sorted(entries, key=lambda each: each.name)
+        except OSError as error:
+            raise UnreadableInput.of(directory, error) from None
+
+    def size(self, name: str) -> int:
+        """Return the size of an object in bytes."""
+        source = self.open(name)
+        try:
+            return source.size()
+        finally:
+            source.close()
+
+    def open(self, name: str) -> Source:
+        """Return an object's bytes as a Source."""
+        path, parent, last = self._path(name)
+        with self._opened_parent(path, parent) as directory:
+            try:
+                fd = os.open(last, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=directory)
+            except OSError as error:
+                raise _not_opened(path, error) from None
+        try:
+            return FileSource(path, fd=fd)
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def as_file(self, name: str) -> Iterator[Path]:
+        """Yield the path of the object itself."""
+        self.open(name).close()
+        yield self._path(name)[0]
+
+    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Write a new object: a file of another name, which is renamed when it is whole."""
+        path, parent, last = self._path(name)
+        self._disk.make_directory(parent)
+        with self._opened_parent(path, parent):  # no link
+            partial = path.with_name(f".{last}.part")
+            self._disk.remove(partial)
+            with self._disk.open(partial, create=True, truncate=True) as file:
+                done = 0
+                for part in parts:
+                    done += file.write([part], done)
+                file.sync()
+            self._disk.rename(partial, path)
+            self._disk.sync_directory(parent)
+
+    def delete(self, name: str) -> None:
+        """Remove an object."""
+        path, parent, _ = self._path(name)
+        if parent.is_dir():
+            with self._opened_parent(path, parent):
+                self._disk.remove(path)
+                self._disk.sync_directory(parent)
+
+    def _path(self, name: str) -> tuple[Path, Path, str]:
+        """Return the path of an object, its directory, and the last part of its name. Raises UsageError for a name that
+        could lead out of the store."""
+        parts = name.split("/")
+        if len(parts) != 2 or any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise UsageError(f"{name!r}: no object can have this name")
+        parent = self._root / parts[0]
+        return parent / parts[1], parent, parts[1]
+
+    @contextmanager
+    def _opened_parent(self, path: Path, parent: Path) -> Iterator[int]:
+        """Yield a descriptor of the directory of an object. Raises as `open` does."""
+        try:
+            fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise _not_opened(path, error) from None
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def _not_opened(path: Path, error: OSError) -> ObjectMissing | UnreadableInput:
+    if error.errno == errno.ENOENT:
+        return ObjectMissing(f"{path}: no such object")
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return UnreadableInput(str(path), "a symbolic link or no directory on its path: not followed", error.errno)
+    return UnreadableInput.of(path, error)
+
+
+def _mode(path: Path) -> int:
+    """The mode of a path that is not followed; 0 if there is none."""
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
+
+
+def _odd(entry: os.DirEntry[str], otherwise: str) -> str:
+    try:
+        mode = entry.stat(follow_symlinks=False).st_mode
+    except OSError as error:
+        return error.strerror or otherwise
+    return next((text for test, text in _KINDS if test(mode)), otherwise)

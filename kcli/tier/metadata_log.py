@@ -1,0 +1,116 @@
+"""The `__remote_log_metadata` of a broker's log directory, read from its files: what a broker knows of the tier.
+
+The topic's partitions are spread over the brokers. A log directory that has no replica of the partition with a user
+partition's records says nothing about that partition: `knows` tells. Damage is reported, and reading goes on after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.errors import FormatError, UnknownType, UnknownVersion
+from formats.file_name import FileKind
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.coordinator_records import read_records
+from kcli.log.log_directory import LogDirectory
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.cache import Refused
+from kcli.tier.metadata import TOPIC, RemoteLogMetadata, metadata_partition
+from kcli.tier.segment import TieredPartition
+
+
+class Trouble(NamedTuple):
+    """A record or a range of bytes of the metadata log that says nothing, or contradicts what is before it.
+
+    kind: `unreadable`, `unknown` (a record of a newer version) or `refused`. offset: that of the record; None for
+    bytes.
+    """
+
+    path: Path
+    kind: str
+    reason: str
+    offset: int | None = None
+
+
+@dataclass(slots=True)
+class MetadataLog:
+    """What the metadata log says. directories: of its partitions in the log directory, by number. count: the number of
+    partitions of the topic, None if it is not known. troubles: what could not be replayed."""
+
+    metadata: RemoteLogMetadata = field(default_factory=RemoteLogMetadata)
+    directories: dict[int, Path] = field(default_factory=dict)
+    count: int | None = None
+    troubles: list[Trouble] = field(default_factory=list)
+
+    def knows(self, partition: TieredPartition) -> bool:
+        """Whether the log directory has the records of a partition: it has some, or it has the partition of the topic
+        that would have them."""
+        metadata = self.metadata
+        if partition in metadata.caches or partition in metadata.deleting:
+            return True
+        return self.count is not None and metadata_partition(partition, self.count) in self.directories
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every record was read: then what the metadata does not name is not in the tier."""
+        return all(each.kind == "refused" for each in self.troubles)
+
+
+def read_metadata_log(log_directory: Path) -> MetadataLog:
+    """Read `__remote_log_metadata` in a log directory. Raises UnreadableInput if the directory cannot be read."""
+    found = MetadataLog()
+    directory = LogDirectory(log_directory)
+    for each in directory.partitions():
+        if each.name.topic == TOPIC and not each.name.state:
+            found.directories[each.name.partition] = each.path
+    try:
+        committed = directory.offsets(FileKind.REPLICATION_OFFSETS)
+    except StartRefused:  # `kcli verify` tells
+        committed = {}
+    for number, path in found.directories.items():
+        _replay(path, committed.get(TopicPartition(TOPIC, number), 0), found)
+    return found
+
+
+def _replay(directory: Path, high_watermark: int, found: MetadataLog) -> None:
+    """Replay one partition of the topic. No offset is missing in it, as it is neither compacted nor transactional."""
+    damages: list[Trouble] = []
+
+    def damaged(error: str | UnreadableInput) -> None:
+        damages.append(Trouble(directory, "unreadable", str(error).removeprefix(f"{directory}/")))
+
+    expected = 0
+    try:
+        for path, record in read_records(directory, damaged):
+            if record.offset > expected and not damages:
+                damages.append(
+                    Trouble(path, "unreadable", f"no records of {offsets_text(expected, record.offset - 1)}")
+                )
+            expected = record.offset + 1
+            if record.marker is None:
+                found.troubles += _apply(found.metadata, path, record.offset, record.value)
+    except UnreadableInput as error:
+        damaged(error)
+    if expected < high_watermark and not damages:
+        lost = offsets_text(expected, high_watermark - 1)
+        reason = f"no records of {lost}, which are below the high watermark"
+        damages.append(Trouble(directory, "unreadable", reason))
+    found.troubles += damages
+
+
+def offsets_text(first: int, last: int) -> str:
+    """Return a range of offsets, both inclusive, in words."""
+    return f"offset {first:,}" if first == last else f"offsets {first:,}..{last:,}"
+
+
+def _apply(metadata: RemoteLogMetadata, path: Path, offset: int, value: bytes | None) -> list[Trouble]:
+    try:
+        metadata.replay(value)
+    except Refused as refused:
+        return [Trouble(path, "refused", str(refused), offset)]
+    except FormatError as error:
+        kind = "unknown" if isinstance(error, UnknownVersion | UnknownType) else "unreadable"
+        return [Trouble(path, kind, error.reason, offset)]
+    return []

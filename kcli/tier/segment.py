@@ -1,0 +1,145 @@
+"""A segment in the tier, as the records of `__remote_log_metadata` describe it, and the states that it goes through.
+
+    RemoteLogSegmentMetadataRecord        a copy begins: all fields, state COPY_SEGMENT_STARTED
+    RemoteLogSegmentMetadataUpdateRecord  the segment's next state, time, broker and custom metadata
+
+    (none) -> COPY_SEGMENT_STARTED -> COPY_SEGMENT_FINISHED -> DELETE_SEGMENT_STARTED -> DELETE_SEGMENT_FINISHED
+                      |                                                ^
+                      +------------------------------------------------+
+    a state may also follow itself, as a broker repeats a step after a failure
+
+Source: RemoteLogSegmentMetadata, RemoteLogSegmentState, RemotePartitionDeleteState; KIP-405.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from formats.checkpoint import EpochEntry
+from formats.errors import BadValue
+
+
+class SegmentState(IntEnum):
+    """The state of a segment, by the number that the records have."""
+
+    COPY_SEGMENT_STARTED = 0
+    COPY_SEGMENT_FINISHED = 1
+    DELETE_SEGMENT_STARTED = 2
+    DELETE_SEGMENT_FINISHED = 3
+
+
+class PartitionDeleteState(IntEnum):
+    """The state of the deletion of a partition in the tier, by the number that the records have."""
+
+    DELETE_PARTITION_MARKED = 0
+    DELETE_PARTITION_STARTED = 1
+    DELETE_PARTITION_FINISHED = 2
+
+
+TRANSITIONS: Final[Mapping[SegmentState | None, frozenset[SegmentState]]] = {
+    None: frozenset((SegmentState.COPY_SEGMENT_STARTED,)),
+    SegmentState.COPY_SEGMENT_STARTED: frozenset(
+        (SegmentState.COPY_SEGMENT_STARTED, SegmentState.COPY_SEGMENT_FINISHED, SegmentState.DELETE_SEGMENT_STARTED)
+    ),
+    SegmentState.COPY_SEGMENT_FINISHED: frozenset(
+        (SegmentState.COPY_SEGMENT_FINISHED, SegmentState.DELETE_SEGMENT_STARTED)
+    ),
+    SegmentState.DELETE_SEGMENT_STARTED: frozenset(
+        (SegmentState.DELETE_SEGMENT_STARTED, SegmentState.DELETE_SEGMENT_FINISHED)
+    ),
+}
+"""The states that may follow a state; a segment that is not known has the state None."""
+
+
+class TieredPartition(NamedTuple):
+    """A partition by its topic's name and id (22 characters of base64): a topic that was deleted and created again has
+    the same name, another id, and other segments in the tier."""
+
+    topic: str
+    partition: int
+    topic_id: str
+
+    def __str__(self) -> str:
+        """The name of the partition's directory in a broker's log directory: `topic-0`."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSegment:
+    """A segment in the tier. Offsets are absolute, both inclusive.
+
+    id: 22 characters of base64. leader_epochs: by epoch, each with the offset of its first record in the segment.
+    size: bytes of the .log object; has_txn_index: whether there is a .txnindex object. state: None if no metadata tells
+    it, as when the tier is read without a broker's log directory; max_timestamp_ms is then None, too.
+    """
+
+    partition: TieredPartition
+    id: str
+    start_offset: int
+    end_offset: int
+    size: int
+    leader_epochs: tuple[EpochEntry, ...]
+    has_txn_index: bool
+    state: SegmentState | None = None
+    max_timestamp_ms: int | None = None
+    event_timestamp_ms: int | None = None
+    broker_id: int | None = None
+    custom_metadata: bytes | None = None
+
+    @classmethod
+    def of_record(cls, value: Mapping[str, Any]) -> RemoteSegment:
+        """Return the segment of a RemoteLogSegmentMetadataRecord. Raises BadValue for a record of which Kafka makes no
+        segment."""
+        start, end = value["startOffset"], value["endOffset"]
+        by_epoch = {each["leaderEpoch"]: each["offset"] for each in value["segmentLeaderEpochs"]}
+        if start < 0:
+            raise BadValue(f"start offset {start:,}")
+        if end < start:
+            raise BadValue(f"end offset {end:,} is below the start offset {start:,}")
+        if not by_epoch:
+            raise BadValue("no leader epoch")
+        return cls(
+            partition=partition_of(value["remoteLogSegmentId"]["topicIdPartition"]),
+            id=value["remoteLogSegmentId"]["id"],
+            start_offset=start,
+            end_offset=end,
+            size=value["segmentSizeInBytes"],
+            leader_epochs=tuple(EpochEntry(epoch, by_epoch[epoch]) for epoch in sorted(by_epoch)),
+            has_txn_index=not value["txnIndexEmpty"],
+            state=state_of(value),
+            max_timestamp_ms=value["maxTimestampMs"],
+            event_timestamp_ms=value["eventTimestampMs"],
+            broker_id=value["brokerId"],
+            custom_metadata=value["customMetadata"],
+        )
+
+    def updated(self, value: Mapping[str, Any]) -> RemoteSegment:
+        """Return the segment after a RemoteLogSegmentMetadataUpdateRecord. Raises BadValue for an unknown state."""
+        return replace(
+            self,
+            state=state_of(value),
+            event_timestamp_ms=value["eventTimestampMs"],
+            broker_id=value["brokerId"],
+            custom_metadata=value["customMetadata"],
+        )
+
+    def last_offset_of(self, epoch: int) -> int:
+        """Return the last offset in the segment that an epoch may have: the one before the next epoch's first."""
+        return next((each.start_offset - 1 for each in self.leader_epochs if each.epoch > epoch), self.end_offset)
+
+
+def partition_of(entry: Mapping[str, Any]) -> TieredPartition:
+    """Return the partition of a TopicIdPartitionEntry."""
+    return TieredPartition(entry["name"], entry["partition"], entry["id"])
+
+
+def state_of(value: Mapping[str, Any]) -> SegmentState:
+    """Return the state of a segment's record. Raises BadValue for a number that is none."""
+    number = value["remoteLogSegmentState"]
+    try:
+        return SegmentState(number)
+    except ValueError:
+        raise BadValue(f"no state of a segment has the number {number}") from None

@@ -1,0 +1,67 @@
+"""A place for objects: names and bytes. The tier is kept in one.
+
+    list_objects  the objects whose names begin with a prefix, with their sizes
+    size          the size of one object
+    open          an object as a Source, of which any range can be read
+    as_file       an object as a file on this machine, for what reads files alone
+    write         a new object, whole or not at all
+    delete        removes an object
+
+A name is a path of at least two parts between slashes: `orders-0-<topic id>/<offset>-<segment id>.log`. A store follows
+no link, and gives nothing that is not in it. `kcli.tier.local` is a directory, `kcli.tier.bucket` a bucket;
+`kcli.tier.opening` tells by the address which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.source import Source
+
+
+class StoredObject(NamedTuple):
+    """An object of a store. size: bytes. odd: why this is no object of a store, such as that it is a symbolic
+    link; None for an object."""
+
+    name: str
+    size: int
+    odd: str | None = None
+
+
+class ObjectMissing(KcliError):
+    """The store has no object of this name."""
+
+
+class StoreFailed(UnreadableInput):
+    """The store does not answer, or grants no access: this is not about one object, and asking for others is vain."""
+
+
+class Store(Protocol):
+    """Objects by name. All methods raise UnreadableInput for what cannot be read, StoreFailed for all of the store;
+    `size`, `open` and `as_file` raise ObjectMissing."""
+
+    @property
+    def address(self) -> str:
+        """The path or URL of the store, for messages and commands."""
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yield the objects whose names begin with `prefix`, by name."""
+
+    def size(self, name: str) -> int:
+        """Return the size of an object in bytes."""
+
+    def open(self, name: str) -> Source:
+        """Return an object's bytes as a Source, which the caller closes."""
+
+    def as_file(self, name: str) -> AbstractContextManager[Path]:
+        """A context with the path of a file with the object's bytes, to be read; behind it the file may be gone."""
+
+    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Write a new object. Raises OSError; UsageError for a name that no object can have."""
+
+    def delete(self, name: str) -> None:
+        """Remove an object that may already be gone. Raises OSError; UsageError for a name that no object can have."""

@@ -1,0 +1,251 @@
+"""All that is known of a tier: the objects of its store, what the metadata log says of them, and the local logs.
+
+    Tier.read(store, log_directory)   each partition with its segments, their objects, its local log and its lineage
+    Tier.read(store)                  the same from the store alone: names, leader_epoch_checkpoint objects and batches
+
+A broker may copy and delete meanwhile. It writes the first record of a segment before the first object, and the last
+record when the last object is gone. So the store is listed before the metadata is read, and where the two disagree it
+is listed again: objects that are in both lists, and that the metadata does not name, were left behind by a deletion, or
+are those of another cluster; objects that a copied segment lacks in the second list are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from formats.checkpoint import EpochEntry, parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import METADATA_DIRECTORY, FileKind
+from kcli.errors import KcliError, StartRefused, UnreadableInput
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.log_directory import LogDirectory
+from kcli.log.partition_directory import files_of_kind, topic_id_of
+from kcli.log.partition_view import PartitionView
+from kcli.log.source import read_whole
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.cache import SegmentCache
+from kcli.tier.layout import Inventory, SegmentObjects, directory_name, inventory
+from kcli.tier.lineage import Plan, from_segment_start, plan
+from kcli.tier.metadata import TOPIC
+from kcli.tier.metadata_log import MetadataLog, read_metadata_log
+from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
+from kcli.tier.stored_segment import epochs_in, segment_of
+
+if TYPE_CHECKING:
+    from kcli.tier.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLog:
+    """The log of a tiered partition in a broker's log directory. logs: base offset and path of each .log file. epochs:
+    the entries of leader-epoch-checkpoint, None if it cannot be read."""
+
+    directory: Path
+    logs: Sequence[tuple[int, Path]]
+    epochs: tuple[EpochEntry, ...] | None
+
+    @property
+    def first_offset(self) -> int | None:
+        """The base offset of the first segment; None if there is none."""
+        return self.logs[0][0] if self.logs else None
+
+
+@dataclass(slots=True)
+class PartitionTier:
+    """One partition in the tier. has_metadata: whether `cache` is what the metadata log says; else its segments are
+    those of the store. log_start_offset: the partition's entry in log-start-offset-checkpoint."""
+
+    partition: TieredPartition
+    cache: SegmentCache
+    has_metadata: bool
+    local: LocalLog | None = None
+    log_start_offset: int | None = None
+    lineage: tuple[EpochEntry, ...] = ()
+
+    def copied(self) -> list[RemoteSegment]:
+        """Return the segments that are whole in the tier, as far as is known."""
+        return [each for each in self.cache.segments() if each.state in (None, SegmentState.COPY_SEGMENT_FINISHED)]
+
+    @property
+    def first_offset(self) -> int | None:
+        """The log start offset, None if it is not known. A broker writes it to its checkpoint once a minute, and to the
+        leader epochs of the local log at once: the first of these begins there, or before it."""
+        if self.local is None or not self.local.epochs:
+            return self.log_start_offset
+        return max(self.local.epochs[0].start_offset, self.log_start_offset or 0)
+
+    def plan(self) -> Plan:
+        """Return how the offsets that the local log does not have are read."""
+        end = None if self.local is None else self.local.first_offset
+        start = self.first_offset
+        found = plan(self.cache, self.lineage, start, end)
+        if start is not None and found.parts and found.parts[0].first == start:
+            found.parts[0] = from_segment_start(found.parts[0], self.lineage)
+        return found
+
+    def local_part(self, segment: RemoteSegment) -> str:
+        """Return how much of a segment the local log has, too: `yes`, `part` or `no`."""
+        first = None if self.local is None else self.local.first_offset
+        if first is None or segment.end_offset < first:
+            return "no"
+        return "yes" if segment.start_offset >= first else "part"
+
+
+@dataclass(slots=True)
+class Tier:
+    """A store, and what is known of it. log: None if there is no log directory."""
+
+    store: Store
+    inventory: Inventory
+    log_directory: Path | None = None
+    log: MetadataLog | None = None
+    partitions: list[PartitionTier] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, store: Store, log_directory: Path | None = None, topic: str | None = None) -> Tier:
+        """Read the store, and the log directory if there is one. topic: the one topic that is asked for.
+
+        Raises UnreadableInput if one of the two cannot be listed.
+        """
+        tier = cls(store, inventory(store.list_objects("" if topic is None else f"{topic}-")), log_directory)
+        if log_directory is not None:
+            tier.log = read_metadata_log(log_directory)
+            tier.log.count = _metadata_partitions(log_directory)
+            tier._list_again(topic)
+        names = {*tier.inventory.partitions, *(tier.log.metadata.caches if tier.log else ())}
+        local = {} if log_directory is None else _local_partitions(log_directory, {each.topic_id for each in names})
+        starts = {} if log_directory is None else _log_starts(log_directory)
+        for partition in sorted({*names, *local}):
+            if topic in (None, partition.topic):
+                start = starts.get(TopicPartition(*partition[:2])) if partition in local else None
+                tier.partitions.append(tier._partition(partition, local.get(partition), start))
+        return tier
+
+    def objects(self, segment: RemoteSegment) -> SegmentObjects:
+        """Return the objects of a segment."""
+        return self.inventory.objects_of(segment)
+
+    def _list_again(self, topic: str | None) -> None:
+        """List the partitions again of which the metadata and the first list disagree. topic: see `read`."""
+        assert self.log is not None, "there is metadata"
+        for partition in {*self.inventory.partitions, *self.log.metadata.caches}:
+            if topic not in (None, partition.topic):
+                continue
+            cache = self.log.metadata.caches.get(partition, SegmentCache())
+            first = self.inventory.partitions.get(partition, {})
+            unnamed = {key for key in first if cache.segment(key[1]) is None}
+            copied = (each for each in cache.segments() if each.state is SegmentState.COPY_SEGMENT_FINISHED)
+            if unnamed or any(self.objects(each).missing(has_txn_index=False) for each in copied):
+                second = inventory(self.store.list_objects(f"{directory_name(partition)}/"))
+                listed = second.partitions.get(partition, {})
+                kept = {key: each for key, each in listed.items() if key in unnamed or cache.segment(key[1])}
+                self.inventory.partitions[partition] = kept
+
+    def _partition(self, partition: TieredPartition, local: LocalLog | None, start: int | None) -> PartitionTier:
+        has_metadata = self.log is not None and self.log.knows(partition)
+        if self.log is not None and has_metadata:
+            cache = self.log.metadata.caches.get(partition, SegmentCache())
+        else:
+            cache = self._from_objects(partition)
+        found = PartitionTier(partition, cache, has_metadata, local, start)
+        found.lineage = self._lineage(found)
+        return found
+
+    def _from_objects(self, partition: TieredPartition) -> SegmentCache:
+        """Return the segments that the store has of a partition; those that end later supersede others, as if they had
+        been copied later."""
+        stored = self.inventory.partitions.get(partition, {}).values()
+        found = [each for each in (segment_of(self.store, objects) for objects in stored) if each is not None]
+        cache = SegmentCache()
+        for segment in sorted(found, key=lambda each: (each.end_offset, -each.start_offset, each.id)):
+            cache.put_copied(segment)
+        return cache
+
+    def _lineage(self, tier: PartitionTier) -> tuple[EpochEntry, ...]:
+        """Return the leader epochs of the local log; without it, those of the last segment: as it is the last, they are
+        those of all before it."""
+        if tier.local is not None and tier.local.epochs:
+            return tier.local.epochs
+        copied = sorted(tier.copied(), key=lambda each: (_last_epoch(each), each.end_offset))
+        for last in reversed(copied):
+            epochs = epochs_in(self.store, self.objects(last))
+            if epochs:
+                return epochs
+        cache = LeaderEpochCache()
+        for each in copied:
+            for epoch, start in each.leader_epochs:
+                if epoch >= 0 and start >= 0:
+                    cache.assign(epoch, start)
+        return cache.entries
+
+
+def _last_epoch(segment: RemoteSegment) -> int:
+    return segment.leader_epochs[-1].epoch if segment.leader_epochs else -1
+
+
+def _local_partitions(log_directory: Path, topic_ids: set[str]) -> dict[TieredPartition, LocalLog]:
+    """Return the logs of topics with these ids."""
+    found = {}
+    for each in LogDirectory(log_directory).partitions():
+        if each.name.state:
+            continue
+        try:
+            topic_id = topic_id_of(each.path)
+        except (StartRefused, OSError):  # `kcli verify` tells
+            continue
+        if topic_id is not None and topic_id in topic_ids:
+            found[TieredPartition(each.name.topic, each.name.partition, topic_id)] = _local_log(each.path)
+    return found
+
+
+def _local_log(directory: Path) -> LocalLog:
+    try:
+        epochs = LeaderEpochCache(parse_leader_epochs(read_whole(directory / LEADER_EPOCHS))).entries
+    except (UnreadableInput, FormatError, ValueError):
+        return LocalLog(directory, sorted(files_of_kind(directory, FileKind.LOG)), None)
+    return LocalLog(directory, sorted(files_of_kind(directory, FileKind.LOG)), epochs)
+
+
+def _log_starts(log_directory: Path) -> dict[TopicPartition, int]:
+    try:
+        return LogDirectory(log_directory).offsets(FileKind.LOG_START_OFFSETS)
+    except StartRefused:  # `kcli verify` tells
+        return {}
+
+
+def _metadata_partitions(log_directory: Path) -> int | None:
+    """Return the number of partitions of `__remote_log_metadata` by the cluster's metadata log; None if it is not
+    there, or does not say."""
+    from kcli.metadata_log.replay import refuse, replay  # imported late: it loads the schemas of metadata records
+
+    directory = log_directory / METADATA_DIRECTORY
+    if not directory.is_dir():
+        return None
+    try:
+        image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+    except (KcliError, OSError):
+        return None
+    topic = image.topics.get(TOPIC)
+    return None if topic is None or not topic.partitions else len(topic.partitions)
+
+
+def chosen(partitions: Iterable[PartitionTier], topic: str, topic_id: str | None) -> list[PartitionTier]:
+    """Return the partitions of one topic: of that with this id; without one, of that which has a local log, or of the
+    only one. Raises UnreadableInput if there is none, or more than one."""
+    found = [
+        each for each in partitions if each.partition.topic == topic and topic_id in (None, each.partition.topic_id)
+    ]
+    found = [each for each in found if each.local is not None or each.cache.segments()]
+    local = {each.partition.topic_id for each in found if each.local is not None}
+    ids = sorted({each.partition.topic_id for each in found})
+    if len(ids) > 1 and len(local) == 1:
+        return [each for each in found if each.partition.topic_id in local]
+    if len(ids) > 1:
+        raise UnreadableInput(topic, f"the tier has {len(ids)} topics of this name; give --topic-id {' or '.join(ids)}")
+    if not found:
+        raise UnreadableInput(topic, "the tier has no such topic")
+    return found

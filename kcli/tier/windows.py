@@ -1,0 +1,90 @@
+"""An object's bytes as a Source, fetched in windows.
+
+A first window is small: many objects are, and a header needs no more. While bytes are read in order, each window is
+twice as large as the one before it, and the next is fetched meanwhile: at most two windows are in memory, whatever the
+size of the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple
+
+FIRST_BYTES = 256 << 10
+WINDOW_BYTES_MAX = 4 << 20
+
+Fetch = Callable[[int, int], "Future[memoryview]"]
+"""Begins to fetch the bytes [start, stop) of an object. The result is exactly these bytes, or an error."""
+
+
+class _Window(NamedTuple):
+    start: int
+    stop: int
+    bytes: Future[memoryview]
+
+
+class WindowedSource:
+    """An object of `size` bytes. first: its first bytes, if they are known. take: waits for what `fetch` began, and
+    raises UnreadableInput."""
+
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        first: memoryview,
+        fetch: Fetch,
+        take: Callable[[Future[memoryview]], memoryview],
+    ) -> None:
+        self.name = name
+        self._size = size
+        self._fetch = fetch
+        self._take = take
+        self._start, self._data = 0, first
+        self._next: _Window | None = None
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        buffer = buffer[: max(0, self._size - position)]
+        done = 0
+        while done < len(buffer):
+            part = self._from(position + done)[: len(buffer) - done]
+            buffer[done : done + len(part)] = part
+            done += len(part)
+        return done
+
+    def close(self) -> None:
+        if self._next is not None:
+            self._next.bytes.cancel()
+            self._next = None
+        self._data = memoryview(b"")
+
+    def _from(self, position: int) -> memoryview:
+        """Return the bytes of a window from this position on, at least one."""
+        stop = self._start + len(self._data)
+        if not self._start <= position < stop:
+            self._move(position, is_in_order=position == stop)
+        return self._data[position - self._start :]
+
+    def _move(self, position: int, *, is_in_order: bool) -> None:
+        """Make the window one with this position in it."""
+        ahead, self._next = self._next, None
+        if ahead is None or not ahead.start <= position < ahead.stop:
+            if ahead is not None:
+                ahead.bytes.cancel()
+            length = self._larger() if is_in_order else FIRST_BYTES
+            ahead = self._begin(position, length)
+        self._data = memoryview(b"")  # so that no third window is in memory
+        self._data = self._take(ahead.bytes)
+        self._start = ahead.start
+        if is_in_order and ahead.stop < self._size:
+            self._next = self._begin(ahead.stop, self._larger())
+
+    def _larger(self) -> int:
+        return min(WINDOW_BYTES_MAX, max(FIRST_BYTES, 2 * len(self._data)))
+
+    def _begin(self, start: int, length: int) -> _Window:
+        stop = min(self._size, start + length)
+        return _Window(start, stop, self._fetch(start, stop))

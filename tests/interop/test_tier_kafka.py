@@ -1,0 +1,131 @@
+"""The tier with Kafka's own words: the segments by its RemoteLogMetadataCache, compared with kcli's; and Kafka, which
+opens what `kcli tier fetch` made, repairs nothing, and serves the same records."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.file_name import FileKind
+from kcli.tier.cache import Refused, SegmentCache
+from kcli.tier.metadata import RemoteLogMetadata, metadata_partition
+from kcli.tier.segment import SegmentState, TieredPartition
+from tests.conftest import is_soak
+from tests.interop.kit import Oracle, kafka
+from tests.interop.test_restore_kafka import consumed, opened, wanted
+from tests.tier.records import PARTITION, life, uuid
+from tests.tier.stores import TIERED, Copy
+
+LIVES, SOAK_LIVES = 400, 20_000
+ORACLE = Path(__file__).with_name("TierOracle.java")
+EPOCHS = range(45)
+
+
+@pytest.fixture(scope="module")
+def oracle(kafka_jars: Path) -> Iterator[Oracle]:
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    started = Oracle(kafka_jars, ORACLE, quiet, "-Dlog4j2.level=OFF")
+    yield started
+    started.close()
+
+
+def answer(records: list[bytes], offsets: list[tuple[int, int]]) -> dict[str, Any]:
+    """What kcli makes of the records, as the oracle answers."""
+    metadata = RemoteLogMetadata()
+    for each in records:
+        try:
+            metadata.replay(each)
+        except Refused:
+            continue
+    cache = metadata.caches.get(PARTITION, SegmentCache())
+    held = [cache.segment_at(epoch, offset) for epoch, offset in offsets]
+    highest = {epoch: cache.highest_offset(epoch) for epoch in EPOCHS}
+    return {
+        "segments": {
+            each.id: [SegmentState(each.state or 0).name, each.event_timestamp_ms, each.broker_id]
+            for each in cache.segments()
+        },
+        "epochs": [
+            [sorted(each.id for each in cache.segments_of(epoch)), -1 if highest[epoch] is None else highest[epoch]]
+            for epoch in EPOCHS
+        ],
+        "offsets": ["" if each is None else each.id for each in held],
+    }
+
+
+@pytest.mark.hypothesis
+def test_segments_of_a_partition(oracle: Oracle) -> None:
+    held = 0
+    for seed in range(SOAK_LIVES if is_soak() else LIVES):
+        records = life(seed)
+        offsets = [(epoch, offset) for epoch in range(8) for offset in range(0, 400, 7)]
+        texts = [b64encode(each).decode() for each in records]
+        theirs = oracle.ask("cache", records=texts, epochs=list(EPOCHS), offsets=offsets)
+        assert answer(records, offsets) == theirs, seed
+        held += sum(each != "" for each in theirs["offsets"])
+    assert held > 10 * LIVES, "the lives have segments that are read"
+
+
+@pytest.mark.hypothesis
+def test_partition_of_the_records(oracle: Oracle) -> None:
+    for number in range(200):
+        topic_id = uuid(number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128)
+        for partition, count in ((0, 50), (number, 50), (number * 7919, 3), (2**31 - 1, 1_000)):
+            theirs = oracle.ask("partition", topic_id=topic_id, partition=partition, count=count)
+            assert metadata_partition(TieredPartition("any", partition, topic_id), count) == theirs
+
+
+TOPICS = {"r-short": 2, "r-keep": 1}
+NODE = f"kcli-tier-{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def topics(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log directory of a broker on which the topics are new, plain and empty."""
+    directory = tmp_path_factory.mktemp("node") / "data"
+    try:
+        address = kafka("start", NODE).strip().splitlines()[-1]
+        for topic, partitions in TOPICS.items():
+            where = ["--bootstrap-server", address, "--create", "--topic", topic]
+            kafka("topics", *where, "--partitions", str(partitions), "--replication-factor", "1")
+        kafka("stop", NODE)
+        shutil.copytree(kafka("dir", NODE).strip(), directory)
+    finally:
+        kafka("rm", NODE)
+    return directory
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_kafka_serves_what_was_fetched(topics: Path, tmp_path: Path, *, is_alone: bool, is_clean: bool) -> None:
+    """is_alone: from the objects alone. is_clean: Kafka takes indexes and snapshots as they are; else it makes them."""
+    for topic in TOPICS:
+        Copy(TIERED / "data", TIERED / "remote").fetched(tmp_path / topic, topic, is_alone=is_alone)
+    shutil.copytree(topics, tmp_path / "data")
+    if not is_clean:
+        (tmp_path / "data" / FileKind.CLEAN_SHUTDOWN).unlink()
+    for topic, partitions in TOPICS.items():
+        for number in range(partitions):
+            directory = tmp_path / f"data/{topic}-{number}"
+            metadata = (directory / FileKind.PARTITION_METADATA).read_bytes()
+            shutil.rmtree(directory)
+            shutil.copytree(tmp_path / topic / directory.name, directory)
+            (directory / FileKind.PARTITION_METADATA).write_bytes(metadata)
+    ends = {("r-short", 0): 254, ("r-short", 1): 282, ("r-keep", 0): 224}
+    with opened(tmp_path / "data") as address:
+        for isolation, suffix in (("read_uncommitted", ""), ("read_committed", ".read_committed")):
+            for topic, theirs in consumed(address, TOPICS, isolation).items():
+                whole = wanted(TIERED / f"expected/truth/{topic}{suffix}.jsonl.gz")
+                if not is_alone:
+                    assert theirs == whole
+                elif not suffix:
+                    assert theirs == [each for each in whole if each["offset"] < ends[topic, each["partition"]]]
+                else:  # transactions that end behind the tier are open in it
+                    assert len(theirs) > len(whole) // 2
+                    assert [each for each in theirs if each not in whole] == []

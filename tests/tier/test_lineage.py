@@ -1,0 +1,108 @@
+"""Which segment each offset is read from: by the lineage of leader epochs, each offset once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats.checkpoint import EpochEntry
+from kcli.tier.cache import Refused, SegmentCache
+from kcli.tier.lineage import Part, from_segment_start, is_within, plan
+from kcli.tier.metadata import RemoteLogMetadata
+from kcli.tier.segment import RemoteSegment
+from tests.tier.records import PARTITION, Epochs, life, started, updated, uuid
+
+A, B, C = map(uuid, range(1, 4))
+
+
+def lineage(*entries: tuple[int, int]) -> list[EpochEntry]:
+    return [EpochEntry(*each) for each in entries]
+
+
+def copied(*segments: tuple[str, int, int, Epochs]) -> SegmentCache:
+    metadata = RemoteLogMetadata()
+    for segment_id, start, end, epochs in segments:
+        metadata.replay(started(segment_id, start, end, epochs))
+        metadata.replay(updated(segment_id, 1))
+    return metadata.caches[PARTITION]
+
+
+def ranges(parts: Sequence[Part]) -> list[tuple[str, int, int]]:
+    return [(each.segment.id, each.first, each.last) for each in parts]
+
+
+def test_segments_follow_each_other() -> None:
+    cache = copied((A, 0, 9, [(0, 0)]), (B, 10, 19, [(0, 10), (1, 15)]))
+    found = plan(cache, lineage((0, 0), (1, 15)), None, None)
+    assert (ranges(found.parts), found.gaps) == ([(A, 0, 9), (B, 10, 19)], [])
+    assert all(each.is_whole for each in found.parts)
+
+
+def test_an_epoch_that_lost_its_end_is_read_up_to_there() -> None:
+    """The leader of epoch 0 copied up to 29; the next leader had the log only up to 19."""
+    cache = copied((A, 0, 29, [(0, 0)]), (B, 20, 39, [(1, 20)]))
+    found = plan(cache, lineage((0, 0), (1, 20)), None, None)
+    assert (ranges(found.parts), found.gaps) == ([(A, 0, 19), (B, 20, 39)], [])
+    assert [is_within(each, lineage((0, 0), (1, 20))) for each in cache.segments()] == [False, True]
+
+
+def test_a_segment_of_a_lost_epoch_is_not_read() -> None:
+    cache = copied((A, 0, 9, [(0, 0)]), (B, 10, 19, [(1, 10)]), (C, 10, 29, [(2, 10)]))
+    assert ranges(plan(cache, lineage((0, 0), (2, 10)), None, None).parts) == [(A, 0, 9), (C, 10, 29)]
+
+
+def test_gaps() -> None:
+    cache = copied((A, 10, 19, [(0, 10)]), (B, 30, 39, [(0, 30)]))
+    assert plan(cache, lineage((0, 0)), 0, 50).gaps == [(0, 9), (20, 29), (40, 49)]
+    assert plan(cache, lineage((0, 0)), None, None).gaps == [(20, 29)]
+
+
+def test_the_local_log_cuts_the_last_segment() -> None:
+    cache = copied((A, 0, 9, [(0, 0)]), (B, 10, 29, [(0, 10)]))
+    assert ranges(plan(cache, lineage((0, 0)), 0, 15).parts) == [(A, 0, 9), (B, 10, 14)]
+
+
+def test_the_segment_of_the_log_start_offset_is_read_from_its_begin() -> None:
+    cache = copied((A, 0, 29, [(0, 0), (1, 10)]))
+    for entries, first in ((lineage((1, 15)), 10), (lineage((0, 0), (1, 12)), 12)):
+        part = plan(cache, entries, 15, None).parts[0]
+        assert (part.first, from_segment_start(part, entries).first) == (15, first)
+
+
+def test_the_largest_offsets() -> None:
+    last = 2**63 - 1
+    cache = copied((A, 0, last, [(0, 0)]))
+    assert ranges(plan(cache, lineage((0, 0)), 5, None).parts) == [(A, 5, last - 1)]
+
+
+@given(st.integers(0, 10**9), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 200)), max_size=6))
+def test_each_offset_once_and_of_the_epoch_that_the_lineage_has(seed: int, entries: list[tuple[int, int]]) -> None:
+    metadata = RemoteLogMetadata()
+    for each in life(seed):
+        try:
+            metadata.replay(each)
+        except Refused:
+            continue
+    cache = metadata.caches.get(PARTITION, SegmentCache())
+    epochs: list[EpochEntry] = []
+    for epoch, start in sorted(set(entries)):
+        if not epochs or (epoch > epochs[-1].epoch and start > epochs[-1].start_offset):
+            epochs.append(EpochEntry(epoch, start))
+    found = plan(cache, epochs, 0, 250)
+    sources: dict[int, RemoteSegment | None] = {
+        offset: None for first, last in found.gaps for offset in range(first, last + 1)
+    }
+    assert len(sources) == sum(last - first + 1 for first, last in found.gaps)
+    for part in found.parts:
+        for offset in range(part.first, part.last + 1):
+            assert offset not in sources
+            sources[offset] = part.segment
+    assert sorted(sources) == list(range(250))
+    for offset, segment in sources.items():
+        below = [each.epoch for each in epochs if each.start_offset <= offset]
+        if segment is None:
+            assert not below or cache.segment_at(below[-1], offset) is None
+        else:
+            assert segment.start_offset <= offset <= segment.last_offset_of(below[-1])

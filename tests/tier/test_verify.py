@@ -1,0 +1,338 @@
+"""kcli tier verify and orphans on golden/tiered: nothing where all is sound; of each damage the cause, once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from formats.checkpoint import EpochEntry, build_leader_epochs
+from kcli.inspector.tier import Orphans, TierVerification
+from kcli.inspector.verify import Verification
+from kcli.inspector.verify.tier_objects import of_object
+from kcli.tier.local import LocalStore
+from kcli.tier.store import StoredObject
+from kcli.tier.tier import Tier
+from tests.damage import mended
+from tests.tier.records import started, updated, uuid
+from tests.tier.stores import SHORT, TIERED, Copy, changed
+from tests.tier.worlds import write_metadata
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    return Copy.of_golden(tmp_path)
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_golden_is_sound(is_alone: bool) -> None:
+    tier = Tier.read(LocalStore(TIERED / "remote"), None if is_alone else TIERED / "data")
+    verification = TierVerification(tier)
+    assert list(verification.findings()) == []
+    assert (verification.files, verification.unreadable) == (114, [])
+
+
+def test_golden_has_no_orphans() -> None:
+    orphans = Orphans(Tier.read(LocalStore(TIERED / "remote"), TIERED / "data"))
+    assert list(orphans.findings()) == []
+    assert orphans.files == 114
+
+
+def remove(suffix: str) -> Callable[[Copy], None]:
+    return lambda copy: copy.object(172, suffix).unlink()
+
+
+def cut(suffix: str, size: int) -> Callable[[Copy], None]:
+    return lambda copy: os.truncate(copy.object(172, suffix), size)
+
+
+def flip(suffix: str, at: int) -> Callable[[Copy], None]:
+    def change(copy: Copy) -> None:
+        with changed(copy.object(172, suffix)) as data:
+            data[at] ^= 0x10
+
+    return change
+
+
+def take(suffix: str, other: int) -> Callable[[Copy], None]:
+    return lambda copy: _copy(copy.object(other, suffix), copy.object(172, suffix))
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
+
+
+def write(suffix: str, data: bytes) -> Callable[[Copy], None]:
+    return lambda copy: _write(copy.object(172, suffix), data)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def other_leader_epoch(copy: Copy) -> None:
+    with changed(copy.object(172, ".log")) as data:
+        data[12:16] = (7).to_bytes(4)
+
+
+def all_of_one_segment(copy: Copy) -> None:
+    for path in copy.object(172, ".log").parent.glob("00000000000000000172-*"):
+        path.unlink()
+
+
+DAMAGE = {
+    "no log": (remove(".log"), "tier-object-missing", ".log", "offsets 172..252 are lost"),
+    "no index": (remove(".index"), "tier-object-missing", ".index", "no .index"),
+    "no time index": (remove(".timeindex"), "tier-object-missing", ".timeindex", "no .timeindex"),
+    "no transaction index": (remove(".txnindex"), "txnindex-missing", ".txnindex", "no such file"),
+    "no snapshot": (remove(".snapshot"), "tier-object-missing", ".snapshot", "no .snapshot"),
+    "no epochs": (remove(".leader_epoch_checkpoint"), "tier-object-missing", ".leader_epoch_checkpoint", "no .leader"),
+    "no object": (all_of_one_segment, "tier-object-missing", ".log", "none of its objects"),
+    "flipped byte": (flip(".log", 5000), "batch-crc", ".log", "the bytes give"),
+    "flipped base offset": (flip(".log", 1), "offset-range", ".log", "4,503,599,627,370,6"),
+    "cut": (cut(".log", 6000), "tier-segment-cut", ".log", "offsets 210..252 are lost"),
+    "cut between batches": (cut(".log", 5932), "tier-segment-cut", ".log", "offsets 210..252 are lost"),
+    "empty": (cut(".log", 0), "tier-segment-cut", ".log", "0 bytes of 11,962"),
+    "another segment": (
+        take(".log", 90),
+        "tier-segment-foreign",
+        ".log",
+        "segment zicdGxhTS9eRyYf5kB55EQ of r-short-0",
+    ),
+    "another index": (take(".index", 90), "index-foreign", ".index", "fit none"),
+    "a cut index": (cut(".index", 117), "index-length", ".index", "117 bytes"),
+    "a cut snapshot": (cut(".snapshot", 20), "snapshot-truncated", ".snapshot", "82 are missing"),
+    "garbage": (write(".leader_epoch_checkpoint", b"x"), "tier-epochs", ".leader_epoch_checkpoint", "malformed"),
+    "a huge count": (
+        write(".leader_epoch_checkpoint", b"0\n2147483647\n0 0\n"),
+        "tier-epochs",
+        ".leader_epoch_checkpoint",
+        "2,147,483,647",
+    ),
+    "other epochs": (
+        write(".leader_epoch_checkpoint", build_leader_epochs([EpochEntry(0, 0), EpochEntry(3, 200)])),
+        "tier-epochs",
+        ".leader_epoch_checkpoint",
+        "3 from 200",
+    ),
+    "a large checkpoint": (
+        write(".leader_epoch_checkpoint", bytes(5 << 20)),
+        "tier-epochs",
+        ".leader_epoch_checkpoint",
+        "5,242,880 bytes are more",
+    ),
+    "a batch's leader epoch": (other_leader_epoch, "tier-segment-epochs", ".log", "leader epoch 7"),
+}
+
+
+FOLLOWING = ("leader-epoch", "txnindex-missing-entry")
+"""What `kcli verify`, too, tells beside the cause."""
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named_once(copy: Copy, name: str) -> None:
+    damage, kind, suffix, words = DAMAGE[name]
+    damage(copy)
+    found = [each for each in copy.verified() if each.kind not in FOLLOWING]
+    assert [each.kind for each in found] == [kind]
+    assert found[0].path.endswith(suffix)
+    assert Path(found[0].path).name.startswith("00000000000000000172-")
+    assert words in f"{found[0].found}"
+    assert "recover --dry-run" not in f"{found[0].command}", "no broker recovers an object"
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_without_metadata_is_no_crash(copy: Copy, name: str) -> None:
+    DAMAGE[name][0](copy)
+    copy.verified(is_alone=True)
+
+
+def test_objects_without_a_log_and_without_metadata(copy: Copy) -> None:
+    remove(".log")(copy)
+    (found,) = copy.verified(is_alone=True)
+    assert (found.kind, found.offset, found.found) == ("tier-object-missing", 172, "no .log; offsets 172..252 are lost")
+    assert found.consequences == {"tier-gap": 1}
+
+
+def test_consequences_are_counted(copy: Copy) -> None:
+    cut(".log", 6000)(copy)
+    (found,) = copy.verified()
+    assert found.consequences["truncated"] == 1
+    assert (found.lost_first_offset, found.lost_last_offset) == (210, 252)
+
+
+def test_what_is_local_too_is_not_lost(copy: Copy) -> None:
+    copy.object(101, ".log", "r-keep-0-AfZIDr-ETkKHqZArICDNNw").unlink()
+    (found,) = copy.verified()
+    assert found.action == f"the local log has these offsets: {copy.data / 'r-keep-0'}"
+
+
+def test_a_gap_before_the_local_log(copy: Copy) -> None:
+    for path in (copy.data / "r-short-0").glob("*254.*"):
+        path.unlink()
+    _copy(TIERED / "data/r-short-0/00000000000000000254.log", copy.data / "r-short-0/00000000000000000280.log")
+    (found,) = copy.verified()
+    assert (found.kind, found.lost_first_offset, found.lost_last_offset) == ("tier-gap", 254, 279)
+
+
+def metadata_log(copy: Copy) -> Path:
+    return copy.data / "__remote_log_metadata-0/00000000000000000000.log"
+
+
+def test_a_torn_metadata_log(copy: Copy) -> None:
+    os.truncate(metadata_log(copy), 5000)
+    (found,) = copy.verified()
+    assert (found.kind, found.path) == ("tier-metadata-damaged", str(metadata_log(copy).parent))
+    assert found.consequences == {"tier-object-missing": 3}, "the lost records say that r-gone was deleted"
+
+
+def test_a_metadata_log_that_lost_whole_batches(copy: Copy) -> None:
+    os.truncate(metadata_log(copy), 4803)
+    (found,) = copy.verified()
+    assert found.kind == "tier-metadata-damaged"
+    assert "below the high watermark" in f"{found.found}"
+
+
+def test_a_metadata_log_that_lost_its_begin(copy: Copy) -> None:
+    data = metadata_log(copy).read_bytes()
+    metadata_log(copy).rename(metadata_log(copy).with_name("00000000000000000004.log"))
+    metadata_log(copy).with_name("00000000000000000004.log").write_bytes(data[504:])
+    assert {each.kind for each in copy.verified()} == {"tier-metadata-damaged"}
+    assert {each.command for each in copy.orphans() if each.kind == "tier-orphan"} == {None}
+
+
+def test_metadata_of_an_unknown_version(copy: Copy) -> None:
+    """The last record's version is the third byte of its value: after the frame and the type."""
+    with changed(metadata_log(copy)) as data:
+        value = data.rindex(b"\x01\x01\x00")  # the frame, an update record, version 0
+        data[value + 2] = 9
+        data[:] = mended(data)
+    (found,) = copy.verified()
+    assert found.kind == "tier-metadata-version"
+    assert "RemoteLogSegmentMetadataUpdateRecord has no version 9" in f"{found.found}"
+
+
+def test_metadata_that_contradicts_itself(tmp_path: Path) -> None:
+    records = [started(uuid(1), 0, 9), updated(uuid(1), 3), updated(uuid(2), 1), started(uuid(3), 9, 0)]
+    write_metadata(tmp_path / "data", records)
+    (tmp_path / "tier").mkdir()
+    found = list(TierVerification(Tier.read(LocalStore(tmp_path / "tier"), tmp_path / "data")).findings())
+    refused = [each for each in found if each.kind == "tier-metadata-state"]
+    assert [(each.offset, each.severity) for each in refused] == [(1, "warning"), (2, "warning"), (3, "warning")]
+    assert [each.kind for each in found if each not in refused] == ["tier-copy-unfinished"]
+
+
+def test_metadata_of_another_broker(copy: Copy) -> None:
+    shutil.rmtree(copy.data / "__remote_log_metadata-0")
+    found = [each for each in TierVerification(copy.tier()).findings() if each.kind == "tier-metadata-elsewhere"]
+    assert [Path(each.path).name.rpartition("-")[0][:9] for each in found] == ["r-short-0", "r-short-1"]
+    assert {each.kind for each in copy.orphans()} == {"tier-metadata-elsewhere"}, "nothing is an orphan for certain"
+
+
+# orphans
+
+
+def test_objects_that_nothing_names(copy: Copy) -> None:
+    names = []
+    for path in copy.object(253, ".log").parent.glob("00000000000000000253-*"):
+        target = path.with_name(path.name.replace("253-tm8", "300-tX8"))
+        shutil.copyfile(path, target)
+        names.append(target)
+    (found,) = copy.orphans()
+    assert (found.kind, found.severity, found.offset) == ("tier-orphan", "warning", 300)
+    assert found.command is not None
+    assert set(shlex.split(found.command)) == {"rm", "--", *map(str, names)}
+    subprocess.run(found.command, shell=True, check=True)
+    assert copy.orphans() == []
+    assert copy.verified() == []
+
+
+def test_a_damaged_metadata_log_proves_nothing(copy: Copy) -> None:
+    shutil.copyfile(copy.object(253, ".log"), copy.object(253, ".log").with_name(f"{300:020}-{'A' * 22}.log"))
+    os.truncate(metadata_log(copy), 5000)
+    found = copy.orphans()
+    assert [each.kind for each in found] == ["tier-metadata-damaged", "tier-orphan"]
+    assert found[1].command is None
+
+
+def test_metadata_that_names_nothing(copy: Copy) -> None:
+    all_of_one_segment(copy)
+    (found,) = copy.orphans()
+    assert (found.kind, found.severity, found.offset) == ("tier-no-objects", "error", 172)
+
+
+def test_files_that_are_no_objects(copy: Copy) -> None:
+    home = copy.object(172, ".log").parent
+    (home / "README").write_text("x")
+    (home / f"{5:020}-{'A' * 22}.log").symlink_to("/etc/passwd")
+    (home.parent / "linked").symlink_to(home)
+    (home.parent / "-rf").write_text("x")
+    found = copy.orphans()
+    assert {each.kind for each in found} == {"tier-foreign-file"}
+    assert {Path(each.path).name for each in found} == {"README", f"{5:020}-{'A' * 22}.log", "linked", "-rf"}
+    assert all(each.command is not None and each.command.startswith("ls -ld -- ") for each in found)
+
+
+# kcli verify on a tier's directory
+
+
+def test_verify_of_a_read_only_tier(copy: Copy) -> None:
+    for path in copy.remote.rglob("*.*"):
+        path.chmod(0o444)
+    assert list(Verification([copy.remote]).findings()) == []
+
+
+def test_verify_of_a_damaged_tier_has_the_tiers_next_steps(copy: Copy) -> None:
+    cut(".log", 6000)(copy)
+    os.truncate(copy.object(5, ".index"), 5)
+    copy.object(90, ".log").unlink()
+    found = [each for each in Verification([copy.remote]).findings() if each.severity != "info"]
+    assert {each.kind for each in found} >= {"truncated", "index-length", "orphan-file"}
+    assert [each for each in found if "recover" in f"{each.command}" or "stop the broker" in each.action] == []
+    assert [each for each in found if of_object(each) != each] == []
+    assert SHORT in found[0].path
+
+
+# a broker that copies and deletes meanwhile
+
+
+class ChangingStore(LocalStore):
+    """A store in which a broker copies and deletes behind the first list of objects."""
+
+    def __init__(self, directory: Path, change: Callable[[], object]) -> None:
+        super().__init__(directory)
+        self._change: Callable[[], object] | None = change
+
+    def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
+        listed = list(super().list_objects(prefix))
+        if self._change is not None:
+            self._change()
+            self._change = None
+        yield from listed
+
+
+@pytest.mark.parametrize("topic", [None, "r-short"])
+def test_a_segment_that_is_copied_meanwhile(copy: Copy, tmp_path: Path, topic: str | None) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    home = copy.object(253, ".log").parent
+    for path in home.glob("00000000000000000253-*"):
+        path.rename(away / path.name)
+    back = ChangingStore(copy.remote, lambda: [path.rename(home / path.name) for path in away.iterdir()])
+    tier = Tier.read(back, copy.data, topic)
+    assert list(TierVerification(tier).findings()) == []
+    assert list(Orphans(tier).findings()) == []
+
+
+def test_a_segment_that_is_deleted_meanwhile(copy: Copy) -> None:
+    """The metadata, read behind the deletion, does not name it any more."""
+    log = copy.object(253, ".log").with_name(f"{300:020}-{uuid(1)}.log")
+    shutil.copyfile(copy.object(253, ".log"), log)
+    assert [each.kind for each in Orphans(copy.tier()).findings()] == ["tier-orphan"]
+    tier = Tier.read(ChangingStore(copy.remote, log.unlink), copy.data)
+    assert list(Orphans(tier).findings()) == []
