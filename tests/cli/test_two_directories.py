@@ -418,6 +418,15 @@ def test_a_disk_formatted_in_place_of_a_lost_one(directories: Directories, *, wi
     assert f"directory.id={SECOND_ID}" in str(finding.command)
 
 
+def test_a_wrong_node_id_is_no_lost_disk(directories: Directories) -> None:
+    """The other log directory is then another node's, and nothing says that it is gone."""
+    path = directories[0] / PAIR[0]
+    path.write_text(path.read_text().replace("node.id=1", "node.id=2"))
+    first, *others = found(directories, with_config=False)
+    assert (first.kind, first.path) == ("meta-properties-node", str(path))
+    assert "log-directory-missing" not in {each.kind for each in others}
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_recovery_beside_a_disk_formatted_in_place_of_a_lost_one(directories: Directories, number: int) -> None:
     formatted_anew(directories[1])

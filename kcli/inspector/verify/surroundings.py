@@ -378,14 +378,17 @@ class Surroundings:
     def has_all_directories(self) -> bool:
         """Whether all log directories of the node are known, each with a directory.id. They are if server.properties
         names them, or if a known directory has an id that the node has not registered: that directory was then
-        formatted in place of a lost one."""
+        formatted in place of a lost one. A node that has registered no directory proves nothing: the node.id in
+        meta.properties may be wrong."""
         from kcli.metadata.partition import to_uuid
 
         homes = [self.path, *self.node.others]
         metas = [meta_of(each) for each in homes]
         if self.node.unformatted or any(each is None or each.directory_id is None for each in metas):
             return False
-        is_new = any(each is not None and to_uuid(each.directory_id or "") not in self._registered for each in metas)
+        is_new = bool(self._registered) and any(
+            each is not None and to_uuid(each.directory_id or "") not in self._registered for each in metas
+        )
         return is_new or any(same_path(each, self.path) for each in log_directories_of(self._server))
 
     @property
