@@ -205,6 +205,16 @@ def test_the_first_half_of_a_log_is_kept(directory: Path, tmp_path: Path) -> Non
     assert whole.startswith(kept)
 
 
+def test_a_copy_of_another_partitions_log_is_no_part_of_this_one(directory: Path) -> None:
+    """As where a copy that was put in the place of a log by mistake has been moved away."""
+    log, other = logs(directory)[0], logs(directory, OTHER)[0]
+    log.unlink()
+    assert int(log.stem) == int(other.stem)
+    data = other.read_bytes()
+    log.with_name(f"{log.name}.copy").write_bytes(data[: len(data) // 2])
+    assert f"{log.name}.copy" not in str(missing(directory).found)
+
+
 def test_what_is_left_of_a_copy_within_the_directory_lacks_nothing(directory: Path) -> None:
     log = logs(directory)[-1]
     before = log.read_bytes()

@@ -16,7 +16,8 @@ one file or of several begin and end exactly where the log has a gap. A file is 
 its base offset if it has every sound batch of that .log file, by offsets and CRC, and more; if that one has no sound
 batch, the file is a longer version if an index leads to its last batch, or if it ends where the next .log file begins.
 A file whose name contains that of the missing .log file, and that begins at the first missing offset but has no other
-of these proofs, is a part of the missing .log file: its batches are kept.
+of these proofs, is a part of the missing .log file, unless it is a copy of another partition's .log file: its batches
+are kept.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYT
 from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_any_headers
 from kcli.log.inflated import SUFFIXES, InflatedSource, codec_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
+from kcli.log.recovery.foreign import is_of_another
 from kcli.log.recovery.salvage import UNSOUND
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource, Source
@@ -110,7 +112,8 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
                 spans.setdefault(first.first, []).append((end, path))
             if first.first == gap.first and _is_of_log(path, directory, gap.first):
                 end = max((row.last_offset + 1 for row in _sound(source)), default=gap.first)
-                if end > gap.first and (gap.until is None or end <= gap.until):
+                is_within = end > gap.first and (gap.until is None or end <= gap.until)
+                if is_within and not is_of_another(source, directory):
                     parts.append(RenamedLog(path, gap.first, next_steps.salvage(directory), end))
     if is_bare:
         found |= _chain(gap, spans)

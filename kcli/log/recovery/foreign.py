@@ -17,6 +17,7 @@ from formats.kernels.columns import BatchRow
 from kcli.log.log_directory import LogDirectory, is_log_directory
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.source import Source
 
 HEADER_BYTES = 61
 FIRST_BYTES = 1 << 16
@@ -42,7 +43,18 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
     return None
 
 
-def _first_sound(source: ContentSource) -> BatchRow | None:
+def is_of_another(source: Source, directory: Path) -> bool:
+    """Return whether a file that is no segment's .log file is a copy of the .log file of another partition than that of
+    `directory`: this has the file's first sound batch at the same byte. Raises UnreadableInput."""
+    found = _first_sound(source)
+    if found is None:
+        return False
+    header = bytearray(HEADER_BYTES)
+    source.read_at(found.position, memoryview(header))
+    return any(_bytes_at(path, found.position) == header for path, _ in _logs_beside(directory))
+
+
+def _first_sound(source: Source) -> BatchRow | None:
     """Return the first sound batch that is not a control batch; None if there is none. Control batches do not count
     because a transaction writes the same marker to all its partitions."""
     for part in read_segment(source, window_bytes=FIRST_BYTES):
