@@ -1,11 +1,15 @@
-"""Finds the batches of a split that belong to aborted transactions, by the transaction markers in the log.
+"""Finds the batches of a split that belong to aborted transactions, by the transaction markers in the log. A split is a
+run of whole batches of one segment, see kcli.export.splits.
 
-A transactional batch is committed or aborted by the next marker of its producer. The log is searched for markers only
-from the first transactional batch of a split on, to the split's end and beyond it until no transaction of the split is
-open, so logs without transactions cost nothing more. If the batch of an abort marker is damaged, the entry of the
-transaction index (`.txnindex`) is used instead; an entry is ignored if the log has a sound batch at the marker's
-offset. The records of a transaction without a marker are delivered, as a Kafka consumer does; a sound log has none
-below the last stable offset, where splits end.
+A transactional batch is committed or aborted by the next marker of its producer. The search for markers begins at the
+first transactional batch of the split, so a split without transactions costs nothing more. It goes on to the end of the
+split, and then, also in later segments, until each producer with a transactional batch in the split has a marker after
+this batch. If the batch of an abort marker is damaged, the entry of the transaction index (`.txnindex`) is used
+instead; an entry is ignored if the log has a sound batch at the marker's offset.
+
+The records of a transaction without a marker are delivered, as a Kafka consumer does. In a sound log, no such record is
+read: with read_committed, no offset from the last stable offset on is read, and each transaction with a record below
+that offset has a marker.
 """
 
 from __future__ import annotations

@@ -59,17 +59,18 @@ def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
 
 
 def _let_observer_follow(core: Core, request: Fetch, now_ms: int) -> None:
-    """Become unattached in the epoch of an observer's Fetch, if that epoch is higher than this leader's: the next
-    leader's epoch is then higher still, and the observer can follow that leader. A single Vote of any client can bring
-    an observer into a higher epoch. The observer follows no leader of a lower epoch, and begins no election. Kafka's
-    leader goes on, and such an observer gets no metadata until there is another election."""
+    """Resign as the leader if an observer has been in a higher epoch for the fetch timeout. A single Vote of any client
+    brings it there; it then follows no leader of a lower epoch, and begins no election itself. Kafka's leader goes on,
+    and such an observer gets no metadata until there is another election."""
     state = core.state
-    if (
-        isinstance(state, Leader)
-        and request.epoch > state.epoch
-        and request.replica in state.observers
-        and core.is_in_reach(request.epoch)
-    ):
+    if not isinstance(state, Leader) or request.epoch <= state.epoch or not core.is_in_reach(request.epoch):
+        return
+    observer = state.observers.get(request.replica)
+    if observer is None:
+        return
+    if observer.ahead_since_ms < 0:
+        observer.ahead_since_ms = now_ms
+    elif now_ms - observer.ahead_since_ms >= core.config.fetch_timeout_ms:
         core.to_unattached(request.epoch, now_ms)
 
 

@@ -29,8 +29,13 @@ def string(text: str | None, *, flexible: bool) -> bytes:
 
 
 def framed(kind: Messages, correlation_id: int, parts: Iterable[bytes], *, throttle_since: int) -> Laid:
-    """Return the frame of a response, in one part. parts: the encoded fields between the throttle time, which is the
-    first field, and the response's tagged fields. throttle_since: the first version with a throttle time."""
+    """Return the frame of a response as one bytearray: the length, the header, a throttle time of 0 as the first field,
+    the fields in `parts`, and an empty section of tagged fields if the version is flexible.
+
+    parts: the encoded fields without the throttle time and the tagged fields. throttle_since: the first version with a
+    throttle time: from this version on, `set_throttle` of the returned frame can replace the 0; an earlier version has
+    no such field.
+    """
     has_throttle = kind.version >= throttle_since
     frame = bytearray(4) + kind.response_header(correlation_id)
     throttle_at = len(frame)

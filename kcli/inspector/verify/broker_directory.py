@@ -499,12 +499,15 @@ class BrokerDirectory:
             yield from self._stray(found.path, image.topic(topic), topic, number)
 
     def _unknown_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Finding:
-        """Return the finding of a directory whose topic id no topic has, although a topic has the name of the
-        directory.
+        """Return the finding of a directory whose name is that of a topic in the metadata log, but whose
+        partition.metadata has a topic id that no topic in the metadata log has.
 
-        right: the id of the topic in the directory's name. The directory's own id is that of a deleted topic, or of one
-        whose creation the metadata log lacks: the directory must keep it, unless its log ends exactly at the recovery
-        point of the partition in its name.
+        right: the id that the metadata log has for the topic in the directory's name. The id in partition.metadata is
+        that of a deleted topic, or of a topic whose creation the metadata log lacks. The finding advises to replace
+        this id with `right` only if all this is true: the metadata log has no deletion of a topic with this id, the
+        metadata log is sound, the broker was shut down cleanly, and the directory's log ends exactly at the recovery
+        point that the checkpoint has for the partition in the directory's name. Else the directory must keep its id:
+        the finding advises to move the directory away, or to find out whose records it has.
         """
         metadata, around = self._around.metadata, self._around
         assert metadata is not None, "it has the topic"
@@ -540,10 +543,11 @@ class BrokerDirectory:
         )
 
     def _others_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Iterator[Finding]:
-        """Yield the finding of a directory whose topic id is not that of the topic in its name.
+        """Yield the finding of a directory whose topic id, in partition.metadata, is not that of the topic in its name.
 
-        right: the id of the topic in the directory's name. If the topic with the directory's own id lacks the directory
-        of the partition with this number, the directory's name is taken to be wrong; else its partition.metadata.
+        right: the id that the metadata log has for the topic in the directory's name. The directory's name is taken to
+        be wrong if the topic with the id in partition.metadata lacks the directory of the partition with this number;
+        else the id in partition.metadata is taken to be wrong.
         """
         image, path = self._around.image, found.path / FileKind.PARTITION_METADATA
         assert image is not None, "the metadata log has another id"

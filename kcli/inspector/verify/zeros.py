@@ -19,13 +19,14 @@ def of_zeros(size: int) -> str:
 
 
 def zeros_text(data: bytes | bytearray) -> str | None:
-    """Return the words of `of_zeros` for a file with the content `data`; None if it is empty, or has a byte that is not
-    zero."""
+    """Return the words which say that a file with the content `data` is all zeros (see `of_zeros`); None if `data` is
+    empty, or has a byte that is not zero."""
     return of_zeros(len(data)) if data and data.count(0) == len(data) else None
 
 
 def zeros_in(path: Path) -> str | None:
-    """Return the same as `zeros_text`, for a file of any size. Raises UnreadableInput."""
+    """Return the words which say that the file at `path` is all zeros (see `of_zeros`); None if the file is empty, or
+    has a byte that is not zero. The file is read in pieces of 1 MiB. Raises UnreadableInput."""
     source = FileSource(path)
     try:
         return zeros_of(source)
@@ -34,7 +35,8 @@ def zeros_in(path: Path) -> str | None:
 
 
 def zeros_of(source: Source) -> str | None:
-    """Return the same as `zeros_text`, for a source. Raises UnreadableInput."""
+    """Return the words which say that the content of `source` is all zeros (see `of_zeros`); None if it is empty, or
+    has a byte that is not zero. The content is read in pieces of 1 MiB. Raises UnreadableInput."""
     size, at = source.size(), 0
     window = bytearray(min(size, WINDOW_BYTES))
     while at < size:

@@ -672,9 +672,14 @@ def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
 def _with_log_start_set_back(
     view: PartitionView, options: LoadOptions, saved: Salvaged, advance: Callable[[int], None]
 ) -> PartitionPlan:
-    """Return the plan with salvage (`saved`) of a log that ends below its log start offset, with the base offset of the
-    first segment as the new log start offset: the checkpoint is wrong, or the batches below its offset are gone. Raises
-    UnreadableInput."""
+    """Return the plan with salvage of a log whose log end offset is below the log start offset in the checkpoint
+    (`options.log_start_offset`). With that log start offset, Kafka's start would delete the whole log: either the
+    checkpoint is wrong, or the log has lost the batches from its end up to that offset. The plan sets the log start
+    offset to the base offset of the first segment instead.
+
+    view: the directory after salvage. saved: the changes by salvage; gets the new log start offset, and the number of
+    records in the log. advance(size): called with the number of bytes just checked. Raises UnreadableInput.
+    """
     loaded = _load(view.directory, view, replace(options, log_start_offset=0), advance)
     if loaded.offsets is not None:
         start = loaded.first_base_offset

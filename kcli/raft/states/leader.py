@@ -32,7 +32,8 @@ class Replica:
     """The leader's state of a voter or an observer, from the Fetch requests of that replica. Times are ms since 1970,
     -1 before the first. end_offset: the replica's log end offset; None before its first Fetch. last_caught_up_ms: the
     last time at which the replica had all records that the leader then had. last_fetch_leader_end: the leader's log end
-    offset at the replica's last Fetch; -1 before the first."""
+    offset at the replica's last Fetch; -1 before the first. ahead_since_ms: the time of the first of the Fetches that
+    have all been in a higher epoch than the leader's; -1 if the last one was not."""
 
     key: ReplicaKey
     endpoints: Endpoints = ()
@@ -40,6 +41,7 @@ class Replica:
     last_fetch_ms: int = -1
     last_caught_up_ms: int = -1
     last_fetch_leader_end: int = -1
+    ahead_since_ms: int = -1
 
     def fetched(self, offset: int, leader_end: int | None, now_ms: int) -> None:
         """Update this state by a Fetch of the replica at `offset`, its log end offset. leader_end: the leader's log end
@@ -51,6 +53,7 @@ class Replica:
                 self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
             self.last_fetch_leader_end = leader_end
         self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
+        self.ahead_since_ms = -1
         self.end_offset = offset
 
 
