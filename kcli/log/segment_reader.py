@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from formats.errors import BadChecksum, BadLength, FormatError, LimitExceeded, Truncated
-from formats.kernels.batches import FAULT_SHORT_HEADER, BatchTable
+from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER, BatchTable
 from formats.kernels.columns import BatchRow
 from formats.kernels.scan import SCAN_BAD_LENGTH, SCAN_END, SCAN_STOPPED, find_batch, scan
 from kcli.log.source import SEGMENT_BYTES_MAX, Source
@@ -33,6 +33,8 @@ LENGTH_AT = slice(8, 12)
 PREFIX_BYTES = 18  # the bytes that distinguish the begin of a batch from a preallocated end of the file
 SMALLEST_LENGTH = 14
 ZEROS = bytes(HUNT_BYTES)
+UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
+"""The faults of a batch whose header, or whose records, cannot be trusted."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,16 @@ def read_segment(
     caller may keep it or hand it to a thread. Raises UnreadableInput.
     """
     return _Reader(source, stop, check_crc, resync, window_bytes, max_batch_bytes).parts(start)
+
+
+def sound_batches(source: Source) -> Iterator[BatchRow]:
+    """Yield the batches of a .log file with a right CRC, in the order of the file. Raises UnreadableInput."""
+    for part in read_segment(source):
+        if isinstance(part, Damage):
+            continue
+        rows = (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
+        yield from (row for row in rows if not row.faults & UNSOUND and row.last_offset >= row.base_offset)
+        part.release()
 
 
 class _Reader:

@@ -135,9 +135,7 @@ class Comparison:
             return Compared(promotion, start, end, 0, [(end, reached - 1)] if reached > end else [], 0, 0)
         future, current = sound_offsets(promotion.future), sound_offsets(promotion.current)
         log_start = self._offset(promotion, promotion.current.parent, FileKind.LOG_START_OFFSETS)
-        kept = OffsetRanges()
-        for first, last in _below([*future], end):
-            kept.add(first, last)
+        kept = OffsetRanges(_below([*future], end))
         current_end = max((last + 1 for _, last in current), default=0)
         lost = lacking(kept, current, log_start)
         only_current, only_future = lacking(future, current, log_start), lacking(current, future, log_start)

@@ -74,7 +74,6 @@ class Raft:
     """A raft node without I/O and without a clock; the calls are in the module's docstring."""
 
     def __init__(self, config: RaftConfig, log: RaftLog, store: QuorumStore, chance: random.Random) -> None:
-        self.config = config
         self._core = Core(config, log, store, chance)
         self._core.refetch = partial(serving.refetch, self._core)
         self._deadline_ms = NEVER
@@ -91,6 +90,11 @@ class Raft:
     def key(self) -> ReplicaKey:
         """The replica key of this node: its id and the id of its log's directory."""
         return self._core.key
+
+    @property
+    def config(self) -> RaftConfig:
+        """The configuration of the node."""
+        return self._core.config
 
     @property
     def epoch(self) -> int:

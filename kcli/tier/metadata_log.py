@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from formats.errors import FormatError, UnknownType, UnknownVersion
 from formats.file_name import FileKind
-from kcli.errors import StartRefused, UnreadableInput
+from kcli.errors import UnreadableInput
 from kcli.log.coordinator_records import read_records
 from kcli.log.log_directory import LogDirectory
 from kcli.protocol.topic_partition import TopicPartition
@@ -65,10 +65,7 @@ def read_metadata_log(log_directory: Path) -> MetadataLog:
     for each in directory.partitions():
         if each.name.topic == TOPIC and not each.name.state:
             found.directories[each.name.partition] = each.path
-    try:
-        committed = directory.offsets(FileKind.REPLICATION_OFFSETS)
-    except StartRefused:  # `kcli verify` tells
-        committed = {}
+    committed = directory.legible_offsets(FileKind.REPLICATION_OFFSETS)
     for number, path in found.directories.items():
         _replay(path, committed.get(TopicPartition(TOPIC, number), 0), found)
     return found
@@ -85,22 +82,20 @@ def _replay(directory: Path, high_watermark: int, found: MetadataLog) -> None:
     try:
         for path, record in read_records(directory, damaged):
             if record.offset > expected and not damages:
-                damages.append(
-                    Trouble(path, "unreadable", f"no records of {offsets_text(expected, record.offset - 1)}")
-                )
+                damages.append(Trouble(path, "unreadable", f"no records of {_range_text(expected, record.offset - 1)}"))
             expected = record.offset + 1
             if record.marker is None:
                 found.troubles += _apply(found.metadata, path, record.offset, record.value)
     except UnreadableInput as error:
         damaged(error)
     if expected < high_watermark and not damages:
-        lost = offsets_text(expected, high_watermark - 1)
+        lost = _range_text(expected, high_watermark - 1)
         reason = f"no records of {lost}, which are below the high watermark"
         damages.append(Trouble(directory, "unreadable", reason))
     found.troubles += damages
 
 
-def offsets_text(first: int, last: int) -> str:
+def _range_text(first: int, last: int) -> str:
     """Return a range of offsets, both inclusive, in words."""
     return f"offset {first:,}" if first == last else f"offsets {first:,}..{last:,}"
 

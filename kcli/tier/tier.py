@@ -118,7 +118,9 @@ class Tier:
             tier._list_again(topic)
         names = {*tier.inventory.partitions, *(tier.log.metadata.caches if tier.log else ())}
         local = {} if log_directory is None else _local_partitions(log_directory, {each.topic_id for each in names})
-        starts = {} if log_directory is None else _log_starts(log_directory)
+        starts = (
+            {} if log_directory is None else LogDirectory(log_directory).legible_offsets(FileKind.LOG_START_OFFSETS)
+        )
         for partition in sorted({*names, *local}):
             if topic in (None, partition.topic):
                 start = starts.get(TopicPartition(*partition[:2])) if partition in local else None
@@ -208,13 +210,6 @@ def _local_log(directory: Path) -> LocalLog:
     except (UnreadableInput, FormatError, ValueError):
         return LocalLog(directory, sorted(files_of_kind(directory, FileKind.LOG)), None)
     return LocalLog(directory, sorted(files_of_kind(directory, FileKind.LOG)), epochs)
-
-
-def _log_starts(log_directory: Path) -> dict[TopicPartition, int]:
-    try:
-        return LogDirectory(log_directory).offsets(FileKind.LOG_START_OFFSETS)
-    except StartRefused:  # `kcli verify` tells
-        return {}
 
 
 def _metadata_partitions(log_directory: Path) -> int | None:

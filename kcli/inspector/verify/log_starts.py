@@ -3,7 +3,7 @@ of such a file that is empty, although records of its partitions were deleted.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from kcli.log.recovery.wrong_log_starts import start_by_epochs, wrong_log_starts
 from kcli.protocol.topic_partition import TopicPartition
 
 NAMES_SHOWN = 3
+WRITE = "before a start, write the file anew with these offsets"
 BELOW = ("log-start-offset", "checkpoint-duplicate")
 """The kinds of findings about single entries that follow from a file that is wrong as a whole."""
 
@@ -58,17 +59,8 @@ def or_forgotten_starts(finding: Finding, around: Surroundings) -> Finding:
     starts = _starts(around) if is_note else {}
     if not starts:
         return finding
-    entries = [OffsetEntry(each.topic, each.partition, start) for each, start in starts.items()]
-    logs = ", ".join(f"{each} from {start:,} on" for each, start in list(starts.items())[:NAMES_SHOWN])
-    more = f", and {len(starts) - NAMES_SHOWN:,} more logs" if len(starts) > NAMES_SHOWN else ""
-    return replace(
-        finding,
-        severity="warning",
-        expected=f"the log start offsets of {logs}{more}, where their leader epochs begin",
-        found="0 bytes: the records below, which were deleted, are served again",
-        action="before a start, write the file anew with these offsets",
-        command=next_steps.write(finding.path, build_offsets(entries).decode()),
-    )
+    found = "0 bytes: the records below, which were deleted, are served again"
+    return _with_starts(replace(finding, severity="warning", found=found), starts, starts)
 
 
 def forgotten_starts(around: Surroundings) -> Iterator[Finding]:
@@ -84,19 +76,32 @@ def forgotten_starts(around: Surroundings) -> Iterator[Finding]:
     starts = {each: start for each, start in _starts(around).items() if start > known.get(each, 0)}
     if not starts:
         return
-    first, start = next(iter(starts.items()))
-    others = f", and so do {len(starts) - 1:,} more logs" if len(starts) > 1 else ""
-    entries = [OffsetEntry(each.topic, each.partition, offset) for each, offset in (known | starts).items()]
-    yield Finding(
+    first = next(iter(starts))
+    finding = Finding(
         path=str(path),
         kind="log-start-offset",
         severity="warning",
         position=0,
-        expected=f"{first} from {start:,} on: its leader epochs begin there, as after DeleteRecords{others}",
         found=f"{f'{known[first]:,}' if first in known else 'no entry'} for {first}, as where it was moved here from "
         "another log directory, or where the file is older: the records below, which were deleted, are served again",
-        action="before a start, write the file anew with these offsets",
-        command=next_steps.write(path, build_offsets(entries).decode()),
+        action=WRITE,
+    )
+    yield _with_starts(finding, starts, known | starts)
+
+
+def _with_starts(
+    finding: Finding, starts: Mapping[TopicPartition, int], entries: Mapping[TopicPartition, int]
+) -> Finding:
+    """Return the finding with the log start offsets that the file lacks (`starts`), and with the command that writes
+    `entries` to the file."""
+    logs = ", ".join(f"{each} from {start:,} on" for each, start in list(starts.items())[:NAMES_SHOWN])
+    more = f", and {len(starts) - NAMES_SHOWN:,} more logs" if len(starts) > NAMES_SHOWN else ""
+    data = build_offsets([OffsetEntry(each.topic, each.partition, offset) for each, offset in entries.items()])
+    return replace(
+        finding,
+        expected=f"the log start offsets of {logs}{more}, where their leader epochs begin",
+        action=WRITE,
+        command=next_steps.write(finding.path, data.decode()),
     )
 
 

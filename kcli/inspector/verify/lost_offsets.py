@@ -85,9 +85,7 @@ class Known:
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`
         is None, which means that it is not known."""
-        ranges = OffsetRanges()
-        for each in self.superseded:
-            ranges.add(*each)
+        ranges = OffsetRanges(self.superseded)
         return last is not None and not any(True for _ in ranges.lacking(first, last))
 
 

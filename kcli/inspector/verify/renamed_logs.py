@@ -33,7 +33,6 @@ from typing import NamedTuple
 from formats.compression import GZIP
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
-from formats.kernels.columns import BatchRow
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
@@ -42,8 +41,7 @@ from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFile
 from kcli.log.inflated import SUFFIXES, InflatedSource, codec_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
 from kcli.log.recovery.foreign import is_of_another
-from kcli.log.recovery.salvage import UNSOUND
-from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource, Source
 
 FILES_MAX = 10_000
@@ -111,7 +109,7 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
             if end is not None and (gap.until is None or end <= gap.until):
                 spans.setdefault(first.first, []).append((end, path))
             if first.first == gap.first and _is_of_log(path, directory, gap.first):
-                end = max((row.last_offset + 1 for row in _sound(source)), default=gap.first)
+                end = max((row.last_offset + 1 for row in sound_batches(source)), default=gap.first)
                 is_within = end > gap.first and (gap.until is None or end <= gap.until)
                 if is_within and not is_of_another(source, directory):
                     parts.append(RenamedLog(path, gap.first, next_steps.salvage(directory), end))
@@ -202,11 +200,11 @@ def _is_longer(path: Path, segment: SegmentFiles, until: int | None, *, is_compa
         try:
             if is_compacted and _leads_to_a_batch(indexes, base, own):
                 return False
-            mine = ((row.base_offset, row.last_offset, row.crc) for row in _sound(own))
+            mine = ((row.base_offset, row.last_offset, row.crc) for row in sound_batches(own))
             wanted = next(mine, None)
             is_empty = wanted is None
             end = last = base
-            for row in _sound(source):
+            for row in sound_batches(source):
                 if row.base_offset < end or (until is not None and row.last_offset >= until):
                     return False
                 end = row.last_offset + 1
@@ -225,16 +223,6 @@ def _is_longer(path: Path, segment: SegmentFiles, until: int | None, *, is_compa
         return False
     finally:
         source.close()
-
-
-def _sound(source: Source) -> Iterator[BatchRow]:
-    """Yield the batches with a right CRC in a .log file, in the order of the file. Raises UnreadableInput."""
-    for part in read_segment(source):
-        if isinstance(part, Damage):
-            continue
-        rows = (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
-        yield from (row for row in rows if not row.faults & UNSOUND and row.last_offset >= row.base_offset)
-        part.release()
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:

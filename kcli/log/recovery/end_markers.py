@@ -22,7 +22,6 @@ from formats.control_record import ControlRecord, ControlType
 from formats.control_record import build as build_control
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse
-from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
 from formats.kernels.columns import BatchRow
 from formats.kernels.log_check import LogCheck
 from formats.producer_snapshot import parse as parse_snapshot
@@ -32,9 +31,8 @@ from formats.txn_index import parse as parse_txn_index
 from kcli.log.partition_view import Content, Part, PartitionView, offset_of
 from kcli.log.producer_state import check_control
 from kcli.log.recovery.segment import INT_MAX, LONG_MAX, OFFSET_MAX, RecoverySegment
-from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.segment_reader import UNSOUND, Damage, read_segment
 
-UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
 EPOCH_MAX = 2**15 - 1
 GAPS_MAX = 1 << 16
 MARKER = 1 << 5 | 1 << 4

@@ -29,16 +29,15 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
     base = int(name.partition(".")[0])
     source = ContentSource(name, content)
     try:
-        found = _first_sound(source)
-        if found is None:
-            return None
-        header = bytearray(HEADER_BYTES)
-        source.read_at(found.position, memoryview(header))
+        found = _first_header(source)
     finally:
         source.close()
+    if found is None:
+        return None
+    row, header = found
     for path, other in _logs_beside(directory):
-        is_better = other <= found.base_offset and (found.base_offset < base or base < other)
-        if is_better and _bytes_at(path, found.position) == header:
+        is_better = other <= row.base_offset and (row.base_offset < base or base < other)
+        if is_better and _bytes_at(path, row.position) == header:
             return f"{path.parent.name}/{path.name}"
     return None
 
@@ -46,24 +45,25 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
 def is_of_another(source: Source, directory: Path) -> bool:
     """Return whether a file that is no segment's .log file is a copy of the .log file of another partition than that of
     `directory`: this has the file's first sound batch at the same byte. Raises UnreadableInput."""
-    found = _first_sound(source)
+    found = _first_header(source)
     if found is None:
         return False
-    header = bytearray(HEADER_BYTES)
-    source.read_at(found.position, memoryview(header))
-    return any(_bytes_at(path, found.position) == header for path, _ in _logs_beside(directory))
+    row, header = found
+    return any(_bytes_at(path, row.position) == header for path, _ in _logs_beside(directory))
 
 
-def _first_sound(source: Source) -> BatchRow | None:
-    """Return the first sound batch that is not a control batch; None if there is none. Control batches do not count
-    because a transaction writes the same marker to all its partitions."""
+def _first_header(source: Source) -> tuple[BatchRow, bytearray] | None:
+    """Return the first sound batch that is not a control batch, and the bytes of its header; None if there is none.
+    Control batches do not count because a transaction writes the same marker to all its partitions."""
     for part in read_segment(source, window_bytes=FIRST_BYTES):
         if isinstance(part, Damage):
             continue
         for i in range(part.batches.count):
             row = BatchRow._make(part.batches.row(i))
             if not row.faults & (FAULT_BAD_CRC | FAULT_SHORT_HEADER) and not row.is_control:
-                return row
+                header = bytearray(HEADER_BYTES)
+                source.read_at(row.position, memoryview(header))
+                return row, header
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 RANGES_MAX = 1 << 16
 """The maximum number of ranges that are kept. If a log has more gaps, as after compaction, the further gaps count as if
@@ -11,11 +11,14 @@ batches had these offsets."""
 
 
 class OffsetRanges:
-    """Ranges of offsets, in order; adjacent ranges are joined. To add a range behind all others takes constant time."""
+    """Ranges of offsets, in order; adjacent ranges are joined. To add a range behind all others takes constant time.
+    ranges: the first ranges to add, as (first, last), both inclusive."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
+        for first, last in ranges:
+            self.add(first, last)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """The ranges as (first, last), both inclusive, in order."""

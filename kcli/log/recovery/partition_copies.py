@@ -22,12 +22,10 @@ from typing import NamedTuple
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind, parse
-from formats.kernels.columns import BatchRow
 from kcli.errors import KcliError
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.recovery.offset_ranges import OffsetRanges
-from kcli.log.recovery.salvage import UNSOUND
-from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource, read_whole
 
 Ranges = Sequence[tuple[int, int]]
@@ -141,7 +139,7 @@ def _completing(second: PartitionDirectory, segments: Segments, kept: Segments, 
         first, last = _bounds(offsets, base)
         if last >= only[0][0] and base not in kept and [*has.lacking(first, last)] == [(first, last)]:
             moved[base] = offsets
-    if lacking(_joined(moved), _only(only), 0):
+    if lacking(_joined(moved), OffsetRanges(only), 0):
         return {}
     together = {**kept, **moved}
     whole = sorted((base, _bounds(each, base)[1]) for base, each in together.items())
@@ -166,16 +164,9 @@ def _belongs(file: str, moved: Segments, kept: Segments, end: int) -> bool:
     return of_moved or (name.kind in INDEXES and name.base_offset in kept) or name.kind is FileKind.LEADER_EPOCHS
 
 
-def _only(ranges: Ranges) -> OffsetRanges:
-    found = OffsetRanges()
-    for each in ranges:
-        found.add(*each)
-    return found
-
-
 def _joined(segments: Segments) -> OffsetRanges:
     """Return the offsets of all segments."""
-    return _only([each for _, offsets in sorted(segments.items()) for each in offsets])
+    return OffsetRanges(each for _, offsets in sorted(segments.items()) for each in offsets)
 
 
 def _bounds(offsets: OffsetRanges, base: int) -> tuple[int, int]:
@@ -194,14 +185,9 @@ def _segments(directory: Path) -> Segments:
         offsets = found[name.base_offset] = OffsetRanges()
         source = FileSource(path)
         try:
-            for part in read_segment(source):
-                if isinstance(part, Damage):
-                    continue
-                rows = (BatchRow._make(part.batches.row(number)) for number in range(part.batches.count))
-                for row in rows:
-                    if not row.faults & UNSOUND and row.last_offset >= row.base_offset >= 0:
-                        offsets.add(row.base_offset, row.last_offset)
-                part.release()
+            for row in sound_batches(source):
+                if row.base_offset >= 0:
+                    offsets.add(row.base_offset, row.last_offset)
         finally:
             source.close()
     return found
@@ -210,10 +196,8 @@ def _segments(directory: Path) -> Segments:
 def _log_start(directory: PartitionDirectory) -> int:
     """Return the offset below which the records of a partition were deleted, by log-start-offset-checkpoint and the
     leader epochs; 0 if these do not say so or cannot be read, which other checks report."""
-    offsets = [0]
-    with suppress(KcliError):
-        home = LogDirectory(directory.path.absolute().parent)
-        offsets.append(home.offsets(FileKind.LOG_START_OFFSETS).get(directory.partition, 0))
+    home = LogDirectory(directory.path.absolute().parent)
+    offsets = [0, home.legible_offsets(FileKind.LOG_START_OFFSETS).get(directory.partition, 0)]
     with suppress(KcliError, FormatError):
         epochs = parse_leader_epochs(read_whole(directory.path / FileKind.LEADER_EPOCHS))
         offsets += [each.start_offset for each in epochs[:1]]

@@ -729,10 +729,7 @@ class Recovery:
         starts.update(ends.log_starts)
         self._write_if_other(holder, FileKind.RECOVERY_POINTS, points)
         self._write_if_other(holder, FileKind.LOG_START_OFFSETS, starts)
-        try:
-            high = holder.offsets(FileKind.REPLICATION_OFFSETS)
-        except StartRefused:  # without an entry Kafka begins at the log start offset
-            high = {}
+        high = holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # without an entry Kafka begins at the log start
         high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
         self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
 

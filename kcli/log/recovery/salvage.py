@@ -31,7 +31,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
-from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
 from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.legacy_message import message_at
@@ -44,9 +43,8 @@ from kcli.log.recovery.misdirected import Home, Run
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in_place
 from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
-from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.segment_reader import UNSOUND, Damage, read_segment
 
-UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
 FIRST_BYTES = 1 << 16
 PREFIX = struct.Struct(">qi")  # base offset, length
 SORTED_MAX = 1 << 20

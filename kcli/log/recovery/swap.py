@@ -20,8 +20,8 @@ from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.records import RecordTable
 from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.partition_view import Content, ContentSource
-from kcli.log.recovery.salvage import UNSOUND, Lost
-from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.recovery.salvage import Lost
+from kcli.log.segment_reader import UNSOUND, Damage, read_segment
 
 ROWS = 4096
 Files = Mapping[str, Content]
