@@ -8,8 +8,8 @@
 A partition that is followed later than others needs the records from the topic's start: the position goes back to 0,
 and the others pass over what they have replayed. A partition is ready once the position has reached the end that the
 topic's partition had when it was followed. A record that cannot be decoded, or that contradicts those before it, is
-logged and passed over; those about other partitions are not decoded. Source: ConsumerTask,
-RemotePartitionMetadataStore.
+logged and passed over, where Kafka 4.3 ends its reader of the topic; those about other partitions are not decoded.
+Source: ConsumerTask, RemotePartitionMetadataStore.
 """
 
 from __future__ import annotations

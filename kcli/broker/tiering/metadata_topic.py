@@ -5,11 +5,13 @@
               the topic is read without a followed partition in it
     append    at the leader of metadata_partition(partition, count), with acks=all; `append` returns once the record is
               replayed here, so that what comes next sees it
-    create    with the first followed partition, by the active controller: cleanup.policy=delete, retention.ms=-1
+    create    by the active controller, when the first broker with tiered storage starts: cleanup.policy=delete,
+              remote.storage.enable=false, retention.ms and min.insync.replicas as configured
 
-A topic with another number of partitions than is configured is not used, as in Kafka: each record would be in another
-partition than Kafka looks for it in. A record may be in the topic twice, after an answer that was lost: replayed twice
-it means the same. Source: TopicBasedRemoteLogMetadataManager, ConsumerManager, ProducerManager; KIP-405.
+A topic with another number of partitions than is configured is not used: each record would be in another partition than
+brokers look for it in. Kafka ends its process then, and if the topic cannot be created within two minutes; this broker
+serves on without the topic, and tries again. A record may be in the topic twice, after an answer that was lost:
+replayed twice it means the same. Source: TopicBasedRemoteLogMetadataManager, ConsumerManager, ProducerManager; KIP-405.
 """
 
 from __future__ import annotations
@@ -53,14 +55,18 @@ class TopicSettings(NamedTuple):
     """How the topic is made, and waited for: the configurations below rlmm.config. of the same meaning.
 
     partitions: remote.log.metadata.topic.num.partitions. replication_factor:
-    remote.log.metadata.topic.replication.factor. retention_ms: remote.log.metadata.topic.retention.ms, -1: for ever.
-    publish_wait_ms: remote.log.metadata.publish.wait.ms, how long `append` waits until its record is read again.
+    remote.log.metadata.topic.replication.factor. min_isr: remote.log.metadata.topic.min.isr. retention_ms:
+    remote.log.metadata.topic.retention.ms, -1: for ever. consume_wait_ms: remote.log.metadata.consume.wait.ms, how long
+    `append` waits until its record is read again. retry_interval_ms:
+    remote.log.metadata.initialization.retry.interval.ms, after which the topic's creation is tried again.
     """
 
     partitions: int = 50
     replication_factor: int = 3
+    min_isr: int = 2
     retention_ms: int = -1
-    publish_wait_ms: int = 120_000
+    consume_wait_ms: int = 120_000
+    retry_interval_ms: int = 100
 
 
 class MetadataTopic:
@@ -89,7 +95,7 @@ class MetadataTopic:
     # starting and stopping
 
     def start(self) -> None:
-        """Begin to read, and create the topic when it is needed. Call it once this broker is unfenced."""
+        """Begin to read, and create the topic if there is none. Call it once this broker is unfenced."""
         if self._keeper is None:
             self._keeper = begin(self._keep(), f"{TOPIC} is not read any more")
 
@@ -107,13 +113,14 @@ class MetadataTopic:
         self._partitions.clear()
 
     async def _keep(self) -> None:
-        """Create the topic when it is needed, and see that each leader of needed partitions has a reader."""
+        """Create the topic, and see that each leader of needed partitions has a reader."""
         while True:
             self._changed.clear()
             wait_s: float | None = None
             try:
-                if self._partitions and self._leaders.topic is None:
-                    wait_s = RETRY_S if await self._create() else CREATE_AGAIN_S
+                if self._leaders.topic is None:
+                    await self._create()
+                    wait_s = self._settings.retry_interval_ms / 1000
                 elif self._partitions:
                     wait_s = LOOK_S if self._read_all() else RETRY_S
             except Exception:  # a bug that shows once must not end it
@@ -142,10 +149,15 @@ class MetadataTopic:
         self._warn(problem)
         return problem
 
-    async def _create(self) -> bool:
-        """Ask the active controller to create the topic. Return whether it did, or had."""
+    async def _create(self) -> None:
+        """Ask the active controller to create the topic."""
         settings, timeout_ms = self._settings, self._context.config.number("request.timeout.ms")
-        configs = {"cleanup.policy": "delete", "retention.ms": str(settings.retention_ms)}
+        configs = {
+            "retention.ms": str(settings.retention_ms),
+            "cleanup.policy": "delete",
+            "remote.storage.enable": "false",
+            "min.insync.replicas": str(settings.min_isr),
+        }
         topic = {
             "name": TOPIC,
             "num_partitions": settings.partitions,
@@ -164,12 +176,10 @@ class MetadataTopic:
             )
         except Unanswered as error:
             self._warn(f"{TOPIC} is not created: {error}")
-            return False
+            return
         result = response.topics[0]
-        if result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            return True
-        self._warn(f"{TOPIC} is not created: {result.error_message or ErrorCode(result.error_code).name}")
-        return False
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            self._warn(f"{TOPIC} is not created: {result.error_message or ErrorCode(result.error_code).name}")
 
     def _warn(self, problem: str) -> None:
         """Log a problem, but not the same one twice in a row."""
@@ -245,7 +255,7 @@ class MetadataTopic:
         if (followed := self._find(partition)) is None:
             raise MetadataFailed(f"{partition} is not followed in {TOPIC}")
         offset = await self._append(partition, data)
-        await followed.wait_replayed(offset, self._settings.publish_wait_ms / 1000)
+        await followed.wait_replayed(offset, self._settings.consume_wait_ms / 1000)
 
     async def _append(self, partition: TieredPartition, data: bytes) -> int:
         """Append a record, again after errors that may pass. Return its offset. Raises MetadataFailed."""

@@ -34,7 +34,7 @@ from tests.tier.records import uuid
 T = TypeVar("T")
 TIMEOUT_S = 30.0
 COUNT = 3
-SETTINGS = TopicSettings(partitions=COUNT, replication_factor=1, publish_wait_ms=20_000)
+SETTINGS = TopicSettings(partitions=COUNT, replication_factor=1, consume_wait_ms=20_000)
 A, B = (TieredPartition("orders", number, uuid(9)) for number in (0, 1))
 FINISHED = SegmentState.COPY_SEGMENT_FINISHED
 
@@ -130,13 +130,17 @@ def node(tmp_path: Path) -> Iterator[RunningNode]:
         yield running
 
 
-def test_the_topic_is_made_when_it_is_needed(node: RunningNode) -> None:
+def test_the_topic_is_made_as_kafka_makes_it(node: RunningNode) -> None:
     with topic_on(node) as on:
-        time.sleep(0.3)
-        assert TOPIC not in on.broker.image.topics
-        on.follow(A)
+        wait_for(lambda: TOPIC in on.broker.image.topics, "the topic")
         assert len(on.broker.image.topics[TOPIC].partitions) == COUNT
-        assert on.broker.image.topic_configs(TOPIC) == {"cleanup.policy": "delete", "retention.ms": "-1"}
+        assert on.broker.image.topic_configs(TOPIC) == {
+            "cleanup.policy": "delete",
+            "min.insync.replicas": "2",
+            "remote.storage.enable": "false",
+            "retention.ms": "-1",
+        }
+        on.follow(A)
         assert on.ids() == []
 
 
@@ -315,7 +319,7 @@ def running(cluster: Cluster, node_id: int) -> ClusterNode:
     return found
 
 
-SPREAD = TopicSettings(partitions=6, replication_factor=3, publish_wait_ms=20_000)
+SPREAD = TopicSettings(partitions=6, replication_factor=3, consume_wait_ms=20_000)
 
 
 def test_brokers_see_what_any_of_them_appends(cluster: Cluster) -> None:
