@@ -9,6 +9,7 @@ only the packages above `broker` use the class Broker. The contract "broker" in 
     api            the handlers: one module for each API
     dispatch       passes a request to its handler; runs long requests in parts
     broker         the class Broker that handlers receive, and how its parts are built
+    tiering        tiered storage: what this broker does for the partitions with remote.storage.enable
     controller     the active controller, and a node's requests to it
     coordinators   group and transaction coordinator: run the state machines of kcli/group and kcli/txn
     replication    fetching from leaders on other brokers, and answering the Fetches of followers

@@ -8,6 +8,7 @@ What decides, without I/O:
     segment          a segment as the records describe it, and the states that it goes through
     cache            the segments of one partition, by leader epoch and offset: Kafka's RemoteLogMetadataCache
     metadata         the records of all partitions, replayed
+    records          the records that a broker appends, as bytes
     lineage          which segment each offset is read from, by the lineage of leader epochs
     layout           the names of a segment's objects
 
@@ -22,6 +23,7 @@ What reads and writes:
     stored_segment   a segment of which only the objects tell
     tier             all of this for a store and a log directory
     fetch            segments and local log written to a new log directory
+    attachment       what a new cluster must know of a topic in the tier
 
 Read first `cache`, then `lineage`, then `tier`.
 """
