@@ -38,6 +38,7 @@ from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from formats.checkpoint import EpochEntry
     from kcli.broker.log_dirs.directories import LogDir
     from kcli.metadata.image import MetadataImage
 
@@ -499,6 +500,20 @@ class Partition:
         """Remove all records and let the log begin at `offset`, the leader's log start offset. Raises LogFailed,
         OSError."""
         self.on_removed(self, self.log.truncate_fully_and_start_at(offset, now_ms))
+        self._active_offset = self.log.active_base_offset
+        self._wake()
+
+    def start_from_tier(
+        self,
+        local_start: int,
+        log_start: int,
+        epochs: Sequence[EpochEntry],
+        snapshot: bytes | None,
+        now_ms: int,
+    ) -> None:
+        """Remove all records and let the log begin behind those in tiered storage, as PartitionLog.start_from_tier
+        does. Raises LogFailed, OSError."""
+        self.on_removed(self, self.log.start_from_tier(local_start, log_start, epochs, snapshot, now_ms))
         self._active_offset = self.log.active_base_offset
         self._wake()
 

@@ -33,6 +33,7 @@ from formats.kernels.records import RecordTable
 from formats.kernels.scan import SCAN_BAD_LENGTH, SCAN_INCOMPLETE, scan
 from formats.txn_index import AbortedTxn
 from kcli.broker.process.unattended import report
+from kcli.broker.tiering.reads import RemoteRead, Wanted
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import decode
 from kcli.log.live.partition_log import OffsetOutOfRange
@@ -82,24 +83,6 @@ class FetchQuota(Protocol):
         """Count bytes that were read."""
 
 
-class RemoteRead(NamedTuple):
-    """Whole batches; of no bytes if the first one is larger than the limit. aborted: the aborted transactions among
-    them."""
-
-    records: memoryview
-    aborted: tuple[AbortedTxn, ...] = ()
-
-
-class Wanted(NamedTuple):
-    """A read: whole batches from the one with `offset` on, of at most max_bytes in all; with min_one_batch the first
-    one is returned even if it is larger. with_aborted: for read_committed."""
-
-    offset: int
-    max_bytes: int
-    min_one_batch: bool
-    with_aborted: bool
-
-
 class _Found(NamedTuple):
     """What a thread has read from one segment. first_offset: the base offset of the first batch. upper: an offset above
     those of all batches. aborted: from the segment's own index. is_complete: whether no later index has more."""
@@ -142,9 +125,20 @@ class RemoteReader:
         self._quota.record(len(found.records))
         return found
 
-    async def find_time(self, partition: Partition, opened: PartitionLog, timestamp: int) -> FoundRecord | None:
-        """Return the first record of a tiered log with a timestamp (ms) of at least `timestamp`; None if there is none.
-        Raises KcliError, FormatError, OSError."""
+    async def find_time(
+        self, partition: Partition, opened: PartitionLog, timestamp: int
+    ) -> FoundRecord | ErrorCode | None:
+        """Return the first record of a tiered log with a timestamp (ms) of at least `timestamp`, None if there is none;
+        or the error of the partition."""
+        try:
+            return await self._find_in_tier(partition, opened, timestamp)
+        except Exception as error:  # noqa: BLE001  (as in `read`)
+            report(f"{partition}: no offset is found in the tier for timestamp {timestamp:,}", error)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+
+    # on the event loop
+
+    async def _find_in_tier(self, partition: Partition, opened: PartitionLog, timestamp: int) -> FoundRecord | None:
         from_offset = opened.log_start_offset
         whose = tiered(partition)
         await self._segments.ready(whose)
@@ -152,7 +146,7 @@ class RemoteReader:
         while True:
             lineage = opened.leader_epochs
             found = segment_from(self._segments.cache(whose), lineage, offset)
-            if found is None or found[1] >= opened.first_base_offset:
+            if found is None or found[1] >= opened.local_log_start_offset:
                 break
             segment, first = found
             last = last_readable(segment, lineage, first)
@@ -165,8 +159,6 @@ class RemoteReader:
             if not count % LOOKED_AT_ONCE:
                 await asyncio.sleep(0)
         return opened.offset_for_timestamp(timestamp)
-
-    # on the event loop
 
     async def _read(self, whose: TieredPartition, opened: PartitionLog, wanted: Wanted) -> RemoteRead:
         await self._segments.ready(whose)

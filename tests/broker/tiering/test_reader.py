@@ -12,7 +12,7 @@ import pytest
 
 from formats.file_name import FileKind
 from formats.txn_index import parse as parse_txn_index
-from kcli.broker.tiering.reader import RemoteRead
+from kcli.broker.tiering.reads import RemoteRead
 from kcli.protocol.error_code import ErrorCode
 from kcli.tier.cache import SegmentCache
 from kcli.tier.layout import object_name
@@ -205,7 +205,7 @@ def test_lives_of_partitions(tmp_path: Path) -> None:
             whose: TieredPartition = partition.partition, reading: Reading = reading, log: Opened = log
         ) -> list[tuple[int, int]]:
             at, found = 0, []
-            while at < log.first_base_offset:
+            while at < log.local_log_start_offset:
                 one = await reading.read(whose, log, at, dice.choice((1, 200, 1_000, 1 << 20)))
                 assert isinstance(one, RemoteRead), one
                 records, table = records_of(one.records)

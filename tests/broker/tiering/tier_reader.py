@@ -17,7 +17,8 @@ from formats.kernels.scan import scan
 from formats.txn_index import AbortedTxn
 from kcli.broker.tiering.index_cache import IndexCache
 from kcli.broker.tiering.pool import ThreadPool
-from kcli.broker.tiering.reader import RemoteRead, RemoteReader, Wanted
+from kcli.broker.tiering.reader import RemoteReader
+from kcli.broker.tiering.reads import RemoteRead, Wanted
 from kcli.log.batch_records import decode
 from kcli.log.segment_reader import Window
 from kcli.metadata.partition import to_uuid
@@ -36,7 +37,7 @@ class Opened:
     """What the reader needs of a partition's log. aborted: the aborted transactions of the local log."""
 
     leader_epochs: tuple[EpochEntry, ...]
-    first_base_offset: int
+    local_log_start_offset: int
     log_start_offset: int = 0
     aborted: list[AbortedTxn] = field(default_factory=list)
 
