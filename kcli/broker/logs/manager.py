@@ -28,7 +28,7 @@ from threading import Lock
 from typing import Final
 from uuid import UUID
 
-from formats.file_name import FileKind
+from formats.file_name import NEVER_TIERED, FileKind
 from kcli.broker.config import BrokerConfig
 from kcli.broker.log_dirs import checkpoints
 from kcli.broker.log_dirs.checkpoints import CheckpointWriter
@@ -129,7 +129,15 @@ class LogManager:
         for directory in self.dirs.online:
             await asyncio.to_thread(check_topic_ids, directory, self._owner_of)
         expiration_ms = self.config.producer_id_expiration_ms
-        rules = LoadRules(self.disk, began, self.config_of, self._is_stray, self._is_aside, expiration_ms)
+        rules = LoadRules(
+            self.disk,
+            began,
+            self.config_of,
+            self._is_stray,
+            self._is_aside,
+            expiration_ms,
+            remote_storage=self.config.remote_log_storage_system_enable,
+        )
         loadings = [DirectoryLoading(each, rules) for each in self.dirs.online]
         threads = self.config.num_recovery_threads_per_data_dir
         with ThreadPoolExecutor(max(1, len(loadings)) * threads, "log-recovery") as pool:
@@ -396,7 +404,10 @@ class LogManager:
             if is_new:
                 make_partition_directory(self.disk, path, topic_id)
             options = OpenOptions(
-                clean=is_new, producer_expiration_ms=self.config.producer_id_expiration_ms, jitter=jitter
+                clean=is_new,
+                producer_expiration_ms=self.config.producer_id_expiration_ms,
+                jitter=jitter,
+                may_be_tiered=self.config.remote_log_storage_system_enable and new.topic not in NEVER_TIERED,
             )
             now_ms = self.clock.now_ms()
             made = new.made = PartitionLog(path, self.disk, self.config_of(new.topic), now_ms, options)
