@@ -377,7 +377,7 @@ class Fetcher:
         """Begin the partition's log behind what the leader has in tiered storage alone. Its store may take long: the
         partition is held until then."""
         self.plan.hold(followed)
-        begin(self._start_behind_tier(followed), f"{followed.partition}: it does not begin behind tiered storage")
+        _ = begin(self._start_behind_tier(followed), f"{followed.partition}: it does not begin behind tiered storage")
 
     async def _start_behind_tier(self, followed: Followed) -> None:
         partition, code = followed.partition, ErrorCode.UNKNOWN_SERVER_ERROR

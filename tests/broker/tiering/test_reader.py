@@ -181,7 +181,7 @@ def test_timestamps(golden: Copy, tmp_path: Path) -> None:
             for time_ms in [0, *times[::7], times[-1]]:
                 expected = next(((each[1], each[0], each[2]) for each in records if each[1] >= time_ms), None)
                 found = await reading.reader.find_time(replica(partition.partition), log, time_ms)  # type: ignore[arg-type]
-                assert (None if found is None else tuple(found)) == expected, time_ms
+                assert found == expected, time_ms
                 count += 1
         return count
 
