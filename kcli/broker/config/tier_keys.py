@@ -114,9 +114,9 @@ def tier_problem(config: BrokerConfig) -> str | None:
     storage = config.get(STORAGE_CLASS)
     if storage not in STORAGE_KEYS:
         given = STORAGE_CLASS if storage is None else f"{STORAGE_CLASS}={storage}"
-        return f"{given}: it must be one of {', '.join(STORAGE_KEYS)}"
+        return f"{given}: this broker has {' or '.join(STORAGE_KEYS)} alone"
     if config.get(METADATA_CLASS) != TOPIC_BASED:
-        return f"{METADATA_CLASS}={config.get(METADATA_CLASS)}: it must be {TOPIC_BASED}"
+        return f"{METADATA_CLASS}={config.get(METADATA_CLASS)}: this broker has {TOPIC_BASED} alone"
     listener = config.get(LISTENER)
     known = [each.listener for each in config.advertised_listeners]
     if listener is not None and str(listener).upper() not in known:

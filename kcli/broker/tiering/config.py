@@ -89,28 +89,36 @@ def tier_config(config: BrokerConfig) -> TierConfig | None:
     for a node that is no broker. Raises InvalidConfig, which check_served has reported before."""
     if not (config.remote_log_storage_system_enable and config.is_broker):
         return None
-    manager, jitter = "remote.log.manager", config.get("remote.log.manager.task.retry.jitter")
+    jitter = config.get("remote.log.manager.task.retry.jitter")
     assert isinstance(jitter, float), "a DOUBLE"
-    follower_threads = f"{manager}.follower.thread.pool.size"
+    follower_threads = "remote.log.manager.follower.thread.pool.size"
     if follower_threads not in config.properties:
-        follower_threads = f"{manager}.thread.pool.size"  # its name before Kafka 4.2
+        follower_threads = "remote.log.manager.thread.pool.size"  # its name before Kafka 4.2
     return TierConfig(
         store=_store(config),
         metadata=_metadata(metadata_values(config)),
         custom_metadata_bytes_max=config.number("remote.log.metadata.custom.metadata.max.bytes"),
         index_cache_bytes_max=config.number("remote.log.index.file.cache.total.size.bytes"),
         index_cache_ttl_ms=config.number("remote.log.index.file.cache.ttl.ms"),
-        copier_threads=config.number(f"{manager}.copier.thread.pool.size"),
-        expiration_threads=config.number(f"{manager}.expiration.thread.pool.size"),
+        copier_threads=config.number("remote.log.manager.copier.thread.pool.size"),
+        expiration_threads=config.number("remote.log.manager.expiration.thread.pool.size"),
         follower_threads=config.number(follower_threads),
         reader_threads=config.number("remote.log.reader.threads"),
         reader_pending_max=config.number("remote.log.reader.max.pending.tasks"),
-        task_interval_ms=config.number(f"{manager}.task.interval.ms"),
-        retry_backoff_ms=config.number(f"{manager}.task.retry.backoff.ms"),
-        retry_backoff_ms_max=config.number(f"{manager}.task.retry.backoff.max.ms"),
+        task_interval_ms=config.number("remote.log.manager.task.interval.ms"),
+        retry_backoff_ms=config.number("remote.log.manager.task.retry.backoff.ms"),
+        retry_backoff_ms_max=config.number("remote.log.manager.task.retry.backoff.max.ms"),
         retry_jitter=jitter,
-        copy_quota=_quota(config, "copy"),
-        fetch_quota=_quota(config, "fetch"),
+        copy_quota=TierQuota(
+            bytes_per_s=config.number("remote.log.manager.copy.max.bytes.per.second"),
+            window_num=config.number("remote.log.manager.copy.quota.window.num"),
+            window_s=config.number("remote.log.manager.copy.quota.window.size.seconds"),
+        ),
+        fetch_quota=TierQuota(
+            bytes_per_s=config.number("remote.log.manager.fetch.max.bytes.per.second"),
+            window_num=config.number("remote.log.manager.fetch.quota.window.num"),
+            window_s=config.number("remote.log.manager.fetch.quota.window.size.seconds"),
+        ),
         fetch_wait_ms_max=config.number("remote.fetch.max.wait.ms"),
         list_offsets_timeout_ms=config.number("remote.list.offsets.request.timeout.ms"),
         follower_starts_at_last_tiered=config.get("follower.fetch.last.tiered.offset.enable") is True,
@@ -144,12 +152,4 @@ def _metadata(values: Mapping[str, Value]) -> MetadataConfig:
         consume_wait_ms=number("consume.wait.ms"),
         init_retry_ms_max=number("initialization.retry.max.timeout.ms"),
         init_retry_interval_ms=number("initialization.retry.interval.ms"),
-    )
-
-
-def _quota(config: BrokerConfig, what: str) -> TierQuota:
-    return TierQuota(
-        bytes_per_s=config.number(f"remote.log.manager.{what}.max.bytes.per.second"),
-        window_num=config.number(f"remote.log.manager.{what}.quota.window.num"),
-        window_s=config.number(f"remote.log.manager.{what}.quota.window.size.seconds"),
     )
