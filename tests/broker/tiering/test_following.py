@@ -78,7 +78,10 @@ class States:
     ],
 )
 def test_where_a_follower_begins(
-    offsets: dict[int, tuple[int, int]], ends: dict[int, tuple[int, int]], behind_last: bool, asked: tuple[int, int] | None
+    offsets: dict[int, tuple[int, int]],
+    ends: dict[int, tuple[int, int]],
+    behind_last: bool,
+    asked: tuple[int, int] | None,
 ) -> None:
     states = States()
 
