@@ -31,7 +31,7 @@ from kcli.broker.network.peers import Channel, Network, Unanswered
 from kcli.broker.partition.truncation import truncation
 from kcli.broker.process.unattended import begin, report
 from kcli.broker.replication.following import UNKNOWN, FetchPlan, Followed, Request, Wish
-from kcli.broker.replication.tier_state import Start, find_start
+from kcli.broker.replication.tier_state import NotInTier, Start, find_start
 from kcli.broker.wire.fetch_response import EpochEndOffset, FetchResponse, PartitionData
 from kcli.errors import KcliError
 from kcli.log.live.partition_log import (
@@ -391,6 +391,8 @@ class Fetcher:
             code = error.code
         except Unanswered as error:
             log.debug("%s: no answer of broker %d: %s", self._client_id, self.leader_id, error)
+        except NotInTier as error:
+            log.info("%s", error)
         except Exception as error:  # noqa: BLE001  (whatever it is, the follower tries again)
             report(f"{partition} does not begin behind tiered storage yet", error)
         if not self.plan.release(followed):
@@ -427,7 +429,9 @@ class Fetcher:
             "current_leader_epoch": followed.leader_epoch,
             "timestamp": timestamp,
         }
-        version = PENDING_UPLOAD_VERSION if timestamp == EARLIEST_PENDING_UPLOAD else LIST_OFFSETS_VERSION
+        version, more = LIST_OFFSETS_VERSION, {}
+        if timestamp == EARLIEST_PENDING_UPLOAD:
+            version, more = PENDING_UPLOAD_VERSION, {"timeout": round(self._timeout_s * 1000)}
         response: ListOffsetsResponse = await self._reach().call(
             "list_offsets",
             version,
@@ -435,6 +439,7 @@ class Fetcher:
             replica_id=self._node_id,
             isolation_level=0,
             topics=[{"name": followed.partition.topic, "partitions": [partition]}],
+            **more,
         )
         found = response.topics[0].partitions[0]
         if found.error_code != ErrorCode.NONE:

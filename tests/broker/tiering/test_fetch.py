@@ -91,7 +91,7 @@ def tiered(home: Path, **options: str) -> Iterator[Tiered]:
         "log_retention_ms": "-1",
         "log_local_retention_ms": "-2",
     }
-    with running_node(copy.data, **settings | options) as node:
+    with running_node(copy.data, None, **settings | options) as node:
         broker = Tiered(node, copy, store)
         try:
             yield broker
@@ -139,13 +139,13 @@ def test_a_consumer_reads_all(broker: Tiered, isolation: str, max_bytes: int) ->
             message = consumer.poll(1)
             if message is None:
                 continue
-            if message.error():
-                assert message.error().name() == "_PARTITION_EOF", message.error()
-                ended.add(message.partition())
+            number, error = message.partition(), message.error()
+            assert number is not None
+            if error is not None:
+                assert error.name() == "_PARTITION_EOF", error
+                ended.add(number)
                 continue
-            found[message.partition()].append(
-                (message.offset(), message.timestamp()[1], message.key(), message.value())
-            )
+            found[number].append((message.offset(), message.timestamp()[1], message.key(), message.value()))
         consumer.close()
         assert found == wanted
     assert broker.store.count > 10, "the tier was read"
@@ -330,8 +330,8 @@ def test_a_quota_that_is_used_up(broker: Tiered) -> None:
     broker.quota.used_up = True
     with broker.node.client() as client:
         began = time.monotonic()
-        found = answers(fetch(client, {(SHORT, 0): 0}, max_wait=300))[SHORT, 0]
-        assert (found["error_code"], found["records"]) == (0, b"")
+        nothing = answers(fetch(client, {(SHORT, 0): 0}, max_wait=300))[SHORT, 0]
+        assert (nothing["error_code"], nothing["records"]) == (0, b"")
         assert elapsed_s(began) >= 0.29
         found = answers(fetch(client, {(SHORT, 0): 0, (SHORT, 1): 285}, max_wait=10_000))
         assert offsets_of(found[SHORT, 1])
@@ -391,7 +391,7 @@ def list_offsets(client: Client, timestamp: int, version: int = 7, **fields: Any
 def stored(copy: Copy, number: int) -> list[tuple[int, int]]:
     """Timestamp and offset of each record of a partition, in the tier or here, markers included; by offset."""
     paths = [*copy.remote.glob(f"*/{SHORT}-{number}-*/*.log"), *(copy.data / f"{SHORT}-{number}").glob("*.log")]
-    found = {}
+    found: dict[int, int] = {}
     for path in paths:
         records, _ = records_of(memoryview(path.read_bytes()), with_markers=True)
         found |= {each[0]: each[2] for each in records}
