@@ -13,7 +13,6 @@ only the packages above `broker` use the class Broker. The contract "broker" in 
     controller     the active controller, and a node's requests to it
     coordinators   group and transaction coordinator: run the state machines of kcli/group and kcli/txn
     replication    fetching from leaders on other brokers, and answering the Fetches of followers
-    tiering        tiered storage: what is copied to a store, read from it, and deleted there
     logs           opens, cleans, moves and closes all logs
     fetching       fetch sessions: what a broker remembers between the Fetches of one client
     partition      a replica: its log, its state as leader, the requests that wait for its high watermark

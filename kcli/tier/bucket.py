@@ -134,6 +134,14 @@ class BucketStore:
 
         return WindowedSource(url, size, data, fetch, lambda future: self._wait(url, future, name))
 
+    def read(self, name: str, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of an object, with one request."""
+        if start >= stop:
+            return memoryview(b"")
+        url, key = self._url(_checked(name)), self._key(name)
+        _, data = self._wait(url, self._submit(self._get, key, {"range": (start, stop)}), name)
+        return data
+
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
         """Yield the path of a copy, which is removed at the end."""

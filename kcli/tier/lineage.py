@@ -12,7 +12,7 @@ Kafka's cache names. Source: RemoteLogManager.fetchRemoteLogSegmentMetadata, Lea
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -76,6 +76,50 @@ def from_segment_start(part: Part, lineage: Sequence[EpochEntry]) -> Part:
     epoch, start = lineage[place]
     own = next((each.start_offset for each in part.segment.leader_epochs if each.epoch == epoch), part.first)
     return part._replace(first=min(part.first, max(part.segment.start_offset, own, start if place else 0)))
+
+
+def segment_at(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> RemoteSegment | None:
+    """Return the copied segment that an offset is read from; None if there is none."""
+    found = _at(cache, lineage, offset)
+    return None if found is None else found[0]
+
+
+def segment_from(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> tuple[RemoteSegment, int] | None:
+    """Return the first copied segment with an offset of the lineage at or above `offset`, and the first such offset in
+    it; None if there is none."""
+    if _at(cache, lineage, offset) is None:
+        above = _next(cache, lineage, offset)
+        if above is None:
+            return None
+        offset = above
+    found = _at(cache, lineage, offset)
+    return None if found is None else (found[0], offset)
+
+
+def segments_with_txn_index(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> Iterator[RemoteSegment]:
+    """Yield the copied segments of the lineage that have a transaction index and offsets at or above `offset`, in
+    order. Source: RemoteLogManager.findNextSegmentWithTxnIndex."""
+    at = segment_at(cache, lineage, offset)
+    if at is not None and at.has_txn_index:
+        yield at
+    for segment in cache.with_txn_index(offset + 1):
+        if segment_at(cache, lineage, segment.start_offset) is segment:
+            yield segment
+
+
+def last_readable(segment: RemoteSegment, lineage: Sequence[EpochEntry], offset: int) -> int:
+    """Return the last offset of a segment up to which it has what the lineage has, from `offset` on."""
+    place = _place(lineage, offset)
+    last = -1
+    own = [each for each in segment.leader_epochs if each.epoch >= lineage[place].epoch]
+    for entry, (epoch, start) in zip(own, lineage[place:], strict=False):
+        if entry.epoch != epoch or (last >= 0 and entry.start_offset != start):
+            break
+        in_segment, in_lineage = segment.last_offset_of(epoch), _last(lineage, place)
+        last, place = min(in_segment, in_lineage), place + 1
+        if in_segment != in_lineage:
+            break
+    return last
 
 
 def is_within(segment: RemoteSegment, lineage: Sequence[EpochEntry]) -> bool:

@@ -102,6 +102,15 @@ class LocalStore:
         finally:
             os.close(fd)
 
+    def read(self, name: str, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of an object."""
+        source = self.open(name)
+        try:
+            data = memoryview(bytearray(max(0, min(stop, source.size()) - start)))
+            return data[: source.read_at(start, data)]
+        finally:
+            source.close()
+
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
         """Yield the path of the object itself."""

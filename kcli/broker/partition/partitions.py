@@ -39,6 +39,7 @@ from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from formats.checkpoint import EpochEntry
     from kcli.broker.log_dirs.directories import LogDir
     from kcli.metadata.image import MetadataImage
 
