@@ -1,4 +1,4 @@
-"""kcli tier: lists, checks and fetches segments in tiered storage, without a cluster."""
+"""kcli tier: lists, checks, fetches and attaches segments in tiered storage, without a running cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcli.cli.options import Format, not_empty
+from kcli.cli.options import Format, current_ms, not_empty, pairs
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
 from kcli.cli.temporary import temporary_directory
@@ -19,6 +19,8 @@ from kcli.errors import UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
+    from kcli.broker.tiering.attach import Attaching
+    from kcli.tier.attachment import Attachment
     from kcli.tier.fetch import Fetched
     from kcli.tier.segment import RemoteSegment
     from kcli.tier.tier import PartitionTier, Tier
@@ -34,13 +36,15 @@ kcli tier orphans /var/lib/kafka --tier /mnt/tier
 
 kcli tier fetch /var/lib/kafka --tier /mnt/tier --topic orders --out fetched
 
+kcli tier attach /var/lib/kafka --tier /mnt/tier --topic orders
+
 kcli tier list --tier /mnt/tier         from the objects alone
 
 kcli tier verify /var/lib/kafka --tier s3://bucket/tier         in a bucket
 """
 
 app = typer.Typer(
-    help="List, check and fetch segments in tiered storage, with or without a broker's log directory.",
+    help="List, check, fetch and attach segments in tiered storage, with or without a broker's log directory.",
     epilog=EPILOG,
     no_args_is_help=True,
 )
@@ -291,3 +295,116 @@ def _show_fetched(results: list[Fetched], out: Path, output: Format) -> None:
         from kcli.inspector.verify.next_steps import verify as verify_command
 
         write_text(f"Next: {printable(verify_command(out))}\n")
+
+
+METADATA_PARTITIONS_MAX = 10_000
+
+
+@app.command("attach")
+def attach_topic(
+    log_dir: Annotated[
+        Path,
+        typer.Argument(metavar="LOG_DIR", help="The log directory of a stopped node, the only voter of its cluster."),
+    ],
+    store: Store,
+    topic: Annotated[
+        str,
+        typer.Option("--topic", metavar="TOPIC", help="The topic.", callback=not_empty, autocompletion=_known_topics),
+    ],
+    topic_id: TopicId = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A configuration of the topic.")
+    ] = None,
+    metadata_partitions: Annotated[
+        int,
+        typer.Option(
+            "--metadata-partitions",
+            metavar="N",
+            min=1,
+            max=METADATA_PARTITIONS_MAX,
+            help="Partitions of __remote_log_metadata, if the cluster has none yet.",
+        ),
+    ] = 50,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Change LOG_DIR, under Kafka's lock; else only show what is done.")
+    ] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Make a topic of which only the tier is left one of another cluster: its segments are read where they are.
+
+    LOG_DIR gets the topic with the tier's topic id, logs that begin at the end of the tier, and the records of all
+    segments in __remote_log_metadata. A topic that the cluster has, with this id, gets the missing records alone.
+
+    Exit status: 0 attached, or attachable; 1 not attachable, 2 usage or unreadable input.
+    """
+    from kcli.broker.tiering.attach import attach, plan_attaching
+    from kcli.log.disk import Disk
+    from kcli.tier.attachment import attachment
+    from kcli.tier.tier import chosen
+
+    tier = _read(store, None, topic)
+    attachments = [attachment(tier, each) for each in chosen(tier.partitions, topic, topic_id)]
+    now_ms = current_ms()
+    configs = pairs(option, "-o")
+    plan = plan_attaching(log_dir, attachments, configs=configs, count=metadata_partitions, now_ms=now_ms)
+    if in_place and not plan.troubles:
+        attach(plan, disk=Disk(), now_ms=now_ms)
+    _show_attached(plan, output, done=in_place and not plan.troubles)
+    raise typer.Exit(1 if plan.troubles else 0)
+
+
+def _show_attached(plan: Attaching, output: Format, *, done: bool) -> None:
+    for each in plan.attachments:
+        write_text(_attached_json(plan, each, done=done) if output is Format.JSONL else _attached_text(plan, each))
+    for trouble in plan.troubles:
+        note(f"kcli: {printable(trouble)}")
+    if output is Format.JSONL:
+        return
+    new = f"new, with topic id {plan.topic_id}" if plan.is_new else f"there, with topic id {plan.topic_id}"
+    write_text(f"{printable(plan.topic)}  {new}\n")
+    if plan.is_new:
+        write_text(f"  {'  '.join(f'{name}={value}' for name, value in sorted(plan.configs.items()))}\n")
+    if plan.troubles:
+        write_text("Nothing is changed.\n")
+    elif done:
+        write_text("Attached: start the node.\n")
+    else:
+        write_text("Nothing is changed: --in-place does it.\n")
+
+
+def _attached_text(plan: Attaching, each: Attachment) -> str:
+    count = len(plan.records.get(each.partition.partition, ()))
+    parts = [count_text(len(each.segments), "segment"), size_text(each.size)]
+    if each.segments:
+        parts.append(f"offsets {each.start:,}..{each.end - 1:,}")
+    parts.append(f"{count_text(count, 'record')} for __remote_log_metadata-{plan.metadata_partition(each)}")
+    parts += [f"{count_text(len(each.left_out), 'segment')} left out"] if each.left_out else []
+    lines = [f"{printable(each.partition)}  {', '.join(parts)}"]
+    for producer_id, first in each.open_transactions:
+        place = f"--topic {printable(each.partition.topic)} --partition {each.partition.partition}"
+        lines.append(f"  open     producer {producer_id} from offset {first:,} on: the end of its transaction is lost")
+        lines.append(f"           Next, when the node runs: kcli transactions abort {place} --start-offset {first}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _attached_json(plan: Attaching, each: Attachment, *, done: bool) -> str:
+    return json_line(
+        {
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "topic_id": each.partition.topic_id,
+            "segments": len(each.segments),
+            "bytes": each.size,
+            "log_start_offset": each.start,
+            "end_offset": each.end,
+            "leader_epochs": {str(epoch): start for epoch, start in each.epochs},
+            "records": len(plan.records.get(each.partition.partition, ())),
+            "metadata_partition": plan.metadata_partition(each),
+            "left_out": [segment.id for segment in each.left_out],
+            "open_transactions": [
+                {"producer_id": producer_id, "first_offset": first} for producer_id, first in each.open_transactions
+            ],
+            "troubles": each.troubles,
+            "attached": done,
+        }
+    )

@@ -23,6 +23,7 @@ What reads and writes:
     stored_segment   a segment of which only the objects tell
     tier             all of this for a store and a log directory
     fetch            segments and local log written to a new log directory
+    attachment       what a new cluster must know of a topic in the tier
 
 Read first `cache`, then `lineage`, then `tier`.
 """

@@ -33,10 +33,26 @@ public class TierOracle {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             JsonNode question = JSON.readTree(line);
-            Object answer = question.get("ask").asText().equals("cache") ? cache(question) : partition(question);
+            Object answer = switch (question.get("ask").asText()) {
+                case "cache" -> cache(question);
+                case "written" -> written(question);
+                default -> partition(question);
+            };
             System.out.println(JSON.writeValueAsString(answer));
             System.out.flush();
         }
+    }
+
+    /** The bytes that Kafka's serde writes for what it reads from the given ones, and what that is. */
+    static Object written(JsonNode question) {
+        RemoteLogMetadataSerde serde = new RemoteLogMetadataSerde();
+        List<Object> answer = new ArrayList<>();
+        for (JsonNode each : question.get("records")) {
+            RemoteLogMetadata metadata = serde.deserialize(Base64.getDecoder().decode(each.asText()));
+            answer.add(List.of(
+                metadata.getClass().getSimpleName(), Base64.getEncoder().encodeToString(serde.serialize(metadata))));
+        }
+        return answer;
     }
 
     static Object partition(JsonNode question) {

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from formats.file_name import FileKind
 from kcli.tier.cache import Refused, SegmentCache
 from kcli.tier.metadata import RemoteLogMetadata, metadata_partition
-from kcli.tier.segment import SegmentState, TieredPartition
+from kcli.tier.records import PARTITION_DELETE, SEGMENT, SEGMENT_UPDATE, record_bytes
+from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
 from tests.conftest import is_soak
 from tests.interop.kit import Oracle, kafka
 from tests.interop.test_restore_kafka import consumed, opened, wanted
 from tests.tier.records import PARTITION, life, uuid
 from tests.tier.stores import TIERED, Copy
+from tests.tier.test_records import segments, values
 
 LIVES, SOAK_LIVES = 400, 20_000
 ORACLE = Path(__file__).with_name("TierOracle.java")
@@ -79,6 +82,25 @@ def test_partition_of_the_records(oracle: Oracle) -> None:
         for partition, count in ((0, 50), (number, 50), (number * 7919, 3), (2**31 - 1, 1_000)):
             theirs = oracle.ask("partition", topic_id=topic_id, partition=partition, count=count)
             assert metadata_partition(TieredPartition("any", partition, topic_id), count) == theirs
+
+
+@pytest.mark.hypothesis
+def test_bytes_of_the_records(oracle: Oracle) -> None:
+    """Kafka's serde writes the same bytes for what it reads from ours."""
+    kinds = {
+        SEGMENT: "RemoteLogSegmentMetadata",
+        SEGMENT_UPDATE: "RemoteLogSegmentMetadataUpdate",
+        PARTITION_DELETE: "RemotePartitionDeleteMetadata",
+    }
+
+    @settings(max_examples=2_000 if is_soak() else 300, deadline=None)
+    @given(segments())
+    def hold(segment: RemoteSegment) -> None:
+        ours = [(kinds[kind], b64encode(record_bytes(kind, value)).decode()) for kind, value in values(segment)]
+        theirs = oracle.ask("written", records=[data for _, data in ours])
+        assert [tuple(each) for each in theirs] == ours
+
+    hold()
 
 
 TOPICS = {"r-short": 2, "r-keep": 1}

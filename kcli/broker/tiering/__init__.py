@@ -9,6 +9,7 @@
     metadata_topic    __remote_log_metadata: appends records, and replays those about the partitions of this broker
     followed          one partition of that topic, replayed: which records count, and who waits for which offset
     metadata_leaders  reads and appends at the leaders of that topic's partitions, here or on other brokers
+    attach            a topic of the tier made one of a stopped node's cluster (`kcli tier attach`)
 
 What the records mean, without I/O, is in kcli.tier.
 """

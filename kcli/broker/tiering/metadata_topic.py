@@ -1,86 +1,394 @@
-"""The topic `__remote_log_metadata`."""
+"""The topic `__remote_log_metadata`: this broker appends the records about its partitions, and replays them.
+
+    follow    the records about a partition are read from the topic's start; `ready` waits until all are replayed
+    readers   one task for each leader of needed partitions of the topic: this broker, or another one; no partition of
+              the topic is read without a followed partition in it
+    append    at the leader of metadata_partition(partition, count), with acks=all; `append` returns once the record is
+              replayed here, so that what comes next sees it
+    create    by the active controller, when the first broker with tiered storage starts: cleanup.policy=delete,
+              remote.storage.enable=false, retention.ms and min.insync.replicas as configured
+
+A topic with another number of partitions than is configured is not used: each record would be in another partition than
+brokers look for it in. Kafka ends its process then, and if the topic cannot be created within two minutes; this broker
+serves on without the topic, and tries again. A record may be in the topic twice, after an answer that was lost:
+replayed twice it means the same. Source: TopicBasedRemoteLogMetadataManager, ConsumerManager, ProducerManager; KIP-405.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kcli.broker.network.peers import Unanswered
+from kcli.broker.process.unattended import begin
+from kcli.broker.tiering.followed import Followed, MetadataFailed, MetadataPartition, NotReady
+from kcli.broker.tiering.metadata_leaders import AGAIN, NO_LEADER, LeaderRefused, MetadataLeaders, Read
 from kcli.errors import KcliError
+from kcli.protocol.error_code import ErrorCode
+from kcli.tier.metadata import TOPIC, metadata_partition
+from kcli.tier.records import record_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kcli.broker.coordinators.context import CoordinatorContext
     from kcli.broker.network.peers import Peer
+    from kcli.broker.partition.partitions import Partition
+    from kcli.broker.wire.types.create_topics import CreateTopicsResponse
     from kcli.tier.cache import SegmentCache
     from kcli.tier.segment import PartitionDeleteState, TieredPartition
 
+__all__ = ["MetadataFailed", "MetadataTopic", "NotReady", "TopicSettings"]
 
-class NotReady(KcliError):
-    """The records about a partition are not all replayed yet, or the partition is not followed."""
+log = logging.getLogger("kcli.broker")
 
-
-class MetadataFailed(KcliError):
-    """A record was not appended, or not read again, in time. It may still be in the topic, or get there."""
+RETRY_S: Final = 0.1
+CREATE_AGAIN_S: Final = 1.0
+LOOK_S: Final = 1.0
+DELIVERY_S: Final = 120.0
+"""How long a record is appended again after errors, as delivery.timeout.ms of Kafka's producer."""
 
 
 class TopicSettings(NamedTuple):
     """How the topic is made, and waited for: the configurations below rlmm.config. of the same meaning.
 
     partitions: remote.log.metadata.topic.num.partitions. replication_factor:
-    remote.log.metadata.topic.replication.factor. retention_ms: remote.log.metadata.topic.retention.ms, -1: for ever.
-    publish_wait_ms: remote.log.metadata.publish.wait.ms, how long `append` waits until its record is read again.
+    remote.log.metadata.topic.replication.factor. min_isr: remote.log.metadata.topic.min.isr. retention_ms:
+    remote.log.metadata.topic.retention.ms, -1: for ever. consume_wait_ms: remote.log.metadata.consume.wait.ms, how long
+    `append` waits until its record is read again. retry_interval_ms:
+    remote.log.metadata.initialization.retry.interval.ms, after which the topic's creation is tried again.
     """
 
     partitions: int = 50
     replication_factor: int = 3
+    min_isr: int = 2
     retention_ms: int = -1
-    publish_wait_ms: int = 120_000
+    consume_wait_ms: int = 120_000
+    retry_interval_ms: int = 100
 
 
 class MetadataTopic:
-    """The records about the partitions that this broker follows. controller: the channel to the active controller."""
+    """The records about the partitions that this broker follows. controller: the channel to the active controller. All
+    methods are called on the event loop's thread."""
 
-    def __init__(self, context: CoordinatorContext, controller: Peer, settings: TopicSettings) -> None:
-        raise NotImplementedError
+    def __init__(
+        self,
+        context: CoordinatorContext,
+        controller: Peer,
+        settings: TopicSettings,
+        *,
+        delivery_s: float = DELIVERY_S,
+    ) -> None:
+        """delivery_s: how long a record is appended again after errors."""
+        self._context, self._controller, self._settings = context, controller, settings
+        self._delivery_s = delivery_s
+        self._leaders = MetadataLeaders(context)
+        self._partitions: dict[int, MetadataPartition] = {}
+        self._readers: dict[int, asyncio.Task[None]] = {}
+        self._watched: dict[int, Partition] = {}
+        self._keeper: asyncio.Task[None] | None = None
+        self._changed, self._grown = asyncio.Event(), asyncio.Event()
+        self._last_problem = ""
+
+    # starting and stopping
 
     def start(self) -> None:
-        """Begin to read, and create the topic when it is needed. Call it once this broker is unfenced."""
-        raise NotImplementedError
+        """Begin to read, and create the topic if there is none. Call it once this broker is unfenced."""
+        if self._keeper is None:
+            self._keeper = begin(self._keep(), f"{TOPIC} is not read any more")
 
     def stop(self) -> None:
         """Stop reading. Waiting calls raise NotReady or MetadataFailed."""
-        raise NotImplementedError
+        for task in (self._keeper, *self._readers.values()):
+            if task is not None:
+                task.cancel()
+        self._keeper = None
+        for number in list(self._watched):
+            self._unwatch(number)
+        for place in self._partitions.values():
+            for followed in place.followed:
+                place.forget(followed.partition, "this broker stops")
+        self._partitions.clear()
+
+    async def _keep(self) -> None:
+        """Create the topic, and see that each leader of needed partitions has a reader."""
+        while True:
+            self._changed.clear()
+            wait_s: float | None = None
+            try:
+                if self._leaders.topic is None:
+                    await self._create()
+                    wait_s = self._settings.retry_interval_ms / 1000
+                elif self._partitions:
+                    wait_s = LOOK_S if self._read_all() else RETRY_S
+            except Exception:  # a bug that shows once must not end it
+                log.exception("%s is looked at again", TOPIC)
+                wait_s = CREATE_AGAIN_S
+            await _until(self._changed, wait_s)
+
+    def _read_all(self) -> bool:
+        """Begin the readers that are missing. Return whether every needed partition has one."""
+        if self._problem() is not None:
+            return True
+        leaders = {self._leaders.leader_of(number) for number in self._partitions}
+        for node_id in leaders - self._readers.keys() - {NO_LEADER}:
+            self._readers[node_id] = begin(self._read_from(node_id), f"{TOPIC} is not read from broker {node_id}")
+        return NO_LEADER not in leaders
+
+    def _problem(self) -> str | None:
+        """Return why the topic cannot be used, None if it can, or is not there yet."""
+        topic = self._leaders.topic
+        if topic is None or len(topic.partitions) == self._settings.partitions:
+            return None
+        problem = (
+            f"{TOPIC} has {len(topic.partitions)} partitions, not the {self._settings.partitions} that "
+            f"remote.log.metadata.topic.num.partitions says"
+        )
+        self._warn(problem)
+        return problem
+
+    async def _create(self) -> None:
+        """Ask the active controller to create the topic."""
+        settings, timeout_ms = self._settings, self._context.config.number("request.timeout.ms")
+        configs = {
+            "retention.ms": str(settings.retention_ms),
+            "cleanup.policy": "delete",
+            "remote.storage.enable": "false",
+            "min.insync.replicas": str(settings.min_isr),
+        }
+        topic = {
+            "name": TOPIC,
+            "num_partitions": settings.partitions,
+            "replication_factor": settings.replication_factor,
+            "assignments": [],
+            "configs": [{"name": name, "value": value} for name, value in configs.items()],
+        }
+        try:
+            response: CreateTopicsResponse = await self._controller.call(
+                "create_topics",
+                None,
+                timeout_s=timeout_ms / 1000,
+                topics=[topic],
+                timeout=timeout_ms,
+                validate_only=False,
+            )
+        except Unanswered as error:
+            self._warn(f"{TOPIC} is not created: {error}")
+            return
+        result = response.topics[0]
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            self._warn(f"{TOPIC} is not created: {result.error_message or ErrorCode(result.error_code).name}")
+
+    def _warn(self, problem: str) -> None:
+        """Log a problem, but not the same one twice in a row."""
+        if problem != self._last_problem:
+            log.warning("%s", problem)
+        self._last_problem = problem
+
+    # which partitions
+
+    def _number_of(self, partition: TieredPartition) -> int:
+        return metadata_partition(partition, self._settings.partitions)
+
+    def _find(self, partition: TieredPartition) -> Followed | None:
+        place = self._partitions.get(self._number_of(partition))
+        return None if place is None else place.find(partition)
+
+    def _followed(self, partition: TieredPartition) -> Followed:
+        found = self._find(partition)
+        if found is None:
+            raise NotReady(f"{partition} is not followed in {TOPIC}")
+        return found
 
     def follow(self, partition: TieredPartition) -> None:
         """Replay the records about a partition from now on, from the topic's start; nothing if it is followed."""
-        raise NotImplementedError
+        number = self._number_of(partition)
+        place = self._partitions.get(number)
+        if place is None:
+            place = self._partitions[number] = MetadataPartition(number)
+        place.follow(partition)
+        self._changed.set()
+        self._grown.set()
 
     def forget(self, partition: TieredPartition) -> None:
         """Replay the records about a partition no longer. Whoever waits for it gets NotReady or MetadataFailed."""
-        raise NotImplementedError
+        number = self._number_of(partition)
+        place = self._partitions.get(number)
+        if place is not None:
+            place.forget(partition, "it is not followed any more")
+            if not place:
+                del self._partitions[number]
+                self._unwatch(number)
+
+    # what is known
 
     def is_ready(self, partition: TieredPartition) -> bool:
         """Whether `cache` has the segments of a partition."""
-        raise NotImplementedError
+        found = self._find(partition)
+        return found is not None and found.is_ready
 
     async def ready(self, partition: TieredPartition) -> None:
         """Wait until all records that were in the topic when the partition was followed are replayed, however long it
         takes. Raises NotReady if the partition is not followed, or is forgotten meanwhile."""
-        raise NotImplementedError
+        await self._followed(partition).wait_ready()
 
     def cache(self, partition: TieredPartition) -> SegmentCache:
-        """Return the segments of a partition. Each call returns the current cache; do not keep it across an await.
-        Raises NotReady."""
-        raise NotImplementedError
+        """Return the segments of a partition, as they change; another object after the topic was created anew. Raises
+        NotReady."""
+        return self._followed(partition).cache
 
     def deletion(self, partition: TieredPartition) -> PartitionDeleteState | None:
         """Return how far the deletion of a partition has come, None without one. Raises NotReady."""
-        raise NotImplementedError
+        return self._followed(partition).deletion
+
+    # appending
 
     async def append(self, partition: TieredPartition, value: Mapping[str, Any], kind: str) -> None:
         """Append a record with acks=all, and wait until it is replayed here, as `cache` then shows.
 
-        kind, value: see kcli.tier.records. The partition must be followed, but need not be ready. Raises MetadataFailed,
-        and BadValue or BadLength for a value that the record's schema does not allow.
+        kind, value: see kcli.tier.records. The partition must be followed, but need not be ready. Raises
+        MetadataFailed, and BadValue or BadLength for a value that the record's schema does not allow.
         """
-        raise NotImplementedError
+        data = record_bytes(kind, value)
+        if (followed := self._find(partition)) is None:
+            raise MetadataFailed(f"{partition} is not followed in {TOPIC}")
+        offset = await self._append(partition, data)
+        await followed.wait_replayed(offset, self._settings.consume_wait_ms / 1000)
+
+    async def _append(self, partition: TieredPartition, data: bytes) -> int:
+        """Append a record, again after errors that may pass. Return its offset. Raises MetadataFailed."""
+        number, now = self._number_of(partition), asyncio.get_running_loop().time
+        until = now() + self._delivery_s
+        while True:
+            if (problem := self._problem()) is not None:
+                raise MetadataFailed(problem)
+            try:
+                return await self._leaders.append(number, data, until)
+            except (LeaderRefused, Unanswered) as error:
+                if (isinstance(error, LeaderRefused) and not error.again) or now() + RETRY_S > until:
+                    raise MetadataFailed(f"no record about {partition}: {error}") from error
+                log.debug("%s: a record about %s is appended again: %s", TOPIC, partition, error)
+            self._changed.set()
+            await asyncio.sleep(RETRY_S)
+
+    # reading
+
+    def _led_by(self, node_id: int) -> list[MetadataPartition]:
+        topic = self._leaders.topic
+        if topic is None or self._problem() is not None:
+            return []
+        found = [each for each in self._partitions.values() if self._leaders.leader_of(each.number) == node_id]
+        for each in found:
+            each.is_of(topic.id)
+        return found
+
+    async def _read_from(self, node_id: int) -> None:
+        """Read the needed partitions that a broker leads, until it leads none of them."""
+        read = self._read_here if node_id == self._context.node_id else self._read_there
+        try:
+            while places := self._led_by(node_id):
+                try:
+                    await read(node_id, places)
+                except (Unanswered, LeaderRefused) as error:
+                    log.debug("%s from broker %d: %s", TOPIC, node_id, error)
+                    await asyncio.sleep(RETRY_S)
+                except KcliError as error:
+                    self._warn(f"{TOPIC} from broker {node_id}: {error}")
+                    await asyncio.sleep(CREATE_AGAIN_S)
+                except Exception:  # a bug that shows in one answer must not end the reading
+                    log.exception("%s is read from broker %d again", TOPIC, node_id)
+                    await asyncio.sleep(CREATE_AGAIN_S)
+        finally:
+            self._readers.pop(node_id, None)
+            self._changed.set()
+
+    async def _read_here(self, _: int, places: list[MetadataPartition]) -> None:
+        """Read what this broker's logs have behind the positions; wait if there is nothing."""
+        self._grown.clear()
+        has_moved, is_waiting = False, False
+        for place in places:
+            partition = self._leaders.here(place.number)
+            if partition is None:
+                is_waiting = True
+                continue
+            self._watch(place.number, partition)
+            reading = place.round
+            start, end = await self._leaders.bounds_here(partition)
+            if place.round != reading:
+                has_moved = True
+                continue
+            is_waiting = is_waiting or end is None
+            if place.needs_end and end is not None:
+                place.ends_at(end)
+            if end is None or place.position != end:
+                read = await self._leaders.read_here(partition, place.position)
+                has_moved = await self._take(place, reading, read, start) or has_moved
+        if not has_moved:
+            await _until(self._grown, RETRY_S if is_waiting else LOOK_S)
+
+    def _watch(self, number: int, partition: Partition) -> None:
+        if self._watched.get(number) is not partition:
+            self._unwatch(number)
+            self._watched[number] = partition
+            partition.watch(self._grown.set)
+
+    def _unwatch(self, number: int) -> None:
+        partition = self._watched.pop(number, None)
+        if partition is not None:
+            partition.unwatch(self._grown.set)
+
+    async def _read_there(self, node_id: int, places: list[MetadataPartition]) -> None:
+        """Read what another broker has behind the positions; it waits if there is nothing."""
+        by_number = {place.number: place for place in places}
+        new = {number: place.round for number, place in by_number.items() if place.needs_end}
+        if new:
+            ends = await self._leaders.ends_there(node_id, new)
+            for number, end in ends.items():
+                if by_number[number].round == new[number]:
+                    by_number[number].ends_at(end)
+        rounds = {number: place.round for number, place in by_number.items()}
+        reads = await self._leaders.read_there(node_id, {number: each.position for number, each in by_number.items()})
+        beyond = [each.number for each in reads if each.is_beyond]
+        starts = await self._leaders.starts_there(node_id, beyond) if beyond else {}
+        has_failed = False
+        for read in reads:
+            place = by_number[read.number]
+            await self._take(place, rounds[read.number], read, starts.get(read.number))
+            has_failed = has_failed or (read.code != ErrorCode.NONE and not read.is_beyond)
+        if has_failed:
+            self._changed.set()
+            await asyncio.sleep(RETRY_S)
+
+    async def _take(self, place: MetadataPartition, reading: int, read: Read, start: int | None) -> bool:
+        """Replay what was read at a position, unless the position was set anew. reading: the round in which it was
+        read; start: the log start offset, None if it is unknown. Return whether the position has moved."""
+        if place.round != reading or not place:
+            return True
+        if read.is_beyond:
+            if start is None:
+                return False
+            place.is_beyond(start)
+            return True
+        if read.code != ErrorCode.NONE:
+            if read.code not in AGAIN:
+                self._warn(f"{place} is not read: {read.code.name}")
+            return False
+        if not read.records:
+            return False
+        before = place.position
+        await self._context.turns.run(place.replay(read.records))
+        if place.round == reading and place.position == before:
+            await asyncio.sleep(CREATE_AGAIN_S)  # damaged bytes: other bytes may be there later
+        return True
+
+
+async def _until(event: asyncio.Event, timeout_s: float | None) -> None:
+    """Wait for an event, at most timeout_s; None: however long it takes."""
+    waiting: Coroutine[Any, Any, Any] = event.wait()
+    try:
+        async with asyncio.timeout(timeout_s):
+            await waiting
+    except TimeoutError:
+        pass

@@ -1,0 +1,215 @@
+"""kcli tier attach: a topic of which only the tier is left becomes one of another cluster, whole or not at all.
+
+tests/interop/test_attach_kafka.py starts real Kafka on such a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from formats.checkpoint import parse_leader_epochs
+from formats.file_name import FileKind
+from kcli.broker.metadata.format import format_directories
+from kcli.broker.tiering.attach import attach, plan_attaching
+from kcli.inspector.tier import Orphans, TierVerification
+from kcli.log.disk import Disk
+from kcli.log.log_directory import DirectoryLock, LogDirectory
+from kcli.log.partition_view import PartitionView
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import from_uuid
+from kcli.metadata_log.replay import refuse, replay
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.attachment import attachment
+from kcli.tier.local import LocalStore
+from kcli.tier.metadata_log import read_metadata_log
+from kcli.tier.segment import SegmentState
+from kcli.tier.tier import Tier, chosen
+from tests.cli.run import Ended, kcli
+from tests.conftest import files_below
+from tests.tier.records import PARTITION
+from tests.tier.stores import TIERED
+from tests.tier.worlds import make
+
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+NOW_MS = 1_795_000_000_000
+SHORT_ID = "KlEWaF5xTFCF8vBhf0Z2Xg"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """The log directory of a new node."""
+    path = tmp_path / "node"
+    path.mkdir()
+    format_directories([path], now_ms=NOW_MS, node_id=1, cluster_id=CLUSTER)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(TIERED / "remote", tmp_path / "store"))
+
+
+def run(node: Path, store: Path, *words: str, topic: str = "r-short") -> Ended:
+    return kcli("tier", "attach", node, "--tier", store, "--topic", topic, "--metadata-partitions", "3", *words)
+
+
+def image_of(node: Path) -> MetadataImage:
+    directory = node / "__cluster_metadata-0"
+    return replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+
+
+def sound(node: Path) -> bool:
+    """Whether `kcli verify` finds no fault."""
+    ended = kcli("verify", node)
+    assert (ended.status, ended.stderr) == (0, ""), ended.stdout
+    return True
+
+
+def test_a_dry_run_changes_nothing(node: Path, store: Path) -> None:
+    before = files_below(node), files_below(store)
+    ended = run(node, store)
+    assert (ended.status, ended.stderr) == (0, "")
+    assert (files_below(node), files_below(store)) == before
+    first, *_ = ended.stdout.splitlines()
+    assert first == "r-short-0  7 segments, 37.3 kB, offsets 0..253, 14 records for __remote_log_metadata-0"
+    assert "retention.ms=-1" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == "Nothing is changed: --in-place does it."
+
+
+def test_what_is_attached(node: Path, store: Path) -> None:
+    before = files_below(store)
+    assert run(node, store, "--in-place", "-o", "local.retention.ms=1000").status == 0
+    assert files_below(store) == before
+    image = image_of(node)
+    topic = image.topics["r-short"]
+    assert from_uuid(topic.id) == SHORT_ID
+    assert [(each.leader, each.leader_epoch, each.isr) for each in topic.partitions.values()] == [(1, 1, (1,))] * 2
+    configs = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}
+    assert image.topic_configs("r-short") == configs | {"local.retention.ms": "1000"}
+    assert len(image.topics["__remote_log_metadata"].partitions) == 3
+    assert image.next_producer_id == 1_000, "no new producer is taken for one of the log"
+    home = LogDirectory(node)
+    assert home.offsets(FileKind.LOG_START_OFFSETS) == {("r-short", 0): 0, ("r-short", 1): 0}
+    assert home.offsets(FileKind.REPLICATION_OFFSETS)[TopicPartition("r-short", 1)] == 282
+    epochs = parse_leader_epochs((node / "r-short-0/leader-epoch-checkpoint").read_bytes())
+    assert [tuple(each) for each in epochs] == [(0, 0)]
+    tier = Tier.read(LocalStore(store), node, "r-short")
+    assert [each for each in TierVerification(tier).findings() if each.severity != "info"] == []
+    assert [each.kind for each in Orphans(tier).findings() if each.severity != "info"] == []
+    assert sound(node)
+
+
+def test_again_there_is_nothing_left_to_do(node: Path, store: Path) -> None:
+    assert run(node, store, "--in-place").status == 0
+    assert run(node, store, "--in-place", topic="r-keep").status == 0
+    before = image_of(node).topics
+    ended = run(node, store, "--in-place", "--format", "jsonl")
+    assert [json.loads(line)["records"] for line in ended.stdout.splitlines()] == [0, 0]
+    assert image_of(node).topics == before
+
+
+def test_lost_records_are_written_again(node: Path, store: Path) -> None:
+    assert run(node, store, "--in-place").status == 0
+    for path in node.glob("__remote_log_metadata-*"):
+        shutil.rmtree(path)
+    ended = run(node, store, "--in-place")
+    assert (ended.status, ended.stdout.count("14 records")) == (0, 2)
+    states = [each.state for each in read_metadata_log(node).metadata.caches.popitem()[1].segments()]
+    assert states == [SegmentState.COPY_SEGMENT_FINISHED] * 7
+
+
+@pytest.mark.parametrize("failing", [1, 2, 5, 10, 14, 20, 30, 37])
+def test_a_failure_at_any_step(node: Path, store: Path, failing: int) -> None:
+    """The cluster does not know the topic before all of it is there, and the command goes on where it ended."""
+
+    class Failing(Disk):
+        left = failing
+
+        def write_file(self, path: Path, data: bytes) -> None:
+            self._count()
+            super().write_file(path, data)
+
+        def sync_directory(self, path: Path) -> None:
+            self._count()
+            super().sync_directory(path)
+
+        def _count(self) -> None:
+            Failing.left -= 1
+            if Failing.left == 0:
+                raise OSError(5, "Input/output error")
+
+    tier = Tier.read(LocalStore(store), None, "r-short")
+    attachments = [attachment(tier, each) for each in chosen(tier.partitions, "r-short", None)]
+    plan = plan_attaching(node, attachments, configs={}, count=3, now_ms=NOW_MS)
+    try:
+        attach(plan, disk=Failing(), now_ms=NOW_MS)
+    except OSError:
+        if (node / "__cluster_metadata-0").exists() and "r-short" in image_of(node).topics:
+            assert Tier.read(LocalStore(store), node, "r-short").partitions[0].has_metadata
+    ended = run(node, store, "--in-place")
+    assert ended.status == 0, ended.stderr
+    log = read_metadata_log(node)
+    assert [each for each in log.troubles if each.kind == "refused"] == [], "no record is there twice"
+    assert sum(len(each.segments()) for each in log.metadata.caches.values()) == 14
+    assert sound(node)
+
+
+def test_what_is_not_attached(node: Path, store: Path) -> None:
+    def refused(reason: str, **options: str) -> None:
+        before = files_below(node)
+        ended = run(node, store, "--in-place", **options)
+        assert (ended.status, reason in ended.stderr) == (1, True), ended.stderr
+        assert ended.stdout.endswith("Nothing is changed.\n")
+        assert files_below(node) == before
+
+    (lost,) = store.rglob("00000000000000000172-*.index")
+    data = lost.read_bytes()
+    lost.unlink()
+    refused("index is missing")
+    lost.write_bytes(data)
+    (lost,) = store.rglob("00000000000000000090-*.log")
+    moved = lost.rename(store / "away")
+    refused("no segment has offsets 90..165")
+    moved.rename(lost)
+    assert run(node, store, "--in-place", topic="r-keep").status == 0
+    (node / "r-short-0").mkdir()
+    (node / "r-short-0/00000000000000000000.log").write_bytes(b"records")
+    refused("is there already")
+    shutil.rmtree(node / "r-short-0")
+    for each in list(store.rglob("r-keep-0-*")):
+        each.rename(each.with_name("r-keep-0-AAAAAAAAAAAAAAAAAAAAfw"))
+    refused("the cluster has another r-keep, with topic id", topic="r-keep")
+
+
+def test_usage(node: Path, store: Path, tmp_path: Path) -> None:
+    assert run(node, store, "-o", "retention.ms=soon").status == 2
+    assert run(node, store, topic="no-such").status == 2
+    assert run(tmp_path, store).status == 2
+    with DirectoryLock(Disk(), node):
+        assert "in use" in run(node, store, "--in-place").stderr
+    (node / FileKind.BOOTSTRAP).unlink()
+    assert "no metadata log" in run(node, store, "--in-place").stderr
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_life_of_a_partition(tmp_path: Path, node: Path, seed: int) -> None:
+    """Overlapping copies of several leaders: brokers read from the records what the tier has of the last lineage."""
+    make(tmp_path / "world", seed)
+    store = LocalStore(tmp_path / "world/tier")
+    tier = Tier.read(store, None, PARTITION.topic)
+    (each,) = chosen(tier.partitions, PARTITION.topic, None)
+    found = attachment(tier, each)
+    plan = plan_attaching(node, [found], configs={}, count=2, now_ms=NOW_MS)
+    if plan.troubles:
+        assert each.plan().gaps or all("missing" in trouble for trouble in plan.troubles), plan.troubles
+        return
+    attach(plan, disk=Disk(), now_ms=NOW_MS)
+    (attached,) = Tier.read(store, node, PARTITION.topic).partitions
+    assert attached.has_metadata
+    ranges = [(part.first, part.last) for part in attached.plan().parts]
+    assert [(part.first, part.last) for part in each.plan().parts] == ranges
+    assert attached.plan().gaps == []
