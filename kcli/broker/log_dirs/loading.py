@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from formats.file_name import METADATA_TOPIC, NEVER_TIERED, FileKind
+from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.broker.log_dirs.directories import LogDir, LogDirsRefused
 from kcli.errors import KcliError, StartRefused
 from kcli.log.config import LogConfig
@@ -46,7 +46,7 @@ class LoadRules:
     is_stray(partition number, topic id or None): whether the metadata has no such replica on this broker.
     is_aside(partition by the directory's name, topic id or None): whether the metadata has such a replica, but the
     topic of that id has another name than the directory.
-    remote_storage: whether the broker has tiered storage (remote.log.storage.system.enable).
+    may_be_tiered(topic): whether its logs have tiered storage if their configuration says so.
     """
 
     disk: Disk
@@ -54,8 +54,8 @@ class LoadRules:
     config_of: Callable[[str], LogConfig]
     is_stray: Callable[[int, str | None], bool]
     is_aside: Callable[[TopicPartition, str | None], bool]
+    may_be_tiered: Callable[[str], bool]
     producer_expiration_ms: int
-    remote_storage: bool = False
 
 
 def jitter(most: int) -> int:
@@ -158,7 +158,7 @@ class DirectoryLoading:
                 high_watermark=self._high_watermarks.get(each.partition, 0),
                 producer_expiration_ms=self.rules.producer_expiration_ms,
                 jitter=jitter,
-                may_be_tiered=self.rules.remote_storage and topic not in NEVER_TIERED,
+                may_be_tiered=self.rules.may_be_tiered(topic),
             ),
         )
         if state == "future":

@@ -135,8 +135,8 @@ class LogManager:
             self.config_of,
             self._is_stray,
             self._is_aside,
+            self.may_be_tiered,
             expiration_ms,
-            remote_storage=self.config.remote_log_storage_system_enable,
         )
         loadings = [DirectoryLoading(each, rules) for each in self.dirs.online]
         threads = self.config.num_recovery_threads_per_data_dir
@@ -258,8 +258,11 @@ class LogManager:
             here = self.partitions.get(topic, number)
             opened = here.opened_log if here else None
             if opened is not None and here is not None:
-                was_compacted = opened.config.compact
+                was_compacted, was_tiered = opened.config.compact, opened.is_tiered
+                local_start = opened.local_log_start_offset
                 opened.set_config(self.config_of(topic))
+                if was_tiered and not opened.is_tiered and here.is_leader:  # Kafka's TopicConfigHandler
+                    here.delete_records(local_start)
                 if was_compacted and not opened.config.compact:
                     self.background.compactor.abort(here)
 
@@ -276,6 +279,11 @@ class LogManager:
                 found = self.default_log_config
             self._configs[topic] = found
         return found
+
+    def may_be_tiered(self, topic: str) -> bool:
+        """Whether the logs of a topic have tiered storage if the topic's configuration says so. May be called in any
+        thread."""
+        return self.config.remote_log_storage_system_enable and topic not in NEVER_TIERED
 
     @property
     def default_log_config(self) -> LogConfig:
@@ -407,7 +415,7 @@ class LogManager:
                 clean=is_new,
                 producer_expiration_ms=self.config.producer_id_expiration_ms,
                 jitter=jitter,
-                may_be_tiered=self.config.remote_log_storage_system_enable and new.topic not in NEVER_TIERED,
+                may_be_tiered=self.may_be_tiered(new.topic),
             )
             now_ms = self.clock.now_ms()
             made = new.made = PartitionLog(path, self.disk, self.config_of(new.topic), now_ms, options)
