@@ -301,6 +301,10 @@ class ListGroups:
         """The types in lower case."""
         return frozenset(kind.lower() for kind in self.types)
 
+    def fold(self) -> None:
+        """Compute and cache the states and types in lower case, which takes long for long lists."""
+        _ = self.folded_states, self.folded_types
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
