@@ -169,8 +169,8 @@ class ProducerStateManager:
         """Apply batches of the log, whose bytes are in `data`, to the state, in order, without a leader's checks.
         Returns the transactions that they abort.
 
-        Returns None if the batches contradict the state. `table.reason` then says why, and the state must not be used
-        any more.
+        Returns None if the batches contradict the state. The attribute `reason` of `table` then says why, and the state
+        must not be used any more.
         """
         how, completed = follow_producers(self.table, batches, data)
         if how != RECOVERY_MORE:

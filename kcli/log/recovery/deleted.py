@@ -44,8 +44,8 @@ NEVER = 2**63
 @dataclass(frozen=True, slots=True)
 class MissedLog:
     """The files of a segment whose .log file is a missed log, and the first and last offset of its batches. suffix:
-    .deleted or .swap; the restored files have names without it. needed: in a compacted topic, the records that it
-    needs, which may be none; None in another topic, which needs all of them."""
+    .deleted or .swap; the restored files have names without it. needed: for a compacted topic, those records of the
+    missed log that the topic needs, perhaps none; None for any other topic, which needs all records."""
 
     base_offset: int
     last_offset: int

@@ -494,10 +494,14 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
 def _first_unread(
     view: PartitionView, options: LoadOptions, but: Container[str]
 ) -> tuple[Home, dict[str, list[Run]], dict[str, int]]:
-    """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out, as a tuple: the
-    partition, with the names of the files that also have batches of other partitions; these batches, by file name; and,
-    by file name, the byte of the first batch that belongs to another partition, or that consumers or the topic's
-    coordinator cannot read. but: the names of files to leave out of the third. Raises UnreadableInput.
+    """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out, as a tuple of
+
+    - the partition, whose `mixed` has the names of the files that also have batches of other partitions
+    - the batches of other partitions, by file name
+    - the byte of the first batch that belongs to another partition, or that consumers or the topic's coordinator cannot
+      read, by file name, without the files in `but`
+
+    Raises UnreadableInput.
     """
     home = Home(topic_of(view.directory)) if options.home is None else options.home
     try:
