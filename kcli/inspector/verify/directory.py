@@ -1109,7 +1109,7 @@ def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> 
     if promoted.promotion.is_resumed:
         return True
     is_kept = promoted.is_current_better and (bool(promoted.lost) or promoted.promotion.is_refused)
-    if promoted.promotion.is_refused:  # Kafka starts only once one of the two is moved away
+    if promoted.promotion.is_refused:  # Kafka starts only once one of the two logs is moved away
         return is_kept is (not name.state)
     return is_kept or bool(name.state)
 

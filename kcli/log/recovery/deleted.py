@@ -103,7 +103,7 @@ def missed_logs(
         before = max((each for each in live if each < base), default=None)
         behind = min((each for each in live if each > base), default=None)
         if base in live or (before is not None and live[before] != deleted.get(before, live[before])):
-            continue  # the cleaner has replaced it: alone, or together with the segment before it
+            continue  # the cleaner has replaced this segment: alone, or together with the one before it
         own = bounds.of(name)
         if own is None or own[0] < base:
             continue

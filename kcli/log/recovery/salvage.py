@@ -192,8 +192,8 @@ class Checked:
         return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
-        """Return a Checked like this one that uses no files from outside the directory, and lists these as `unused`:
-        recovery in place renames files, but does not copy them."""
+        """Return this Checked without the files from outside the directory and without `moved`; both are added to
+        `unused`. Recovery in place renames files within a directory, but does not copy files."""
         outside = {name: path for name, path in self._paths.items() if path.parent != directory}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
