@@ -231,7 +231,7 @@ def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
-# a block of which bytes are missing is decompressed in part only up to this length: producers write no longer ones
+# a block with missing bytes is decompressed in part, unless it is longer than this, as no producer writes a block
 XERIAL_LENGTH_MAX = 64 * 1024
 
 

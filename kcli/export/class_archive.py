@@ -131,7 +131,7 @@ def _failed(path: Path) -> Path:
 
 
 def _forget_old(directory: Path) -> None:
-    """Remove archives that no session has used for 60 days, as those of a removed Java or PySpark."""
+    """Remove archives that no session has used for 60 days, such as those of a removed Java or PySpark."""
     for each in directory.glob("spark-*.*"):
         if each.stat().st_mtime < time.time() - UNUSED_S:
             each.unlink(missing_ok=True)

@@ -260,7 +260,7 @@ class MetadataRecovery:
 
     @property
     def mended_identities(self) -> Mapping[Path, Identity]:
-        """What `identities` would be if salvage were wanted. Raises UnreadableInput."""
+        """The value of `identities` with salvage, whether salvage is wanted or not. Raises UnreadableInput."""
         return self._identities_and_unknown[0]
 
     @property
@@ -456,9 +456,9 @@ class MetadataRecovery:
 
     @property
     def in_the_place(self) -> Collection[Path]:
-        """The directories in `directory` that salvage renames to -stray: those that have the name of a `missing`
-        partition but not its records, as they belong to a deleted topic or have no batch; and of each of `promotions`
-        the log that `Compared.set_aside` names. Raises UnreadableInput."""
+        """The directories in `directory` that salvage renames to -stray. Some have the name of a `missing` partition
+        but not its records, as they belong to a deleted topic or have no batch. The others are the logs in `promotions`
+        that `Compared.set_aside` returns. Raises UnreadableInput."""
         missing = {each.in_its_place.path for each in self.missing if each.in_its_place is not None}
         return missing | {path for path, each in self.promotions.items() if each.set_aside == path}
 

@@ -427,7 +427,7 @@ class Core:
 
     def committed(self, leader: Leader, now_ms: int) -> None:
         """Complete a rise of the leader's high watermark: end a change of voters that is now committed, and answer the
-        parked fetches."""
+        Fetches that wait."""
         assert leader.high_watermark is not None, "it has moved"
         self.move_committed(leader.high_watermark)
         change = leader.change

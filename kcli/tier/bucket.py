@@ -101,7 +101,8 @@ class BucketStore:
         return next(self._listed(self._key("")), None) is None
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects, and whatever else is there, by their whole names."""
+        """Yield the objects whose names begin with `prefix`, and the keys that no object can have (`odd`), as whole
+        names."""
         if any(part in ("", ".", "..") for part in prefix.split("/")[:-1]):
             return  # no object can be there
         home = len(self._key(""))
@@ -118,7 +119,7 @@ class BucketStore:
         return self._head(_checked(name))["size"]
 
     def open(self, name: str) -> Source:
-        """Return an object's bytes as a Source, whose first window is there."""
+        """Return an object's bytes as a Source. Its first window is downloaded already."""
         url = self._url(_checked(name))
         try:
             meta, data = self._wait(url, self._submit(self._get, self._key(name), {"range": (0, FIRST_BYTES)}), name)
@@ -179,7 +180,7 @@ class BucketStore:
     def _url(self, name: str) -> str:
         return f"{self.address}/{name}"
 
-    # requests, each on a thread: Ctrl-C ends the wait for one, and so does the limit of time
+    # requests, each on a thread, so that Ctrl-C or the time limit ends the wait for a request
 
     def _submit(self, call: Callable[..., T], *args: Any) -> Future[T]:
         return self._threads.submit(call, *args)
@@ -211,11 +212,11 @@ class BucketStore:
     def _listed(self, prefix: str) -> Iterator[ObjectMeta]:
         """Yield the objects whose keys begin with `prefix`, page by page.
 
-        obstore lists below whole parts of a path. Of a part's begin it lists all keys from there on, and the listing
-        ends at the first key without it. Raises UnreadableInput.
+        obstore lists only what is below a whole directory. If `prefix` ends inside a name, the listing therefore begins
+        at a key just below `prefix`, and ends at the first key above the keys with `prefix`. Raises UnreadableInput.
         """
         directory, slash, begin = prefix.rpartition("/")
-        offset = f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}~" if begin > " " else None  # little lies between these keys
+        offset = f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}~" if begin > " " else None  # a key just below `prefix`
         last = ""
         for page in self._pages(directory if slash else None, offset):
             for each in page:

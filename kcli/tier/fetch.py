@@ -153,7 +153,8 @@ def _is_inside(first: int, last: int, part: Part, source: Source) -> bool:
 
 
 class _Writer:
-    """Writes the directory of one partition. log_start: for log-start-offset-checkpoint; None if there is no need."""
+    """Writes the directory of one partition. log_start: the partition's entry in log-start-offset-checkpoint; None if
+    the partition needs no entry."""
 
     def __init__(self, tier: Tier, each: PartitionTier, disk: Disk, home: Path, advance: Advance) -> None:
         self._tier = tier

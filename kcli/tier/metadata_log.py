@@ -45,8 +45,8 @@ class MetadataLog:
     troubles: list[Trouble] = field(default_factory=list)
 
     def knows(self, partition: TieredPartition) -> bool:
-        """Whether the log directory has the records of a partition: it has some, or it has the partition of the topic
-        that would have them."""
+        """Whether the log directory has the metadata of a partition: it has records of it, or it has the partition of
+        `__remote_log_metadata` to which brokers write such records."""
         metadata = self.metadata
         if partition in metadata.caches or partition in metadata.deleting:
             return True

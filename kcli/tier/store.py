@@ -58,7 +58,8 @@ class Store(Protocol):
         """Return an object's bytes as a Source, which the caller closes."""
 
     def as_file(self, name: str) -> AbstractContextManager[Path]:
-        """A context with the path of a file with the object's bytes, to be read; behind it the file may be gone."""
+        """A context with the path of a file that has the object's bytes, to be read. After the context the file may be
+        gone."""
 
     def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """Write a new object. Raises OSError; UsageError for a name that no object can have."""

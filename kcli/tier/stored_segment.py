@@ -1,7 +1,9 @@
-"""A segment of which only the objects tell: its name has the start offset, its batches have the rest.
+"""What a segment's objects say about the segment, if no metadata describes it. Their names have the start offset; the
+last batch of the .log object has the end offset.
 
-leader_epoch_checkpoint   epochs of the log up to the end of the segment: those that reach into it are its own
-.index                    its last entry is near the end of the .log object, where the last batch is
+leader_epoch_checkpoint   the leader epochs of the log up to the end of the segment; the segment's own are those that
+                          end above its start offset
+.index                    the last entry leads to a batch near the end of the .log object, where the last batch is
 """
 
 from __future__ import annotations

@@ -513,9 +513,9 @@ class Connection:
 
     def _hold_up(self, reading: Coroutine[Any, Any, None]) -> None:
         """Start a task that handles the current request, since to decode it at once would block the event loop. No
-        further request is handled until the task has handled this one. Until then, an UNDECODED place at the end of
-        `_pending` stands for this request. reading: the task's coroutine, which removes that place, then handles the
-        request."""
+        further request is handled until the task has handled this one. Until then, the last entry of `_pending`, with
+        the api key UNDECODED, stands for this request. reading: the task's coroutine, which removes that entry, then
+        handles the request."""
         place = _Pending(UNDECODED, None, None, 0)
         place.task = self._loop.create_task(reading)
         self._pending.append(place)

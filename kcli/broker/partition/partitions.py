@@ -446,7 +446,8 @@ class Partition:
 
     def shrink_isr(self) -> None:
         """If followers in the ISR lag, send the controller a change that removes them from the ISR. Then move the high
-        watermark if that is possible, as it may have waited for a follower that would have joined the ISR."""
+        watermark if that is possible: it no longer waits for a follower that was about to join the ISR, but now
+        lags."""
         if self.leadership is not None and self._log is not None and not self.is_offline:
             host = self.host
             change = self.leadership.shrinking(self._log.log_end_offset, host.now_ms(), host.broker_epoch)

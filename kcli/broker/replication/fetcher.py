@@ -96,8 +96,8 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        # The time, in ms, by which `_take` finds out whether the leader responded early: when the last Fetch was sent;
-        # if its max_wait was shorter than _wait_ms, the difference is subtracted.
+        # When the last Fetch was sent, in ms; earlier by the difference if its max_wait was shorter than _wait_ms. By
+        # this time `_take` finds out whether the leader responded before max_wait was over.
         self._fetched_ms = 0
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None

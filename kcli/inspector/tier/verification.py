@@ -66,7 +66,7 @@ class TierVerification:
     """A verification of a tier. advance: called with the number of bytes read.
 
     Attributes that `findings` sets: files, bytes: the number and size of the objects that were checked. unreadable: the
-    objects that could not be read. unclean, unknown: 0, as in a verification of files.
+    objects that could not be read. unclean, unknown: always 0, as they count log directories.
     """
 
     def __init__(self, tier: Tier, advance: Callable[[int], None] = lambda _: None) -> None:
@@ -313,7 +313,7 @@ class TierVerification:
         )
         return of_object(finding)
 
-    # what is about a segment or a partition as a whole
+    # findings about a segment or a partition as a whole
 
     def _unfinished(self, segment: RemoteSegment, objects: SegmentObjects) -> Finding:
         assert segment.state is not None, "a segment that metadata describes"

@@ -762,9 +762,9 @@ class _Inside:
         return [each for each in findings if each.path not in self._emptied]
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
-        """Move the findings that a log ends too early to `short`, since two directories may have exchanged their names,
-        which shows only when all are verified. Return the other findings; all findings if the directory is not a
-        broker's log directory."""
+        """Move to `short` the findings which say that a log ends too early: two directories may have exchanged their
+        names, which shows only when all directories are verified. Return the other findings; all findings if the
+        directory is not a broker's log directory."""
         if self.around is None or not self.around.is_broker:
             return findings
         self.short += (each for each in findings if each.kind == "log-end")
@@ -825,7 +825,7 @@ class _Contents:
                 self._snapshots.pop((base, ""), None)
 
     def names(self) -> frozenset[str]:
-        """The names of the segments' files and of the leftovers."""
+        """The names of the segments' files, of the producer snapshots and of the leftovers."""
         paths = [path for segment in self._segments.values() for path in segment.files.values()]
         return frozenset(
             path.name for path in (*paths, *self._snapshots.values(), *(path for path, _ in self.leftovers))
@@ -844,8 +844,8 @@ class _Contents:
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments in whose range of offsets no .log file begins: Kafka's start renames them into
-        place. Returns these segments."""
+        """Add to the directory's segments the `.swap` segments in whose range of offsets no .log file begins, because
+        Kafka's start renames them into place. Returns the added segments."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -1109,7 +1109,7 @@ def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> 
     if promoted.promotion.is_resumed:
         return True
     is_kept = promoted.is_current_better and (bool(promoted.lost) or promoted.promotion.is_refused)
-    if promoted.promotion.is_refused:  # Kafka starts only once one of the two is moved away
+    if promoted.promotion.is_refused:  # Kafka starts only once one of the two logs is moved away
         return is_kept is (not name.state)
     return is_kept or bool(name.state)
 

@@ -40,7 +40,8 @@ class SegmentFiles:
 
 
 def file_beside(log: Path, kind: FileKind) -> Path:
-    """Return the path of a segment's file of another kind than its .log file, without a suffix such as .deleted."""
+    """Return the path of the file of `kind` that lies beside a segment's .log file. The path has no suffix such as
+    .deleted, even if the .log file has one."""
     name = parse(log.name)
     if name is None or not name.state:
         return log.with_suffix(kind)

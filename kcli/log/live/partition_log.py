@@ -223,8 +223,8 @@ class PartitionLog:
         return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
 
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
-        """Append an ordinary batch through the Runway, which is fast. Return None, with nothing changed, if the
-        batch needs all checks."""
+        """Append a plain batch through the Runway (formats/kernels/append), which makes only the checks that a plain
+        batch needs. Return None, with nothing changed, if the batch needs all checks."""
         runway = self.runway
         if runway is None or runway.leader_epoch != leader_epoch:
             return None

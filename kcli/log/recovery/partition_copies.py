@@ -127,9 +127,9 @@ def count(ranges: Ranges) -> int:
 
 
 def _completing(second: PartitionDirectory, segments: Segments, kept: Segments, only: Ranges) -> dict[str, Path]:
-    """Return the files in the directory `second` that complete the log of the kept directory, by name; an empty dict if
-    not all of the offsets `only` lie in segments that join those of the kept log without an overlap and, unless the log
-    was compacted, without a gap.
+    """Return the files in the directory `second` that complete the log of the kept directory, by name. The segments
+    among them must have all of the offsets `only`, and join the segments of the kept log without an overlap and, unless
+    the log was compacted, without a gap; otherwise return an empty dict.
 
     segments, kept: those of the two directories. only: the offsets that only `second` has. Raises UnreadableInput.
     """

@@ -75,9 +75,9 @@ class Room:
     """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None if it is not
     known.
 
-    moved, resized: set by `in_place`, by the byte at which a batch begins: for each batch that is yielded with a
-    corrected base offset, the base offset in the file; for each that is yielded with a corrected length, the length in
-    the file. is_copy(row): whether the log has the same batch a second time, at another byte.
+    `in_place` fills moved and resized, whose keys are the bytes at which batches begin. moved: the base offset in the
+    file of each batch that is yielded with a corrected base offset. resized: the length in the file of each batch that
+    is yielded with a corrected length. is_copy(row): whether the log has the same batch a second time, at another byte.
     """
 
     begin: int | None = None

@@ -264,7 +264,8 @@ class Recovery:
         return self.salvage and self.wrong_starts is not None and self.wrong_starts.is_wrong(partition)
 
     def _right_start(self, directory: PartitionDirectory) -> int:
-        """Return the log start offset in place of a wrong one; 0 if the log begins at its first segment."""
+        """Return the log start offset with which salvage replaces a wrong one; 0 if the log begins at its first
+        segment."""
         is_compacted = self.wrong_starts is not None and directory.partition in self.wrong_starts.impossible
         return 0 if is_compacted else start_by_epochs(directory.path)
 

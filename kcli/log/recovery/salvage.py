@@ -85,8 +85,8 @@ class PutBack:
 
     @property
     def overlapped(self) -> range:
-        """The offsets behind this batch's right last offset that the batch would also have if the base offset in the
-        file were right."""
+        """The offsets above `last_offset`, up to the last offset that the batch would have with the base offset in the
+        file."""
         return range(self.last_offset + 1, self.before + self.last_offset - self.base_offset + 1)
 
 
@@ -192,8 +192,8 @@ class Checked:
         return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
-        """Return a Checked like this one that uses no files from outside the directory, and lists these as `unused`:
-        recovery in place renames files, but does not copy them."""
+        """Return this Checked without the files from outside the directory and without `moved`; both are added to
+        `unused`. Recovery in place renames files within a directory, but does not copy files."""
         outside = {name: path for name, path in self._paths.items() if path.parent != directory}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
@@ -441,8 +441,9 @@ def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int
 
 
 class _Copies:
-    """The batches that the .log files of a partition have twice, recognized by base offset, CRC and size. The headers
-    are read at the first call of `has`, once or twice; the memory used is bounded (HASH_BITS, COPIES_MAX).
+    """The batches that the .log files of a partition have twice, recognized by base offset, CRC and size. The first
+    call of `has` reads all headers, and reads them again if batches have equal hashes. The memory used is bounded
+    (HASH_BITS, COPIES_MAX).
 
     logs: all .log files of the partition, by name.
     """
@@ -635,8 +636,8 @@ def _record_count(row: BatchRow) -> int:
 class _Rows:
     """The batches of a .log file that salvage may keep, in the order of their offsets.
 
-    is_ordered: whether the batches have that order in the file. claims: if they do not, for each batch that is left out
-    its position, and the first and last offset in its header.
+    is_ordered: whether the batches have that order in the file. claims: unless is_ordered, the position of each batch
+    that is left out, with the first and last offset in its header.
     """
 
     def __init__(self, name: str, home: Home, content: Content, room: Room) -> None:
