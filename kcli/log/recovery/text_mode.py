@@ -11,7 +11,8 @@ from kcli.log.text_mode import size_before
 
 
 class BeforeTransfer(NamedTuple):
-    """A .log file as it was before a transfer in text mode. sound: the counts of its batches with a right CRC."""
+    """A .log file as it was before a transfer in text mode. sound: the numbers of its batches with a right CRC and of
+    their records, and their first and last offset."""
 
     content: Content
     sound: Lost
