@@ -38,7 +38,8 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """How offsets are read: `parts` from the tier, `gaps` from nowhere (first and last offset)."""
+    """The parts of segments in the tier from which offsets are read, and the gaps: the first and last offset of each
+    range that the tier does not have."""
 
     parts: list[Part] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
@@ -130,7 +131,8 @@ def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> in
 
 
 def _add(parts: list[Part], part: Part) -> None:
-    """Add a part, as one with the part before it if that is of the same segment and ends where it begins."""
+    """Add `part` to `parts`. If the last of `parts` is of the same segment and ends right before `part`, lengthen it
+    instead."""
     before = parts[-1] if parts else None
     if before is not None and before.segment.id == part.segment.id and before.last + 1 == part.first:
         parts[-1] = before._replace(last=part.last)
