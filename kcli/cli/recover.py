@@ -1,5 +1,5 @@
-"""kcli recover: shows what Kafka's start would do to logs. It also does it with --in-place, in the logs themselves, and
-with --out, in a copy; without these options, it changes nothing."""
+"""kcli recover: shows what Kafka's start would do to logs, and changes nothing. With --in-place it also makes these
+changes in the logs themselves, with --out in a copy."""
 
 from __future__ import annotations
 
