@@ -46,8 +46,8 @@ class Plan:
 
 
 def plan(cache: SegmentCache, lineage: Sequence[EpochEntry], start: int | None, end: int | None) -> Plan:
-    """Return how offsets from `start` (None: the first in the tier) up to below `end` are read (None: as far as the
-    tier goes; no gap is at its end)."""
+    """Return the plan for the offsets from `start` to below `end`. start: None for the first offset in the tier. end:
+    None for the end of the tier; the plan then has no gap at its end."""
     found = Plan()
     behind = OFFSET_MAX if end is None else end
     offset = _next(cache, lineage, -1) if start is None else start

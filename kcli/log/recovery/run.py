@@ -429,9 +429,8 @@ class Recovery:
             planned.lost_state = hidden_state(home, [each for each in logs if each.is_file()], hidden.start)
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
-        """Return the partition of the directory, if its topic is that of a coordinator; None for any other one, for a
-        directory of which all files may be another partition's, and if the topic's number of partitions is not
-        known."""
+        """Return the partition of the directory if its topic is a coordinator's. Return None for any other topic, if
+        all files of the directory may be another partition's, or if the topic's number of partitions is not known."""
         name = directory.name
         is_moved = directory.path in self.identities or directory.path in self.in_the_place
         is_exchanged = any(directory.path in {place.parent, log.parent} for place, log in self.exchanged.items())

@@ -43,6 +43,6 @@ def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
 
 
 def _offset(sound: Lost) -> int:
-    """Return the highest offset of the sound batches; -1 if there are none. If the transfer put a CR into a base
-    offset, that offset is higher than it was."""
+    """Return the highest offset of the sound batches; -1 if there are none. A base offset into which the transfer has
+    put a CR is higher than before."""
     return -1 if sound.last_offset is None else sound.last_offset
