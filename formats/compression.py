@@ -132,7 +132,8 @@ def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
 
 
 def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """Return for zstd frames what `_gzip_file` returns for gzip members."""
+    """Return three things, as `_gzip_file` does, but for zstd frames: the input bytes of one step, a function that
+    returns a decompression object for the next frame, and the exception that this object raises for damage."""
     import zstandard
 
     context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)

@@ -65,8 +65,8 @@ def options(java: Java) -> str:
 
 
 def make_soon() -> None:
-    """Start a background process that makes the archive for this Java and this PySpark, unless the archive exists or
-    could not be made before. This process does not wait for it; the background process outlives it."""
+    """Start a background process that makes the archive for this Java and this PySpark, unless the archive exists or an
+    earlier attempt failed to make it. This process does not wait for it; the background process outlives it."""
     path = archive_path(find_java())
     if path is None or path.exists() or _failed(path).exists() or configuration_directory() is None:
         return

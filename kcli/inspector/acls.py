@@ -11,7 +11,7 @@ from kcli.security.acls import Acl, AclFields
 
 
 class AclFiles:
-    """The ACLs in the metadata log of the first of several log directories that has one."""
+    """The ACLs in one metadata log: that of the first of the given log directories that has a metadata log."""
 
     def __init__(self, directories: list[Path]) -> None:
         """Read the metadata log of the first directory that has one. Raises UnreadableInput if no directory has one, or

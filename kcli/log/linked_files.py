@@ -56,7 +56,7 @@ class LinkedFile:
 
     @property
     def links(self) -> list[Path]:
-        """The names that are links."""
+        """The paths of the file that are symbolic links."""
         return [each.path for each in self.names if each.path.is_symlink()]
 
     @property

@@ -202,7 +202,7 @@ class PartitionView:
 
     @property
     def taken_names(self) -> set[str]:
-        """The names of Kafka's files that a directory or a link to nothing has."""
+        """The names of Kafka's files under which the directory has a directory or a broken link instead of a file."""
         return {name for name in self.in_the_way if parse(name) is not None}
 
     def make_room(self) -> None:

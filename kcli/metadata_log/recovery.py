@@ -676,7 +676,7 @@ class MetadataRecovery:
 
     @property
     def _can_begin_anew(self) -> bool:
-        """Whether salvage can make a metadata log from the partitions' directories: there is no metadata log, also
+        """Whether salvage can make a metadata log from the partitions' directories: there is no metadata log, not even
         under another name, and the configuration says that this node is a controller and the only voter, and that the
         log belongs in `directory`."""
         is_controller = "controller" in self.server.get("process.roles", "")

@@ -40,7 +40,7 @@ ends."""
 
 
 class BadRecord(UnreadableInput):
-    """A record that cannot be decoded or contradicts earlier ones, at which Kafka's start fails."""
+    """A record at which Kafka's start fails: it cannot be decoded, or contradicts earlier records."""
 
 
 def refuse(error: UnreadableInput) -> None:

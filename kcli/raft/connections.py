@@ -73,7 +73,7 @@ class Connections:
         return connection is None or now_ms >= connection.until_ms
 
     def is_backing_off(self, node_id: int, now_ms: int) -> bool:
-        """Whether the node backs off."""
+        """Whether requests to the node wait until its backoff is over."""
         connection = self._connections.get(node_id)
         return connection is not None and connection.awaits is None and now_ms < connection.until_ms
 

@@ -32,7 +32,8 @@ def refuse_follower(core: Core, epoch: int) -> ErrorCode:
 
 
 def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
-    """Answer a Fetch, or park it.
+    """Answer a Fetch; if there is nothing new for it, keep it in `core.parked` until there is, or its max_wait_ms is
+    over.
 
     Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE,
     UNKNOWN_SERVER_ERROR for another node that has this node's id; for the whole response INCONSISTENT_CLUSTER_ID.

@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Register the marker `kafka_broker` of tests."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(config=None, process=None, seed=None, security=None, acls=None): how a test wants its Kafka: broker "

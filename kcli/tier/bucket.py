@@ -54,8 +54,8 @@ _ABOVE, _BELOW = "an object beside the directories of partitions", "an object be
 
 
 class Limits(NamedTuple):
-    """How long a request may take. request: of one attempt. retrying: after it no attempt begins. attempts: after the
-    first."""
+    """The limits of a request. request_s: the time for one attempt. connect_s: the time to connect. retrying_s: the
+    time after which no further attempt begins. attempts: how many attempts may follow the first."""
 
     request_s: float = 30
     connect_s: float = 5
@@ -111,7 +111,7 @@ class BucketStore:
             slashes = name.count("/")
             if slashes == 1:
                 yield StoredObject(name, each["size"])
-            elif slashes or each["size"]:  # an empty one is how consoles show a directory
+            elif slashes or each["size"]:  # an empty object is how consoles show a directory
                 yield StoredObject(name, each["size"], _BELOW if slashes else _ABOVE)
 
     def size(self, name: str) -> int:

@@ -179,7 +179,7 @@ class _Writer:
         return self.fetched
 
     def _finish(self, plan: Plan, bases: Sequence[int]) -> None:
-        """Write what is of the log as a whole. bases: the base offsets of the segments, in order."""
+        """Write the leader epochs, and note the log start offset. bases: the base offsets of the segments, in order."""
         epochs = LeaderEpochCache(self._each.lineage)
         if self._each.local is None and plan.parts:
             epochs.truncate_from_end(plan.parts[-1].last + 1)
@@ -211,7 +211,8 @@ class _Writer:
         return part.first
 
     def _whole(self, part: Part, objects: SegmentObjects) -> bool:
-        """Write a segment as it is. Returns False, and writes nothing, if the .log object is that of other offsets."""
+        """Write a segment as it is. Returns False, and writes nothing, if the .log object has the offsets of another
+        segment."""
         store, base = self._tier.store, part.first
         log = self._copy(store.open(objects.name(FileKind.LOG)), FileKind.LOG, base)
         first, last, damage = _survey(log)
@@ -314,8 +315,9 @@ class _Writer:
     def _copied_logs(self, directory: Path, first: int) -> Iterator[tuple[int, Path]]:
         """Copy the files of a local log from the segment `first` on. Yields base offset and copy of each .log file.
 
-        A .log file is copied behind its indexes: if a broker appends meanwhile, no index is ahead of it. Raises
-        LocalLogChanged if a file is gone meanwhile."""
+        A .log file is copied after its indexes: if a broker appends meanwhile, no index is ahead of it. Raises
+        LocalLogChanged if a file is gone meanwhile.
+        """
         named = [(parse(path.name), path) for path in directory.iterdir()]
         found = [
             (name.base_offset or 0, name.kind is FileKind.LOG, name.kind, path)
@@ -355,8 +357,8 @@ class _Writer:
 
 
 def _is_trimmed(index: Path) -> bool:
-    """Whether an index is there, without the zeros that Kafka writes before it has entries: a running broker has such
-    an index, or none yet, for the segment that it appends to."""
+    """Whether an index exists and does not end in zeros. For the segment that it appends to, a running broker has an
+    index with zeros behind the entries, or none yet."""
     if not index.exists():
         return False
     with index.open("rb") as file:

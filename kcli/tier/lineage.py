@@ -38,15 +38,16 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """How offsets are read: `parts` from the tier, `gaps` from nowhere (first and last offset)."""
+    """The parts of segments in the tier from which offsets are read, and the gaps: the first and last offset of each
+    range that the tier does not have."""
 
     parts: list[Part] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
 
 def plan(cache: SegmentCache, lineage: Sequence[EpochEntry], start: int | None, end: int | None) -> Plan:
-    """Return how offsets from `start` (None: the first in the tier) up to below `end` are read (None: as far as the
-    tier goes; no gap is at its end)."""
+    """Return the plan for the offsets from `start` to below `end`. start: None for the first offset in the tier. end:
+    None for the end of the tier; the plan then has no gap at its end."""
     found = Plan()
     behind = OFFSET_MAX if end is None else end
     offset = _next(cache, lineage, -1) if start is None else start
@@ -130,7 +131,8 @@ def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> in
 
 
 def _add(parts: list[Part], part: Part) -> None:
-    """Add a part, as one with the part before it if that is of the same segment and ends where it begins."""
+    """Add `part` to `parts`. If the last of `parts` is of the same segment and ends right before `part`, lengthen it
+    instead."""
     before = parts[-1] if parts else None
     if before is not None and before.segment.id == part.segment.id and before.last + 1 == part.first:
         parts[-1] = before._replace(last=part.last)

@@ -1,7 +1,8 @@
 """The `__remote_log_metadata` of a broker's log directory, read from its files: what a broker knows of the tier.
 
-The topic's partitions are spread over the brokers. A log directory that has no replica of the partition with a user
-partition's records says nothing about that partition: `knows` tells. Damage is reported, and reading goes on after it.
+The topic's partitions are spread over the brokers. A user partition's records are in one partition of the topic: a log
+directory without a replica of that one says nothing about the user partition, see `knows`. Damage is reported, and
+reading goes on after it.
 """
 
 from __future__ import annotations

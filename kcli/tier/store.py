@@ -37,7 +37,7 @@ class ObjectMissing(KcliError):
 
 
 class StoreFailed(UnreadableInput):
-    """The store does not answer, or grants no access: this is not about one object, and asking for others is vain."""
+    """The store does not answer, or grants no access: every request to it fails, not only that for one object."""
 
 
 class Store(Protocol):

@@ -83,7 +83,7 @@ class RaftDriver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._flushing: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
-        self._held: deque[tuple[int, Outcome]] = deque()  # version of quorum-state that must be durable first, outcome
+        self._held: deque[tuple[int, Outcome]] = deque()  # (version of quorum-state to be durable first, outcome)
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self._named: dict[str, float] = {}

@@ -314,10 +314,9 @@ class Fetcher:
             self.plan.delay(followed, now_ms)
 
     async def _find_place(self, followed: Followed) -> None:
-        """After OFFSET_OUT_OF_RANGE, compare this log's end offset with the leader's log. If it is above the leader's
-        log end offset, truncate this log at that offset. If it is below the leader's log start offset, delete all of
-        this log, and begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset
-        again."""
+        """After OFFSET_OUT_OF_RANGE, compare this log with the leader's. If this log ends above the leader's log end
+        offset, truncate it at that offset. If this log ends below the leader's log start offset, delete all of it, and
+        begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset again."""
         try:
             end = await self._offset(followed, LATEST)
             start = await self._offset(followed, EARLIEST)

@@ -42,8 +42,8 @@ class Orphans:
         self.unreadable: list[UnreadableInput] = []
 
     def findings(self) -> Iterator[Finding]:
-        """Yield a finding for each segment with objects that nothing names, and for each that lacks all objects; first
-        those of a damaged metadata log."""
+        """Yield a finding for each segment with objects that no metadata names, and for each segment that lacks all
+        objects. Findings about damage in the metadata log come first."""
         yield from metadata_causes(self._tier).settle(self._findings())
 
     def _findings(self) -> Iterator[Finding]:

@@ -382,7 +382,8 @@ def _begins_at(offset: int, finding: Finding) -> bool:
 
 
 def metadata_causes(tier: Tier) -> Causes:
-    """Return the findings of records that are lost or not understood, as causes of what these records would explain."""
+    """Return the findings about metadata records that are lost or not understood. Each is a cause: it takes the
+    findings that these records may explain as its consequences."""
     causes = Causes()
     troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
     for trouble in troubles[:TROUBLES_MAX]:
@@ -413,13 +414,15 @@ def of_metadata(trouble: Trouble) -> Finding:
 
 
 def _at(finding: Finding, addresses: Mapping[str, str]) -> Finding:
-    """Return the finding with the address of the object. addresses: by the path of the file that was checked."""
+    """Return the finding with the address of the object in place of the path of the local file. addresses: the object's
+    address by the path of the file that was checked."""
     address = addresses.get(finding.path, finding.path)
     return finding if address == finding.path else replace(finding, path=address, command=None)
 
 
 def _ends(log: Path, verifier: LogVerifier) -> tuple[int | None, int | None]:
-    """Return the first and the last offset of a .log object; None for both without a sound batch at its begin."""
+    """Return the first and the last offset of a .log object; None for both if the object does not begin with a sound
+    batch."""
     source = FileSource(log)
     try:
         header = read_header(source, 0)

@@ -595,7 +595,7 @@ class Verification:
         inside: _Inside,
     ) -> list[Finding]:
         """Return the findings of a partition's directory. Add the facts about the partition to `inside`, for the checks
-        of the log directory, and move to it those findings that may have a cause in the log directory. own: the
+        of the log directory, and move to `inside` those findings that may have a cause in the log directory. own: the
         findings in the directory's files."""
         if name.state in ("", "future") and verifier.bounds is not None and not _is_behind(path, name, inside.around):
             inside.logs.setdefault(TopicPartition(name.topic, name.partition), verifier.bounds)
@@ -742,8 +742,8 @@ class _Inside:
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
         """Move the errors in the metadata log's files from the findings to `metadata_damage`, since the first of them
-        is a cause of later findings. Return the other findings, without a command after which Kafka would lose
-        metadata.
+        is a cause of later findings. Return the other findings; commands after which Kafka would lose metadata are
+        taken out of these.
 
         Returns all findings as they are if there is no such damage, or if the directory is not a broker's log
         directory.

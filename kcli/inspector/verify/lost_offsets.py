@@ -189,7 +189,8 @@ def _behind_link(finding: Finding, directory: Path) -> Finding:
 
 
 def returned_segments(logs: Sequence[Path], begin: int) -> Finding:
-    """Return the finding that segments are there again which Kafka had deleted, by retention or DeleteRecords.
+    """Return the finding of segments that Kafka had deleted, by retention or DeleteRecords, and that are in the
+    directory again.
 
     logs: their .log files. begin: the base offset of the first segment that Kafka had kept.
     """

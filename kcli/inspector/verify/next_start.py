@@ -58,9 +58,9 @@ def of_segment(known: Known, until: int | None) -> NextStart:
 
 
 def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: bool) -> Finding:
-    """Return a finding in a .log file, with advice and command for what Kafka does with the segment when it starts.
-    home: the log directory. is_whole: whether the sound batches have all offsets up to the next segment's base
-    offset."""
+    """Return a finding in a .log file; its action and command become those that fit what Kafka does with the segment
+    when it starts. home: the log directory. is_whole: whether the sound batches have all offsets up to the next
+    segment's base offset."""
     if finding.action != RECOVER or start is NextStart.RECOVERS or home is None:
         return finding
     directory = Path(finding.path).parent

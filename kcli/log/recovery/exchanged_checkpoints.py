@@ -84,7 +84,7 @@ def foreign_checkpoints(
 
 
 def _are_most(names: set[TopicPartition], there: set[TopicPartition]) -> bool:
-    """Whether more than half of the partitions `names` are among `there`; the others may be deleted."""
+    """Whether `there` has more than half of the partitions `names`; the rest may have been deleted since."""
     return 2 * len(names & there) > len(names)
 
 

@@ -51,9 +51,9 @@ tell."""
 
 
 class OthersCheckpoint(NamedTuple):
-    """A checkpoint of another broker. kind: which. entries: their number. strange: the partitions that it names,
-    although they are not this node's. beyond: those here whose offset in it is above the end of the log, while the
-    other checkpoint agrees with this end."""
+    """A checkpoint of another broker. kind: of which kind it is. entries: the number of its entries. strange: the
+    partitions in it that are not this node's. beyond: the partitions of this log directory whose offset in it is above
+    the end of their log, while the offset in another checkpoint is not."""
 
     kind: FileKind
     entries: int
@@ -108,8 +108,8 @@ def others_checkpoints(home: Path, has_replica: HasReplica) -> Mapping[FileKind,
 
 
 def names_absent_partitions(home: Path) -> bool:
-    """Whether a checkpoint in a log directory names as many partitions without a directory as make it suspicious: only
-    then is the metadata log needed. Raises UnreadableInput."""
+    """Whether a checkpoint in a log directory names STRANGE_LEAST or more partitions that have no directory there: only
+    then must the metadata log be read. Raises UnreadableInput."""
     here = {each.partition for each in LogDirectory(home).partitions()}
     return any(len(LogDirectory(home).legible_offsets(kind).keys() - here) >= STRANGE_LEAST for kind in WITNESSES)
 

@@ -67,7 +67,7 @@ class Copy(NamedTuple):
         return self.other if self.is_kept else self.path
 
     def only_in(self, directory: Path) -> Ranges:
-        """Return the offsets that only this one of the two directories has."""
+        """Return the offsets that only `directory`, one of the two directories, has."""
         return self.only if directory == self.path else self.other_only
 
     def end_in(self, directory: Path) -> int | None:
@@ -153,8 +153,8 @@ def _completing(second: PartitionDirectory, segments: Segments, kept: Segments, 
 
 
 def _belongs(file: str, moved: Segments, kept: Segments, end: int) -> bool:
-    """Whether a file in the directory of the segments `moved` goes with them: it is one of theirs, an index of a
-    segment in `kept`, or a producer snapshot of an offset up to `end`, or has the leader epochs."""
+    """Whether a file is moved together with the segments `moved` of its directory: a .log or index file of a segment in
+    `moved`, an index of a segment in `kept`, a producer snapshot of an offset up to `end`, or the leader epochs."""
     name = parse(file)
     if name is None or name.state:
         return False

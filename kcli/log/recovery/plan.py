@@ -217,8 +217,8 @@ def _plan(
     checked: Checked,
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
-    """Return the same as `plan`, for a directory with unreadable files. The other arguments are those of `plan`.
-    readable: what the view has in their place, by file name."""
+    """Make the plan that `plan` returns, with other content in place of unreadable files. readable: this content by
+    file name; None removes the file from the view. The other arguments are those of `plan`."""
     planned = _load(directory, PartitionView(directory, readable), options, advance)
     planned = _with_logs_gone(planned)
     missed = _missed(planned)

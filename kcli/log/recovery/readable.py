@@ -156,9 +156,9 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
     """Return whether the header of a batch has wrong offsets, as its two neighbours show.
 
-    Either its last offset is beyond that of its last record, and the next batch begins right behind that record; or its
-    base offset does not follow the batch before it, though the two neighbours leave exactly as many offsets as it
-    spans.
+    Either the batch's last offset is beyond the offset of its last record, and the next batch begins right behind that
+    record; or the batch's base offset does not follow the batch before it, though the two neighbours leave exactly as
+    many offsets as the batch spans.
     """
     span = row.last_offset - row.base_offset + 1
     if row.magic >= MAGIC_WITH_HEADER and span > row.count and row.base_offset + row.count == first_offset(behind):

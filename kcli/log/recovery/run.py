@@ -249,8 +249,8 @@ class Recovery:
         return {**checked, **completed}
 
     def _find_wrong_starts(self) -> WrongLogStarts | None:
-        """Return the log start offsets that no broker has written, and add the file to `passed_over`; None if there are
-        none, or if they are not looked for."""
+        """Return the log start offsets that no broker has written, and add log-start-offset-checkpoint to
+        `passed_over`; None if there are none, or if they are not looked for."""
         if not self._has_holder or not self.looks_around:
             return None
         wrong = wrong_log_starts(self._holder.path, self.config, self.of_others.get(FileKind.LOG_START_OFFSETS))
@@ -430,9 +430,8 @@ class Recovery:
             planned.lost_state = hidden_state(home, [each for each in logs if each.is_file()], hidden.start)
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
-        """Return the partition of the directory, if its topic is that of a coordinator; None for any other one, for a
-        directory of which all files may be another partition's, and if the topic's number of partitions is not
-        known."""
+        """Return the partition of the directory if its topic is a coordinator's. Return None for any other topic, if
+        all files of the directory may be another partition's, or if the topic's number of partitions is not known."""
         name = directory.name
         is_moved = directory.path in self.identities or directory.path in self.in_the_place
         is_exchanged = any(directory.path in {place.parent, log.parent} for place, log in self.exchanged.items())
@@ -752,9 +751,8 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """Return, in words, that `copy.other`, in another log directory, is a directory of the same partition. Kafka then
-    does not start; or, if `copy.other` lacks partition.metadata, makes that a stray although its log ends no
-    earlier, or has offsets that this one lacks."""
+    """Return, in words, that `copy.other`, in another log directory, is a directory of the same partition as
+    `copy.path`, what Kafka's start does with the two, and which offsets only one of them has."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     outcome = "Duplicate log directories"
     if copy.left_out is not None:

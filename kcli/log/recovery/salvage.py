@@ -465,8 +465,8 @@ class _Copies:
         return _identity(row) in self._twice
 
     def _possible(self) -> Counter[tuple[int, int, int]] | None:
-        """Return the batches whose hash an earlier batch has, each with the count 0; None if there are more than
-        COPIES_MAX."""
+        """Return the batches that may be there twice, since an earlier batch has the same hash: (base offset, CRC,
+        size), each with the count 0; None if there are more than COPIES_MAX."""
         hashes = bytearray(HASH_BITS // 8)  # a bit for each hash
         possible: Counter[tuple[int, int, int]] = Counter()
         for each in self._identities():
@@ -773,7 +773,8 @@ class _Kept:
         self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
 
     def add_to(self, salvaged: Salvaged) -> None:
-        """Add what was corrected, put in order or taken from the older version to what salvage changes."""
+        """Add to `salvaged` the changes of this .log file: batches put in the order of their offsets, corrected base
+        offsets and lengths, and batches taken from an older version of the file."""
         if self.out_of_order:
             salvaged.reordered.append(Reordered(self._name, self.out_of_order))
         salvaged.put_back += self.put_back
@@ -855,7 +856,7 @@ def _accounted(
 
 
 def _is_there(each: _Missing, start: int, stop: int, stated: list[tuple[int, int]]) -> bool:
-    if each.last is None:  # behind the last batch nothing need be missing
+    if each.last is None:  # after the last batch, there may be nothing missing
         return any(last >= each.first for _, last in stated)
     if any(first <= each.last and last >= each.first for first, last in stated):
         return True

@@ -145,8 +145,8 @@ def wrong_log_starts(
     home: Path, config: Callable[[str], LogConfig], of_other: OthersCheckpoint | None = None
 ) -> WrongLogStarts | None:
     """Return the wrong entries of the log-start-offset-checkpoint in the log directory `home`; None where there are
-    none. config: the configuration of a topic's log. of_other: the file, if another broker wrote it. Raises
-    UnreadableInput."""
+    none. config: the configuration of a topic's log. of_other: describes this checkpoint if another broker wrote it;
+    else None. Raises UnreadableInput."""
     starts = LogDirectory(home).legible_offsets(FileKind.LOG_START_OFFSETS)
     if not any(starts.values()):
         return None

@@ -141,9 +141,9 @@ class _Loads:
         least loaded -> |       | <- most loaded
 
     `next_least` returns a member that is to gain a partition. It first returns each member of the least load L once; as
-    each gains a partition, all of these then have the load L + 1. Next it returns each member of load L + 1 once, these
-    and those that had that load from the beginning; and so on upwards. `next_most` returns a member that is to lose a
-    partition, in the same way from the largest load downwards.
+    each gains a partition, all of these then have the load L + 1. Next it returns each member whose load is now L + 1
+    once, whether it has gained a partition or had that load before; and so on upwards. `next_most` returns a member
+    that is to lose a partition, in the same way from the largest load downwards.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:
