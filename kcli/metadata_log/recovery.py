@@ -407,9 +407,9 @@ class MetadataRecovery:
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:
-        """The directories with -future that have the only records of their partitions, and that Kafka's start deletes,
-        without those that salvage renames; none if no other log directory of the node is known. Raises
-        UnreadableInput."""
+        """The directories with -future that Kafka's start deletes although no other directory has the records of their
+        partitions; directories that salvage renames are left out. Yields nothing if no other log directory of the node
+        is known. Raises UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
         for each, end in self._placement(self.registered_directory_id).abandoned():

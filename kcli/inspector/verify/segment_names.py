@@ -171,9 +171,9 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
 
 
 def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
-    """Return whether the batches that `segment` has at the offsets of the segments `others` are what the cleaner has
-    left of the batches of `others`, and `segment` is no copy of them: it also has batches at other offsets, or a batch
-    that lacks some of its records."""
+    """Return whether the cleaner has made `segment` from the segments `others`: at the offsets of `others`, `segment`
+    has batches, and each is one that the cleaner can have left of a batch there. False if all batches of `segment` are
+    unchanged batches of `others`: then it is only a copy."""
     whole: dict[tuple[int, int], Header] = {}
     ranges: list[tuple[int, int]] = []
     for other in others:
@@ -256,8 +256,10 @@ def _placed(
     snapshots: Iterable[int],
     right: Collection[int],
 ) -> Placed:
-    """Return the segments of a log in their true order. The caller has left out replaced segments that came back.
-    orphans, snapshots: as in `place`. right: the base offsets of segments whose names are known to be right."""
+    """Return the segments of a log in their true order. segments: without those that the cleaner had
+    replaced and that came back. orphans: index files without a .log file, by the offset in their names. snapshots:
+    offsets in the names of producer snapshots. right: the base offsets of segments whose names are known to be
+    right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}
@@ -366,8 +368,8 @@ def _swapped(
     named: Mapping[int, SegmentFiles], cycle: list[int], moved: Mapping[int, list[tuple[Path, Path]]]
 ) -> Finding:
     """Return the finding of .log files that have exchanged their names: each should have the name of the next one in
-    the cycle. cycle: the offsets in their names. moved: by such an offset, the renames (old, new) of the segment's
-    files."""
+    the cycle. cycle: the offsets in their names. moved: by each of these offsets, the renames (old, new) of the
+    segment's files."""
     path = named[cycle[0]].files[FileKind.LOG]
     others = ", ".join(log_name(base) for base in cycle[1:])
     pairs = [pair for base in cycle for pair in moved[base]]
