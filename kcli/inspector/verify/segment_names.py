@@ -146,10 +146,10 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
     """Return each segment that once replaced others in a cleaning, with those of the replaced segments that are in the
     directory again.
 
-    A segment has replaced others if its batches reach beyond their base offsets, and one of two conditions holds: at
-    the offsets of the others it has only what the cleaner leaves of their batches; or its indexes fit its name and
-    reach beyond the base offsets of the others, none of which is the active segment, as the cleaner does not replace
-    that one; a single batch with a wrong base offset does not lead to such indexes.
+    A segment has replaced others if its batches reach beyond their base offsets, and one of two conditions holds. At
+    the offsets of the others, the segment has only what the cleaner leaves of their batches. Or its indexes fit its
+    name and reach beyond the base offsets of the others, to which a single batch with a wrong base offset does not
+    lead; and none of the others is the active segment, which the cleaner never replaces.
     """
     found = []
     left = sorted(segments, key=lambda each: each.base)

@@ -7,8 +7,8 @@ A start deletes these logs. In a compacted topic nothing is lost with a record t
     tombstone        no segment has an older record of its key
     marker           no segment has records of its transaction
 
-Keys are compared by hashes, in maps of bounded memory: if a map is full, the next one has the keys of the offsets
-behind. Damaged batches are passed over. Source: Cleaner.
+Keys are compared by hashes, in maps of bounded memory: if a map is full, the next map begins at the
+first offset that it lacks. Damaged batches are passed over. Source: Cleaner.
 """
 
 from __future__ import annotations
