@@ -122,7 +122,8 @@ class MetadataRecovery:
     @property
     def misplaced(self) -> list[StartRefused]:
         """The partition.metadata files with the id of another topic, each with what Kafka does. The directories
-        that have another name than their partition in `missing` are left out: `missing` names them. Raises UnreadableInput."""
+        that have another name than their partition in `missing` are left out: `missing` names them. Raises
+        UnreadableInput."""
         found = {} if self.lost is None else self.lost.misplaced
         named = {each.renamed.path.name for each in self.missing if each.renamed is not None}
         unknown = {path.name for path in self.undecided}
