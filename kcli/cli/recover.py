@@ -261,7 +261,7 @@ class _Show:
             self._write([_refusal("", each, how)])
 
     def _pass_over(self, found: list[StartRefused]) -> None:
-        """Show the damage with which Kafka starts, but does not serve all partitions as it should."""
+        """Show the damage with which Kafka starts, although it then does not serve all partitions as it should."""
         self._is_bad = self._is_bad or bool(found)
         for each in found:
             row = {"partition": "", "kind": "passed-over", "file": each.file, "position": each.position}

@@ -151,7 +151,8 @@ def _segment_row(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> tup
 
 
 def _in_braces(names: list[str]) -> str:
-    """Return the names of a segment's objects, which differ in their suffixes, as a shell writes them."""
+    """Return the names of a segment's objects, which differ in their suffixes, as one pattern of a shell:
+    STEM.{log,index}."""
     if len(names) < 2:
         return "".join(names) or "none"
     stem = names[0].rpartition(".")[0]

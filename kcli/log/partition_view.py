@@ -328,8 +328,8 @@ def _read(name: str, content: Content) -> bytes:
 
 
 def offset_of(name: str) -> int:
-    """Return the offset with which a file name begins, as Kafka reads it. Raises StartRefused if it begins with
-    none."""
+    """Return the offset with which a file name begins, as Kafka reads it. Raises StartRefused if the
+    name does not begin with an offset."""
     number = name.partition(".")[0]
     digits = number.removeprefix("-")
     if not (digits.isdecimal() and digits.isascii() and len(digits) <= MOST_DIGITS and abs(int(number)) < 2**63):

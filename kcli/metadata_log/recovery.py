@@ -121,8 +121,9 @@ class MetadataRecovery:
 
     @property
     def misplaced(self) -> list[StartRefused]:
-        """The partition.metadata files with the id of another topic, each with what Kafka does. The directories of
-        `missing` partitions under other names are left out, as `missing` has them. Raises UnreadableInput."""
+        """The partition.metadata files with the id of another topic, each with what Kafka does. The directories
+        that have another name than their partition in `missing` are left out: `missing` names them. Raises
+        UnreadableInput."""
         found = {} if self.lost is None else self.lost.misplaced
         named = {each.renamed.path.name for each in self.missing if each.renamed is not None}
         unknown = {path.name for path in self.undecided}
@@ -407,9 +408,9 @@ class MetadataRecovery:
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:
-        """The directories with -future that have the only records of their partitions, and that Kafka's start deletes,
-        without those that salvage renames; none if no other log directory of the node is known. Raises
-        UnreadableInput."""
+        """The directories with -future that Kafka's start deletes although no other directory has the records of their
+        partitions; directories that salvage renames are left out. Yields nothing if no other log directory of the node
+        is known. Raises UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
         for each, end in self._placement(self.registered_directory_id).abandoned():

@@ -137,7 +137,7 @@ class BucketStore:
 
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
-        """Yield the path of a copy, which is removed at the end."""
+        """Copy an object to a temporary file, and yield its path. The file is removed at the end of the context."""
         source = self.open(name)
         try:
             with TemporaryDirectory(prefix="kcli-tier-", dir=self._spool) as directory:
@@ -358,7 +358,8 @@ def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
 
 
 def _profile() -> Any:
-    """Return what gives the credentials of a profile in ~/.aws, if there is one and the environment has none itself."""
+    """Return the provider of the credentials of a profile in ~/.aws; None without a profile, or if environment
+    variables have credentials."""
     chosen = os.environ.get("AWS_PROFILE")
     if any(os.environ.get(each) for each in _KEYS) or not (chosen or _has_profiles()):
         return None

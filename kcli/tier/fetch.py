@@ -290,7 +290,7 @@ class _Writer:
     # files of the local log
 
     def _local(self) -> list[int]:
-        """Copy the local log, as far as it is not in front of the log start offset. Returns its base offsets."""
+        """Copy the local log, without segments wholly below the log start offset. Returns the copied base offsets."""
         local = self._each.local
         if local is None:
             return []

@@ -37,8 +37,9 @@ class Trouble(NamedTuple):
 
 @dataclass(slots=True)
 class MetadataLog:
-    """What the metadata log says. directories: of its partitions in the log directory, by number. count: the number of
-    partitions of the topic, None if it is not known. troubles: what could not be replayed."""
+    """What the topic __remote_log_metadata says. directories: the directories of the topic's partitions in the log
+    directory, by partition number. count: the number of the topic's partitions, None if it is not known. troubles:
+    what could not be replayed."""
 
     metadata: RemoteLogMetadata = field(default_factory=RemoteLogMetadata)
     directories: dict[int, Path] = field(default_factory=dict)

@@ -115,7 +115,8 @@ def _last_offset(source: Source, start: int) -> int | None:
 
 
 def _first_epoch(source: Source, start_offset: int) -> tuple[EpochEntry, ...]:
-    """Return the leader epoch of the first batch, as if the whole segment were of it; none for older formats."""
+    """Return one entry, as if all batches of the segment had the leader epoch of the first; no entry if the first batch
+    has no leader epoch (magic 0 and 1)."""
     for part in read_segment(source, check_crc=False):
         if isinstance(part, Window):
             epoch = BatchRow._make(part.batches.row(0)).leader_epoch

@@ -548,10 +548,10 @@ class Partition:
             self._watchers[watcher] = count - 1
 
     def watch_end(self, watcher: EndWatcher) -> None:
-        """Until `unwatch_end`, call `watcher`, which belongs to the fetch session of a follower. The argument of the
-        call is True for a change after which a waiting Fetch is read again at once (the log has grown, or the
-        partition's state has changed), and False for a change that can wait for the next response (the high watermark
-        or the log start offset has moved)."""
+        """Call `watcher`, which belongs to the fetch session of a follower, at each change until `unwatch_end`. The
+        argument of the call is True for a change after which a waiting Fetch is read again at once (the log has grown,
+        or the partition's state has changed), and False for a change that can wait for the next response (the high
+        watermark or the log start offset has moved)."""
         self._end_watchers[watcher] = None
 
     def unwatch_end(self, watcher: EndWatcher) -> None:

@@ -24,7 +24,7 @@ KEEP = "the metadata log is damaged, and may have named them: keep them; kcli ti
 
 
 class Orphans:
-    """The orphans of a tier. Attributes as TierVerification has them. Raises UsageError without a metadata log."""
+    """The orphans of a tier. It has the attributes of TierVerification. Raises UsageError without a metadata log."""
 
     def __init__(self, tier: Tier) -> None:
         if tier.log is None or not tier.log.directories:

@@ -166,8 +166,8 @@ class Surroundings:
 
     @cached_property
     def start_points(self) -> Mapping[TopicPartition, int]:
-        """The offsets from which on Kafka's start recovers logs after a crash: the recovery points, or those of another
-        broker."""
+        """The offsets from which on Kafka's start recovers logs after a crash: the entries of
+        recovery-point-offset-checkpoint, even if another broker wrote that file."""
         return self._offsets(FileKind.RECOVERY_POINTS)
 
     @cached_property

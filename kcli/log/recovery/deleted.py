@@ -60,7 +60,7 @@ class MissedLog:
 
     @property
     def right_names(self) -> dict[str, str]:
-        """The names of the files without the suffix, by the names that they have now."""
+        """The names that the files get when they are restored, without `suffix`, by their present names."""
         return {name: name.removesuffix(self.suffix) for name in self.names}
 
 

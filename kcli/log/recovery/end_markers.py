@@ -66,9 +66,9 @@ class _Ended(NamedTuple):
     last: tuple[int, int] | None
 
     def is_told(self, begun: _Open, row: BatchRow | None) -> bool:
-        """Whether the evidence holds for the open transaction `begun`. row: the batch that begins at `offset`.
+        """Whether this evidence shows that the transaction `begun` had ended. row: the batch that begins at `offset`.
 
-        A marker that bumps the epoch (KIP-890) leaves the producer in a snapshot without a last offset.
+        In a snapshot taken after a marker with a higher epoch (KIP-890), the producer has no last offset.
         """
         if self.last is None:
             return row is not None and (row.base_offset, row.producer_id) == (self.offset, self.producer_id)

@@ -71,7 +71,8 @@ class OthersCheckpoint(NamedTuple):
         )
 
     def is_harmful(self, *, is_clean: bool) -> bool:
-        """Whether Kafka's start goes by the file. is_clean: whether that is a clean start."""
+        """Whether the file does harm at Kafka's start, which then recovers logs only from the recovery points in it.
+        is_clean: whether the start follows a clean shutdown, after which it recovers no log."""
         return self.kind is FileKind.RECOVERY_POINTS and not is_clean
 
     def reason(self, *, is_clean: bool) -> str:

@@ -196,9 +196,9 @@ def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | Non
 
 
 def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
-    """Return the plan with salvage of a partition that has unreadable files (`readable`), without the events that lose
-    records and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but
-    fails, and so loses nothing."""
+    """Return `planned`, a plan with salvage, without the events that lose records and without the events of the
+    unreadable files: at bytes that it cannot read, Kafka's start fails and cuts no file, and so loses nothing.
+    readable: the names of the unreadable files."""
     events = [
         (event, lost)
         for event, lost in zip(planned.events, planned.lost, strict=True)

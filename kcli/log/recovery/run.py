@@ -454,8 +454,9 @@ class Recovery:
         return self._recovery_points if kind is FileKind.RECOVERY_POINTS else self._high_watermarks
 
     def _plan_log(self, directory: PartitionDirectory, options: LoadOptions) -> PartitionPlan:
-        """Return the plan of a partition's log. A start goes by a recovery point of another broker; salvage checks the
-        whole log instead, unless a start that recovers it from its beginning would fail. Raises UnreadableInput."""
+        """Return the plan of a partition's log. Kafka's start uses the recovery points even if another broker wrote
+        them; salvage then checks the whole log, unless a start that recovers the whole log would fail. Raises
+        UnreadableInput."""
         planned = partial(
             plan,
             directory.path,

@@ -681,7 +681,8 @@ class _Kept:
     """The batches that salvage keeps of one .log file, and of other versions of this file.
 
     name: the name of the .log file. next_offset: the lowest offset that the next kept batch may have. limit: a batch
-    with this offset or a higher one is not kept. end, is_copy: as in Room, by which wrong base offsets are corrected.
+    with this offset or a higher one is not kept. end, is_copy: fields of the Room by which wrong base
+    offsets are corrected.
 
     ranges: the bytes of the kept batches, in the order of their offsets. out_of_order: the number of kept batches that
     the .log file has behind a kept batch with higher offsets. put_back: an entry for each batch that is kept with a
@@ -790,7 +791,8 @@ class _Kept:
 
     def _batch(self, content: Content, row: BatchRow, saved_from: int, room: Room) -> bool:
         """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
-        saved_from: as in `read`. room: has the base offsets and lengths that `in_place` has corrected."""
+        saved_from: the records of a batch from this byte on are counted in saved_records. room: has the base offsets
+        and lengths that `in_place` has corrected."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
@@ -842,7 +844,8 @@ def _accounted(
     of the gap are those missing offsets that were in these bytes: either a batch in the range has them in its header,
     or the range is adjacent to the batch before or behind the missing offsets.
 
-    left_out: first byte and end of each range. claims: as in _Rows.
+    left_out: first byte and end of each range. claims: the position of each batch that is left out, and the first and
+    last offset in its header.
     """
     for start, stop in left_out:
         stated = [(first, last) for position, first, last in claims if start <= position < stop]

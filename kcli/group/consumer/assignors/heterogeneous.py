@@ -169,7 +169,7 @@ class _Loads:
         return self._sorted[self._least_next - 1]
 
     def next_most(self) -> int:
-        """Return the reader to take a partition from; NOBODY if none is left."""
+        """Return the reader with the most load, to take a partition of the topic from; NOBODY if no reader is left."""
         if self._most_next < self._most_start:
             if self._most_end <= self._most_start > 0:
                 self._most_level = self._load(self._most_start - 1)
