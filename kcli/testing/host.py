@@ -68,7 +68,7 @@ class ThreadHost(Host):
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(TIMEOUT_S)
 
     def close(self) -> None:
-        """Stop the broker and end the thread, as Host.close."""
+        """Stop the broker, if it runs, and end the thread."""
         if self._thread.is_alive():
             try:
                 self.call("stop")
@@ -119,7 +119,7 @@ class ChildHost(Host):
         self._pipe.close()
 
     def close(self) -> None:
-        """Stop the broker and end the process, as Host.close."""
+        """Stop the broker, if it runs, and end the process."""
         if self._process.poll() is None:
             try:
                 self.call("stop")

@@ -185,7 +185,8 @@ class BucketStore:
         return self._threads.submit(call, *args)
 
     def _wait(self, url: str, future: Future[T], name: str | None = None, limit_s: float | None = -1) -> T:
-        """Return the result of a request. name: of the object, if it is one's. limit_s: -1 is the total of `Limits`.
+        """Return the result of a request. name: the object that the request names; None if it names none. limit_s: the
+        longest wait, in seconds; None for no limit, -1 for the total of `Limits`.
 
         Raises UnreadableInput, StoreFailed, ObjectMissing.
         """

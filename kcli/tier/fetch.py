@@ -126,7 +126,7 @@ def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
 def part_windows(source: Source, part: Part) -> Iterator[tuple[Window, int, int]]:
     """Yield the batches of a part of a segment: windows, each with the bytes [start, stop) of its batches in the part.
 
-    Raises UnreadableInput for damage, and for a batch that is only in part in these offsets.
+    Raises UnreadableInput for damage, and for a batch with offsets both inside and outside the part.
     """
     for window in read_segment(source, resync=False):
         if isinstance(window, Damage):
@@ -365,8 +365,8 @@ def _is_trimmed(index: Path) -> bool:
 
 
 def _survey(log: Path) -> tuple[int | None, int | None, str | None]:
-    """Return the first and the last offset of a .log file up to its first damage, and what that is; None for each that
-    is not there."""
+    """Return the first and the last offset of a .log file before its first damage, and a description of this damage.
+    The offsets are None if no batch comes before it; the description is None if the file is sound."""
     first = last = None
     source = FileSource(log)
     try:
