@@ -63,7 +63,7 @@ class ThreadHost(Host):
         asyncio.set_event_loop(None)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of Controls and return its result, as Host.call."""
+        """Call a method of Controls and return its result. Raises the errors of Host.call."""
         coroutine = getattr(self.controls, method)(*arguments)
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(TIMEOUT_S)
 
@@ -99,7 +99,7 @@ class ChildHost(Host):
         self._pipe = Connection(own.detach())
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of Controls and return its result, as Host.call."""
+        """Call a method of Controls and return its result. Raises the errors of Host.call."""
         try:
             self._pipe.send((method, arguments))
             if not self._pipe.poll(TIMEOUT_S):

@@ -304,7 +304,7 @@ def _kind(error: BaseException) -> type[UnreadableInput]:
 
 
 class _Parts:
-    """The parts of an object that is written. error: what ended them, if not their end."""
+    """The parts of an object that is written. error: the error that ended the parts early; None if there was none."""
 
     def __init__(self, parts: Iterable[bytes | memoryview]) -> None:
         self._parts = iter(parts)

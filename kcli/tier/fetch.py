@@ -1,7 +1,7 @@
 """Partitions of a topic, fetched from the tier and joined with their local logs, in a new log directory.
 
     NEW/<topic>-<partition>/   <offset>.log .index .timeindex .txnindex of each segment, first those of the tier
-                               <offset>.snapshot    a segment's object is the snapshot at its end: the next one's offset
+                               <offset>.snapshot    the object of the segment that ends at this offset
                                leader-epoch-checkpoint, partition.metadata
     NEW/log-start-offset-checkpoint   where a log starts behind its first segment
     NEW/meta.properties               of the node whose log directory was given, without a directory.id

@@ -537,8 +537,8 @@ class Verification:
     ) -> tuple[Sequence[MissedLog], Sequence[tuple[int, int]]]:
         """Find the .log files that Kafka's next start deletes because of their suffix.
 
-        Return those of them whose offsets the partition's log lacks; they, and the indexes beside them, are added to
-        `contents`. Also return the first and last offset of each other one, which a compacted topic does not need.
+        Return the .log files whose offsets the partition's log lacks, and add these files and the indexes beside them
+        to `contents`. Also return the first and last offset of each other .log file: without it no record is lost.
         """
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
