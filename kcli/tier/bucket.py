@@ -391,7 +391,7 @@ def _copy(source: Source, path: Path) -> None:
     try:
         with path.open("xb", buffering=0) as file:
             while got := source.read_at(position, buffer):
-                position += file.write(buffer[:got])  # of fewer bytes the rest comes again
+                position += file.write(buffer[:got])  # if fewer bytes are written, the next read has the rest
     except OSError as error:
         error.filename = str(path.parent.parent)
         raise
