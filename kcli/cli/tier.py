@@ -179,7 +179,7 @@ def _segment_object(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> 
 
 
 def _tell_damage(tier: Tier) -> None:
-    """Say on stderr that the metadata log is damaged, which is no failure of a list."""
+    """Say on stderr that the metadata log is damaged. This leaves the exit status as it is."""
     troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
     if troubles:
         note(f"kcli: {troubles[0].path}: {troubles[0].reason}; kcli tier verify tells more")

@@ -365,7 +365,7 @@ class DescribeConsumerGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumer:
     """A member of a consumer group. assignment: the partitions that the member owns, or has still to revoke. target:
-    its target assignment. Both by topic id, existing topics only. is_classic: whether it speaks the classic
+    its target assignment. Both have only existing topics, by topic id. is_classic: whether it speaks the classic
     protocol."""
 
     member_id: str

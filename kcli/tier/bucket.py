@@ -186,7 +186,8 @@ class BucketStore:
         return self._threads.submit(call, *args)
 
     def _wait(self, url: str, future: Future[T], name: str | None = None, limit_s: float | None = -1) -> T:
-        """Return the result of a request. name: of the object, if it is one's. limit_s: -1 is the total of `Limits`.
+        """Return the result of a request. name: the object that the request names; None if it names none. limit_s: the
+        longest wait, in seconds; None for no limit, -1 for the total of `Limits`.
 
         Raises UnreadableInput, StoreFailed, ObjectMissing.
         """
@@ -304,7 +305,7 @@ def _kind(error: BaseException) -> type[UnreadableInput]:
 
 
 class _Parts:
-    """The parts of an object that is written. error: what ended them, if not their end."""
+    """The parts of an object that is written. error: the error that ended the parts early; None if there was none."""
 
     def __init__(self, parts: Iterable[bytes | memoryview]) -> None:
         self._parts = iter(parts)
@@ -392,7 +393,7 @@ def _copy(source: Source, path: Path) -> None:
     try:
         with path.open("xb", buffering=0) as file:
             while got := source.read_at(position, buffer):
-                position += file.write(buffer[:got])  # of fewer bytes the rest comes again
+                position += file.write(buffer[:got])  # if fewer bytes are written, the next read has the rest
     except OSError as error:
         error.filename = str(path.parent.parent)
         raise

@@ -1,7 +1,7 @@
 """Partitions of a topic, fetched from the tier and joined with their local logs, in a new log directory.
 
     NEW/<topic>-<partition>/   <offset>.log .index .timeindex .txnindex of each segment, first those of the tier
-                               <offset>.snapshot    a segment's object is the snapshot at its end: the next one's offset
+                               <offset>.snapshot    the object of the segment that ends at this offset
                                leader-epoch-checkpoint, partition.metadata
     NEW/log-start-offset-checkpoint   where a log starts behind its first segment
     NEW/meta.properties               of the node whose log directory was given, without a directory.id
@@ -126,7 +126,7 @@ def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
 def part_windows(source: Source, part: Part) -> Iterator[tuple[Window, int, int]]:
     """Yield the batches of a part of a segment: windows, each with the bytes [start, stop) of its batches in the part.
 
-    Raises UnreadableInput for damage, and for a batch that is only in part in these offsets.
+    Raises UnreadableInput for damage, and for a batch with offsets both inside and outside the part.
     """
     for window in read_segment(source, resync=False):
         if isinstance(window, Damage):
@@ -368,8 +368,8 @@ def _is_trimmed(index: Path) -> bool:
 
 
 def _survey(log: Path) -> tuple[int | None, int | None, str | None]:
-    """Return the first and the last offset of a .log file up to its first damage, and what that is; None for each that
-    is not there."""
+    """Return the first and the last offset of a .log file before its first damage, and a description of this damage.
+    The offsets are None if no batch comes before it; the description is None if the file is sound."""
     first = last = None
     source = FileSource(log)
     try:

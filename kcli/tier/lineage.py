@@ -4,9 +4,10 @@
     parts     ranges of offsets, each with the one segment that has them; in order, none twice
     gaps      ranges of offsets between them that no copied segment has
 
-A tier may have more than one segment with an offset: of an epoch that lost the log's end to the next leader, or copied
-by two leaders. A read at an offset takes the epoch that the lineage has there, and of that epoch the segment that
-Kafka's cache names. Source: RemoteLogManager.fetchRemoteLogSegmentMetadata, LeaderEpochFileCache.epochForOffset.
+A tier may have more than one segment with an offset: two leaders may have copied it, or one of the segments is of an
+earlier epoch whose last records the next leader did not have. A read looks up the epoch of the offset in the lineage,
+then the segment that Kafka's cache names for this epoch and offset. Source:
+RemoteLogManager.fetchRemoteLogSegmentMetadata, LeaderEpochFileCache.epochForOffset.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from kcli.tier.segment import TieredPartition
 
 
 class Trouble(NamedTuple):
-    """A record or a range of bytes of the metadata log that says nothing, or contradicts what is before it.
+    """A range of bytes or a record of the metadata log that cannot be read, or a record that contradicts earlier ones.
 
     kind: `unreadable`, `unknown` (a record of a newer version) or `refused`. offset: that of the record; None for
     bytes.

@@ -41,8 +41,8 @@ class StoreFailed(UnreadableInput):
 
 
 class Store(Protocol):
-    """Objects by name. All methods raise UnreadableInput for what cannot be read, StoreFailed for all of the store;
-    `size`, `open` and `as_file` raise ObjectMissing."""
+    """Objects by name. All methods raise UnreadableInput if an object cannot be read, and StoreFailed if the whole
+    store cannot be read; `size`, `open` and `as_file` raise ObjectMissing."""
 
     @property
     def address(self) -> str:

@@ -72,8 +72,8 @@ class PartitionTier:
 
     @property
     def first_offset(self) -> int | None:
-        """The log start offset, None if it is not known. A broker writes it to its checkpoint once a minute, and to the
-        leader epochs of the local log at once: the first of these begins there, or before it."""
+        """The log start offset, None if it is not known. A broker writes it to its checkpoint only once a minute, but
+        at once removes older leader epochs: the first one left begins at the log start offset or before it."""
         if self.local is None or not self.local.epochs:
             return self.log_start_offset
         return max(self.local.epochs[0].start_offset, self.log_start_offset or 0)

@@ -26,16 +26,16 @@ from kcli.protocol.error_code import ErrorCode
 
 def can_downgrade(turn: Turn, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> bool:
     """Return whether the group must become a classic group once the members `leaving` have left: at least one member
-    remains, all that remain are classic, group.consumer.migration.policy allows the downgrade, and at most
-    group.max.size members remain."""
+    remains, all remaining members are classic, group.consumer.migration.policy allows the downgrade, and the remaining
+    members are not more than group.max.size."""
     left = len(group.members) - len(leaving)
     return group.are_others_classic(leaving) and left > 0 and _is_allowed(turn, left)
 
 
 def can_downgrade_with(turn: Turn, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
     """Return whether the group must become a classic group once a classic member replaces `replaced`: `replaced` is the
-    only member that does not speak the classic protocol, group.consumer.migration.policy allows the downgrade, and the
-    group has at most group.max.size members."""
+    only member that does not speak the classic protocol, group.consumer.migration.policy allows the downgrade, and
+    group.max.size the number of members."""
     is_last = replaced.classic is None and group.are_others_classic([replaced])
     return is_last and _is_allowed(turn, len(group.members))
 

@@ -223,7 +223,8 @@ class TierVerification:
         found: str,
         lost: tuple[int, int] | None,
     ) -> Finding:
-        """Return the finding of a segment whose objects are not all that they should be."""
+        """Return the finding about a missing or faulty object of a segment. each: the partition of the segment. lost:
+        the first and the last offset that the fault loses; None if it loses none."""
         local = each.local_part(segment)
         if lost is None:
             action = "brokers fail where they need the object; kcli tier fetch makes an index that is missing"

@@ -350,7 +350,8 @@ class Verification:
         from kcli.inspector.verify.promoted_logs import PROMOTED, follows  # imported only if it is needed
 
         causes = Causes(self._tell)
-        for cause in (each for each in found if each.kind == PROMOTED):  # is_of_many: it names the lost offsets itself
+        # is_of_many: the cause names the lost offsets itself, and takes none from its consequences
+        for cause in (each for each in found if each.kind == PROMOTED):
             causes.add(cause, partial(follows, compared=promoted), is_of_many=True)
         return causes.settle(each for each in found if each.kind != PROMOTED)
 
@@ -536,8 +537,8 @@ class Verification:
     ) -> tuple[Sequence[MissedLog], Sequence[tuple[int, int]]]:
         """Find the .log files that Kafka's next start deletes because of their suffix.
 
-        Return those of them whose offsets the partition's log lacks; they, and the indexes beside them, are added to
-        `contents`. Also return the first and last offset of each other one, which a compacted topic does not need.
+        Return the .log files whose offsets the partition's log lacks, and add these files and the indexes beside them
+        to `contents`. Also return the first and last offset of each other .log file: without it no record is lost.
         """
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
@@ -832,7 +833,7 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of `missed`, which have a suffix such as .swap, as if they had their names without it."""
+        """Add the files of `missed`, which have a suffix such as .swap, as if their names had no such suffix."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)

@@ -52,7 +52,7 @@ def of_segment(known: Known, until: int | None) -> NextStart:
         return NextStart.PASSES_OVER
     if not known.is_clean:
         return NextStart.RECOVERS
-    if known.directory is None:  # with -stray, -delete or -future in its name
+    if known.directory is None:  # the directory has -stray, -delete or -future in its name
         return NextStart.LEAVES
     return NextStart.APPENDS if until is None else NextStart.TRUSTS
 

@@ -222,8 +222,8 @@ def _last_indexed(segment: SegmentFiles) -> int:
 
 
 def _copy_at_end(segment: SegmentFiles, other: SegmentFiles) -> int | None:
-    """Return the first offset of `other` if the .log file of `segment` ends with a copy of the .log file of `other`, or
-    of the beginning of that one; else None."""
+    """Return the first offset of `other` if the .log file of `segment` ends with a copy of the whole .log file of
+    `other` or of its beginning; else None."""
     log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
     first, position = first_header(copied), 0
     for header in headers(log):

@@ -360,7 +360,7 @@ class PartitionLog:
                 f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
             )
             raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
-        # The CRC does not cover base offsets, so one may be damaged: no segment can hold offsets that far apart.
+        # No segment can hold offsets this far apart. A base offset may be damaged: the CRC does not cover it.
         if last.last_offset - start > INT_MAX:
             reason = f"offsets {start:,} and {last.last_offset:,} do not fit into one segment"
             raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, reason)

@@ -274,8 +274,8 @@ class _Search:
             self._gap(_Missing(max(first, base), last, name, row.position, before, is_known=True))
 
     def end(self) -> None:
-        """Note all offsets behind the last batch of the log as missing, and write the markers that were among them
-        according to the evidence. To be called after the last `read`."""
+        """Note all offsets behind the last batch of the log as missing, and write the markers of which there is
+        evidence (see the module's docstring) at these offsets. To be called after the last `read`."""
         before = self._before
         if before is not None and before.last_offset < OFFSET_MAX:
             self._settle_ended(before.last_offset + 1)

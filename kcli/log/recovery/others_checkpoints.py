@@ -122,7 +122,7 @@ def strange_partitions(
     partition directories, whatever its suffix, and without a replica on this node."""
     here = {each.partition for each in directories}
     absent = sorted(set(named) - here)
-    if len(absent) < STRANGE_LEAST:  # spares the caller the metadata log
+    if len(absent) < STRANGE_LEAST:  # so few prove nothing: the metadata log need not be read
         return []
     return [each for each in absent if has_replica(each) is False]
 

@@ -37,13 +37,14 @@ class Copy(NamedTuple):
     """Two directories of one partition: `path`, and `other` in another log directory of the broker.
 
     end, other_end: the log end offsets; None if there is no log. only, other_only: the offsets that only `path`, or
-    only `other`, has. is_kept: whether salvage keeps `path`. It does if only `path` has offsets that the other lacks;
-    if both or neither have such offsets, if the log there ends at the higher offset. If both end at the same offset, it
-    does if only `other` is a symbolic link, or else if the metadata log assigns the partition to the log directory of
-    `path`. left_out: the one of the two that lacks partition.metadata: Kafka's start renames it to -stray, and serves
-    the other one. If it has no offsets that the other lacks, or if `completing` is not empty, salvage keeps the other
-    one. None if both have that file: Kafka does not start. completing: the files of the one that salvage does not keep
-    which complete the log of the kept one, by name; empty if they do not.
+    only `other`, has. left_out: the directory without partition.metadata: Kafka's start renames it to -stray, and
+    serves the other directory. None if both have that file: Kafka does not start. completing: the files, by name, of
+    the directory that salvage does not keep, which complete the log of the kept one; empty if they do not.
+
+    is_kept: whether salvage keeps `path`. Salvage does not keep `left_out` if it has no offsets that the other lacks,
+    or if `completing` is not empty. Otherwise salvage keeps the directory that alone has offsets which the other
+    lacks; if both or neither have such offsets, the one whose log ends at the higher offset; at equal ends, the one
+    that is no symbolic link, then the one in the log directory to which the metadata log assigns the partition.
     """
 
     path: Path

@@ -661,8 +661,8 @@ class Recovery:
             backup.add(name, FileRange(path, 0, path.stat().st_size))
 
     def _put_in_place(self) -> None:
-        """Rename exchanged .log files to the paths where they belong, beside their own indexes. After a crash in
-        between, some of the files lie at these paths with the suffix `.misplaced`. Raises OSError."""
+        """Rename exchanged .log files to the paths where they belong, beside their own indexes. If a crash interrupts
+        the renaming, some of the files lie at these paths with the suffix `.misplaced`. Raises OSError."""
         if self._has_holder and self._holder.was_shut_down_cleanly:
             self._holder.remove_marker(self.disk)
         for place, log in self.exchanged.items():

@@ -715,8 +715,8 @@ class _Kept:
         self._next_older: BatchRow | None = None
 
     def fill_from(self, source: str, content: Content) -> None:
-        """Let `read` take batches of an older version of the file in place of bytes that it leaves out. source: the
-        name of the file with that version."""
+        """Let `read` fill gaps: where it leaves out bytes of the file, it keeps the batches that an older version of
+        the file has for the missing offsets. source: the name of the older version. content: its content."""
         self._source, self._older = source, content
         self._older_rows = iter(_Rows(self._name, self._home, content, Room()))
         self._next_older = next(self._older_rows, None)
