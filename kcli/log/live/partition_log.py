@@ -248,8 +248,8 @@ class PartitionLog:
         return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
 
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
-        """Append an ordinary batch through the Runway, which is fast. Return None, with nothing changed, if the
-        batch needs all checks."""
+        """Append a plain batch through the Runway (formats/kernels/append), which makes only the checks that a plain
+        batch needs. Return None, with nothing changed, if the batch needs all checks."""
         runway = self.runway
         if runway is None or runway.leader_epoch != leader_epoch:
             return None
@@ -385,7 +385,7 @@ class PartitionLog:
                 f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
             )
             raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
-        # The CRC does not cover base offsets, so one may be damaged: no segment can hold offsets that far apart.
+        # No segment can hold offsets this far apart. A base offset may be damaged: the CRC does not cover it.
         if last.last_offset - start > INT_MAX:
             reason = f"offsets {start:,} and {last.last_offset:,} do not fit into one segment"
             raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, reason)
