@@ -786,6 +786,12 @@ class PartitionLog:
 
     copied = update_highest_tiered
 
+    @property
+    def untiered_bytes(self) -> int:
+        """The size of the local segments that begin at or behind the last offset in remote storage: those that it does
+        not have."""
+        return sum(each.size for each in self._segments.all if each.base_offset >= self.highest_tiered_offset)
+
     def closed_segments(
         self, from_offset: int, below_offset: int, *, count_max: int = CLOSED_SEGMENTS_MAX
     ) -> list[ClosedSegment]:
