@@ -13,6 +13,7 @@ import pytest
 
 from formats.checkpoint import parse_leader_epochs
 from formats.file_name import FileKind
+from formats.quorum_state import QuorumState, build
 from kcli.broker.metadata.format import format_directories
 from kcli.broker.tiering.attach import attach, plan_attaching
 from kcli.inspector.tier import Orphans, TierVerification
@@ -183,6 +184,14 @@ def test_what_is_not_attached(node: Path, store: Path) -> None:
     for each in list(store.rglob("r-keep-0-*")):
         each.rename(each.with_name("r-keep-0-AAAAAAAAAAAAAAAAAAAAfw"))
     refused("the cluster has another r-keep, with topic id", topic="r-keep")
+
+
+def test_a_node_of_several_voters(node: Path, store: Path) -> None:
+    state = QuorumState(0, -1, 3, -1, cluster_id="", applied_offset=0, current_voters=(1, 2, 3))
+    assert run(node, store, "--in-place", topic="r-keep").status == 0
+    (node / "__cluster_metadata-0/quorum-state").write_bytes(build(state))
+    ended = run(node, store, "--in-place")
+    assert (ended.status, "other controllers have its metadata log, too: 2, 3" in ended.stderr) == (1, True)
 
 
 def test_usage(node: Path, store: Path, tmp_path: Path) -> None:

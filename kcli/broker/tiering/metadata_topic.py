@@ -86,6 +86,7 @@ class MetadataTopic:
         self._delivery_s = delivery_s
         self._leaders = MetadataLeaders(context)
         self._partitions: dict[int, MetadataPartition] = {}
+        self._known: dict[TieredPartition, Followed] = {}
         self._readers: dict[int, asyncio.Task[None]] = {}
         self._watched: dict[int, Partition] = {}
         self._keeper: asyncio.Task[None] | None = None
@@ -111,6 +112,7 @@ class MetadataTopic:
             for followed in place.followed:
                 place.forget(followed.partition, "this broker stops")
         self._partitions.clear()
+        self._known.clear()
 
     async def _keep(self) -> None:
         """Create the topic, and see that each leader of needed partitions has a reader."""
@@ -192,12 +194,8 @@ class MetadataTopic:
     def _number_of(self, partition: TieredPartition) -> int:
         return metadata_partition(partition, self._settings.partitions)
 
-    def _find(self, partition: TieredPartition) -> Followed | None:
-        place = self._partitions.get(self._number_of(partition))
-        return None if place is None else place.find(partition)
-
     def _followed(self, partition: TieredPartition) -> Followed:
-        found = self._find(partition)
+        found = self._known.get(partition)
         if found is None:
             raise NotReady(f"{partition} is not followed in {TOPIC}")
         return found
@@ -208,7 +206,7 @@ class MetadataTopic:
         place = self._partitions.get(number)
         if place is None:
             place = self._partitions[number] = MetadataPartition(number)
-        place.follow(partition)
+        self._known[partition] = place.follow(partition)
         self._changed.set()
         self._grown.set()
 
@@ -216,6 +214,7 @@ class MetadataTopic:
         """Replay the records about a partition no longer. Whoever waits for it gets NotReady or MetadataFailed."""
         number = self._number_of(partition)
         place = self._partitions.get(number)
+        self._known.pop(partition, None)
         if place is not None:
             place.forget(partition, "it is not followed any more")
             if not place:
@@ -226,7 +225,7 @@ class MetadataTopic:
 
     def is_ready(self, partition: TieredPartition) -> bool:
         """Whether `cache` has the segments of a partition."""
-        found = self._find(partition)
+        found = self._known.get(partition)
         return found is not None and found.is_ready
 
     async def ready(self, partition: TieredPartition) -> None:
@@ -252,7 +251,7 @@ class MetadataTopic:
         MetadataFailed, and BadValue or BadLength for a value that the record's schema does not allow.
         """
         data = record_bytes(kind, value)
-        if (followed := self._find(partition)) is None:
+        if (followed := self._known.get(partition)) is None:
             raise MetadataFailed(f"{partition} is not followed in {TOPIC}")
         offset = await self._append(partition, data)
         await followed.wait_replayed(offset, self._settings.consume_wait_ms / 1000)

@@ -349,6 +349,38 @@ def test_brokers_see_what_any_of_them_appends(cluster: Cluster) -> None:
             on.do(on.topic.stop)
 
 
+def test_another_broker_has_removed_records(cluster: Cluster) -> None:
+    ids = list(cluster.nodes)
+    topics = {each: OnNode(running(cluster, each), SPREAD) for each in ids}
+    partition = TieredPartition("trimmed", 0, uuid(78))
+    number = metadata_partition(partition, 6)
+    try:
+        first = topics[ids[0]]
+        first.follow(partition)
+        for each in range(4):
+            first.copy(segment(each, partition))
+        leader = first.broker.image.topics[TOPIC].partitions[number].leader
+        end = topics[leader].do(lambda: topics[leader].broker.partitions.find(TOPIC, number).log.log_end_offset)
+        with cluster.client(leader) as client:
+            trimmed = {"partition_index": number, "offset": end - 4}
+            answer = client.call("delete_records", 2, topics=[{"name": TOPIC, "partitions": [trimmed]}], timeout=5_000)
+        assert answer["topics"][0]["partitions"][0]["error_code"] == 0
+        for node_id in ids:
+            on = OnNode(running(cluster, node_id), SPREAD)
+            on.follow(partition)
+            assert on.ids(partition) == [segment(2, partition).id, segment(3, partition).id], node_id == leader
+            on.copy(segment(10 + node_id, partition))
+            on.do(on.topic.stop)
+            trimmed_ids = [segment(each, partition).id for each in range(4)]
+            assert first.ids(partition)[:4] == trimmed_ids, "who has read them keeps them"
+            for state in (SegmentState.DELETE_SEGMENT_STARTED, SegmentState.DELETE_SEGMENT_FINISHED):
+                value = update_value(segment(10 + node_id, partition), state, 1, 3)
+                first.wait(lambda value=value: first.topic.append(partition, value, SEGMENT_UPDATE))  # type: ignore[misc]
+    finally:
+        for on in topics.values():
+            on.do(on.topic.stop)
+
+
 def test_leaders_stop_and_come_back(cluster: Cluster) -> None:
     ids = list(cluster.nodes)
     partitions = [numbers_in(6, number) for number in range(6)]
