@@ -31,6 +31,8 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 """The topics in which coordinators keep their state, and to which clients must not produce."""
+NEVER_TIERED: Final = frozenset((METADATA_TOPIC, "__remote_log_metadata", *INTERNAL_TOPICS))
+"""The topics that have no tiered storage, whatever their configuration (UnifiedLog.isRemoteLogEnabled)."""
 
 
 class FileKind(StrEnum):

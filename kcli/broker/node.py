@@ -459,7 +459,7 @@ class Node:
     def _check_metadata(self, journal: MetadataLog) -> None:
         """Raise CannotServe if the configuration or a topic requires a feature that this node does not have."""
         check_served(self.config)
-        check_topics(journal.image)
+        check_topics(self.config, journal.image)
 
     def _load_acls(self, broker: Broker) -> None:
         """Pass the ACLs of the image to the authorizer, which from now on allows or denies requests by them. Do nothing

@@ -20,6 +20,8 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
+AS_RETENTION = -2
+"""A local retention that is the same as that of the whole log."""
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -413,6 +415,18 @@ class LogConfig:
         return self._int("retention.ms")
 
     @property
+    def local_retention_bytes(self) -> int:
+        """With tiered storage, the size above which retention deletes local segments; -1: no limit."""
+        local = self._int("local.retention.bytes")
+        return self.retention_bytes if local == AS_RETENTION else local
+
+    @property
+    def local_retention_ms(self) -> int:
+        """With tiered storage, the age above which retention deletes local segments; -1: no limit."""
+        local = self._int("local.retention.ms")
+        return self.retention_ms if local == AS_RETENTION else local
+
+    @property
     def file_delete_delay_ms(self) -> int:
         """The time after which `.deleted` files are removed."""
         return self._int("file.delete.delay.ms")
@@ -496,6 +510,16 @@ class LogConfig:
     def remote_storage(self) -> bool:
         """Whether the topic's tiered storage is on."""
         return bool(self.values["remote.storage.enable"])
+
+    @property
+    def remote_copy(self) -> bool:
+        """Whether segments are copied to tiered storage: remote.log.copy.disable is false."""
+        return not self.values["remote.log.copy.disable"]
+
+    @property
+    def remote_delete_on_disable(self) -> bool:
+        """Whether what is in tiered storage is deleted when it is switched off for the topic."""
+        return bool(self.values["remote.log.delete.on.disable"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,24 @@ class LeaderEpochCache:
             self._entries[:kept] = [EpochEntry(self._entries[kept - 1].epoch, start_offset)]
             self.changed = True
 
+    def entries_in(self, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
+        """Return the epochs of the offsets from start_offset to below end_offset; the first one begins at start_offset,
+        unless the cache has no epoch for that. start_offset: -1 for no limit."""
+        found = LeaderEpochCache(self._entries)
+        if start_offset >= 0:
+            found.truncate_from_start(start_offset)
+        found.truncate_from_end(end_offset)
+        return found.entries
+
+    def epoch_for(self, offset: int) -> int | None:
+        """Return the epoch of an offset; None if all epochs in the cache begin above it."""
+        found = None
+        for entry in self._entries:
+            if entry.start_offset > offset:
+                break
+            found = entry.epoch
+        return found
+
     def clear(self) -> None:
         """Drop all entries."""
         self._entries.clear()

@@ -5,14 +5,19 @@
     retention.ms       the segment's youngest record is older                   cleanup.policy with delete
 
 No segment is deleted that reaches above the high watermark, nor an active segment without batches. If all segments
-would be deleted, Kafka rolls an empty one first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
+would be deleted, Kafka rolls an empty one first.
+
+With tiered storage the conditions are local.retention.bytes and local.retention.ms, also if cleanup.policy is empty,
+and the local log start offset. A segment must also be in remote storage, or lie below the log start offset; an active
+segment that meets a condition is rolled, so that it can be copied. With remote.log.copy.disable the conditions are
+those of a log without tiered storage. Source: UnifiedLog.deleteOldSegments, deletableSegments; KIP-405, KIP-950.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kcli.log.config import LogConfig
 
@@ -39,7 +44,23 @@ AnySegment = TypeVar("AnySegment", bound=AgedSegment)
 Condition = Callable[[AgedSegment, AgedSegment | None], bool]
 
 
-def deletable(
+class Tier(NamedTuple):
+    """What retention needs to know of a log with tiered storage. highest_tiered_offset: the last offset that is in
+    remote storage, -1 for none."""
+
+    local_log_start_offset: int
+    highest_tiered_offset: int
+
+
+class Due(NamedTuple, Generic[AnySegment]):
+    """segments: those that retention deletes now, the oldest first. rolls: whether the active segment, which has
+    batches, is rolled first, even if it is not deleted now."""
+
+    segments: list[AnySegment]
+    rolls: bool = False
+
+
+def find_due(
     segments: Sequence[AnySegment],
     config: LogConfig,
     now_ms: int,
@@ -47,13 +68,19 @@ def deletable(
     log_start_offset: int,
     high_watermark: int,
     log_end_offset: int,
-) -> list[AnySegment]:
-    """Return the segments that retention deletes now, the oldest first. segments: all of the log, in order; the last is
-    the active one."""
-    conditions: list[Callable[[Sequence[AgedSegment]], Condition]] = [partial(_below_start, log_start_offset)]
-    if config.delete:
-        conditions += [partial(_too_much, config.retention_bytes), partial(_too_old, now_ms, config.retention_ms)]
-    expired = 0
+    tier: Tier | None = None,
+) -> Due[AnySegment]:
+    """Return what retention does now. segments: all of the log, in order; the last is the active one. tier: None
+    without tiered storage."""
+    copied = tier if config.remote_copy else None
+    most_bytes, most_ms = config.retention_bytes, config.retention_ms
+    if copied is not None:
+        most_bytes, most_ms = config.local_retention_bytes, config.local_retention_ms
+    begins_at = log_start_offset if tier is None else tier.local_log_start_offset
+    conditions: list[Callable[[Sequence[AgedSegment]], Condition]] = [partial(_below_start, begins_at)]
+    if config.delete or (copied is not None and not config.compact):
+        conditions += [partial(_too_much, most_bytes), partial(_too_old, now_ms, most_ms)]
+    expired, rolls = 0, False
     for condition_for in conditions:
         rest = segments[expired:]
         condition = condition_for(rest)
@@ -61,8 +88,12 @@ def deletable(
             upper = log_end_offset if behind is None else behind.base_offset
             if high_watermark < upper or not condition(segment, behind) or (behind is None and not segment.size):
                 break
+            rolls = rolls or (tier is not None and behind is None)
+            is_below_start = behind is not None and log_start_offset >= behind.base_offset
+            if copied is not None and not is_below_start and not 0 < upper <= copied.highest_tiered_offset + 1:
+                break
             expired += 1
-    return list(segments[:expired])
+    return Due(list(segments[:expired]), rolls)
 
 
 def _below_start(log_start_offset: int, _rest: Sequence[AgedSegment]) -> Condition:

@@ -33,6 +33,7 @@ from kcli.broker.config.security import (
     outgoing_problem,
     problem_of,
 )
+from kcli.broker.config.tier_keys import tier_problem
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig
 from kcli.metadata.image import TOPIC_RESOURCE
@@ -56,7 +57,6 @@ _ONLY_PREFIXED = "belongs behind listener.name.<listener>.<mechanism>"
 _NO_AUTHORIZER = "says nothing without authorizer.class.name"
 _ONLY_AT_THE_START = "is taken over at a start alone, from server.properties"
 _NO_CLASS = "that class is not there"
-_NO_TIER = "tiered storage is not there yet"
 _NO_LIMIT = "that limit is not kept yet"
 _NOTHING_UNSTABLE = "nothing that is unstable is there"
 
@@ -83,7 +83,6 @@ REFUSED: Final[Mapping[str, str]] = {
         ),
         _NO_CLASS,
     ),
-    "remote.log.storage.system.enable": _NO_TIER,
     **dict.fromkeys(
         (
             "internal.metadata.delete.delay.millis",
@@ -113,7 +112,7 @@ _NO_METRICS = "no metrics are kept, and none are taken from clients"
 _NO_SHARE = "there are no share groups yet: share.version tells clients so"
 _NO_STREAMS = "there are no streams groups yet: streams.version tells clients so"
 _ONLY_KERBEROS = "tunes logins by GSSAPI alone, and where that mechanism is enabled the node does not start"
-_ONLY_TIERED = "has no effect without remote.log.storage.system.enable"
+_OWN_MANAGERS = "the managers of tiered storage are this broker's own, no class is loaded"
 
 HARMLESS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -175,14 +174,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         ),
         _ONLY_KERBEROS,
     ),
-    "follower.fetch.last.tiered.offset.enable": _ONLY_TIERED,
-    "log.local.retention.bytes": _ONLY_TIERED,
-    "log.local.retention.ms": _ONLY_TIERED,
-    **{
-        name: _ONLY_TIERED
-        for name in BROKER_KEYS
-        if name.startswith(("remote.log.", "remote.fetch.", "remote.list.")) and name not in REFUSED
-    },
+    **dict.fromkeys(("remote.log.storage.manager.class.path", "remote.log.metadata.manager.class.path"), _OWN_MANAGERS),
     **{name: _NO_SHARE for name in BROKER_KEYS if name.startswith(("group.share.", "share.")) and name not in REFUSED},
     **{name: _NO_STREAMS for name in BROKER_KEYS if name.startswith("group.streams.")},
 }
@@ -202,12 +194,17 @@ def check_served(config: BrokerConfig) -> None:
         raise CannotServe(config.resolved.hide(reason))
 
 
-def check_topics(image: MetadataImage) -> None:
-    """Raise CannotServe if a topic has tiered storage (remote.storage.enable=true), which this broker does not
-    implement."""
+def check_topics(config: BrokerConfig, image: MetadataImage) -> None:
+    """Raise CannotServe if a topic has tiered storage (remote.storage.enable=true), and this broker has none (Kafka's
+    LogConfig.validateRemoteStorageOnlyIfSystemEnabled)."""
+    if config.remote_log_storage_system_enable or not config.is_broker:
+        return
     for (kind, name), configs in image.configured.items():
         if kind == TOPIC_RESOURCE and configs.get(TIERED, "").strip().lower() == "true":
-            raise CannotServe(f"topic {name} has {TIERED}=true: {_NO_TIER}; delete it or take that back first")
+            raise CannotServe(
+                f"You have to delete all topics with the property {TIERED}=true before disabling tiered storage "
+                f"cluster-wide ({name} is one of them)"
+            )
 
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
@@ -237,7 +234,8 @@ def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | 
             given = f"{name}={text.strip()}" if REFUSED[name] is _NO_CLASS else name
             return _message(given, REFUSED[name])
     problems = (problem_of(config, each.listener) for each in config.listeners)
-    return next((problem for problem in problems if problem is not None), _between_nodes(config))
+    found = next((problem for problem in problems if problem is not None), None)
+    return found or _between_nodes(config) or tier_problem(config)
 
 
 def _of_a_listener(config: BrokerConfig, name: str) -> str | None:

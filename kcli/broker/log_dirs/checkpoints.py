@@ -2,7 +2,7 @@
 collected on the event loop, and written later by a thread.
 
     recovery points     every 60 s   the offset up to which each log is flushed
-    log start offsets   every 60 s   only those above the base offset of the log's first segment
+    log start offsets   every 60 s   those above the base offset of the log's first segment, and those of tiered logs
     high watermarks     every 5 s
     cleaned offsets     after a log was cleaned
 
@@ -34,9 +34,7 @@ def recovery_points(logs: Iterable[tuple[TopicPartition, PartitionLog]]) -> dict
 def log_starts(logs: Iterable[tuple[TopicPartition, PartitionLog]]) -> dict[TopicPartition, int]:
     """The contents of log-start-offset-checkpoint for these logs."""
     return {
-        key: log.log_start_offset
-        for key, log in logs
-        if log.log_start_offset > log.first_base_offset or log.config.remote_storage
+        key: log.log_start_offset for key, log in logs if log.log_start_offset > log.first_base_offset or log.is_tiered
     }
 
 

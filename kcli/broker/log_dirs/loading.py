@@ -46,6 +46,7 @@ class LoadRules:
     is_stray(partition number, topic id or None): whether the metadata has no such replica on this broker.
     is_aside(partition by the directory's name, topic id or None): whether the metadata has such a replica, but the
     topic of that id has another name than the directory.
+    may_be_tiered(topic): whether its logs have tiered storage if their configuration says so.
     """
 
     disk: Disk
@@ -53,6 +54,7 @@ class LoadRules:
     config_of: Callable[[str], LogConfig]
     is_stray: Callable[[int, str | None], bool]
     is_aside: Callable[[TopicPartition, str | None], bool]
+    may_be_tiered: Callable[[str], bool]
     producer_expiration_ms: int
 
 
@@ -156,6 +158,7 @@ class DirectoryLoading:
                 high_watermark=self._high_watermarks.get(each.partition, 0),
                 producer_expiration_ms=self.rules.producer_expiration_ms,
                 jitter=jitter,
+                may_be_tiered=self.rules.may_be_tiered(topic),
             ),
         )
         if state == "future":

@@ -186,11 +186,15 @@ class Background:
 
     def retain_one(self, partition: Partition, opened: PartitionLog) -> None:
         """Delete those segments of one log that are below the log start offset or beyond retention.ms or
-        retention.bytes. Raises OSError."""
+        retention.bytes, and of a tiered log those beyond local.retention.ms or local.retention.bytes that are in remote
+        storage. Raises OSError."""
+        before = opened.active_base_offset
         removals = opened.delete_old_segments(self._logs.clock.now_ms())
+        if opened.active_base_offset != before:
+            self.flush_soon(partition)
         if removals:
             count = sum(len(each.segments) for each in removals)
-            log.info("%s: %d old segments deleted, it begins at %d", partition, count, opened.log_start_offset)
+            log.info("%s: %d old segments deleted, it begins at %d", partition, count, opened.local_log_start_offset)
             self.epochs_changed(partition)
             partition.log_start_moved()
             self.remove_later(partition, removals)

@@ -28,7 +28,7 @@ from threading import Lock
 from typing import Final
 from uuid import UUID
 
-from formats.file_name import FileKind
+from formats.file_name import NEVER_TIERED, FileKind
 from kcli.broker.config import BrokerConfig
 from kcli.broker.log_dirs import checkpoints
 from kcli.broker.log_dirs.checkpoints import CheckpointWriter
@@ -129,7 +129,15 @@ class LogManager:
         for directory in self.dirs.online:
             await asyncio.to_thread(check_topic_ids, directory, self._owner_of)
         expiration_ms = self.config.producer_id_expiration_ms
-        rules = LoadRules(self.disk, began, self.config_of, self._is_stray, self._is_aside, expiration_ms)
+        rules = LoadRules(
+            self.disk,
+            began,
+            self.config_of,
+            self._is_stray,
+            self._is_aside,
+            self.may_be_tiered,
+            expiration_ms,
+        )
         loadings = [DirectoryLoading(each, rules) for each in self.dirs.online]
         threads = self.config.num_recovery_threads_per_data_dir
         with ThreadPoolExecutor(max(1, len(loadings)) * threads, "log-recovery") as pool:
@@ -250,8 +258,11 @@ class LogManager:
             here = self.partitions.get(topic, number)
             opened = here.opened_log if here else None
             if opened is not None and here is not None:
-                was_compacted = opened.config.compact
+                was_compacted, was_tiered = opened.config.compact, opened.is_tiered
+                local_start = opened.local_log_start_offset
                 opened.set_config(self.config_of(topic))
+                if was_tiered and not opened.is_tiered and here.is_leader:  # Kafka's TopicConfigHandler
+                    here.delete_records(local_start)
                 if was_compacted and not opened.config.compact:
                     self.background.compactor.abort(here)
 
@@ -268,6 +279,11 @@ class LogManager:
                 found = self.default_log_config
             self._configs[topic] = found
         return found
+
+    def may_be_tiered(self, topic: str) -> bool:
+        """Whether the logs of a topic have tiered storage if the topic's configuration says so. May be called in any
+        thread."""
+        return self.config.remote_log_storage_system_enable and topic not in NEVER_TIERED
 
     @property
     def default_log_config(self) -> LogConfig:
@@ -396,7 +412,10 @@ class LogManager:
             if is_new:
                 make_partition_directory(self.disk, path, topic_id)
             options = OpenOptions(
-                clean=is_new, producer_expiration_ms=self.config.producer_id_expiration_ms, jitter=jitter
+                clean=is_new,
+                producer_expiration_ms=self.config.producer_id_expiration_ms,
+                jitter=jitter,
+                may_be_tiered=self.may_be_tiered(new.topic),
             )
             now_ms = self.clock.now_ms()
             made = new.made = PartitionLog(path, self.disk, self.config_of(new.topic), now_ms, options)

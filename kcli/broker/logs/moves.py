@@ -69,6 +69,10 @@ class Logs(Protocol):
         """The configuration of a topic's logs."""
         ...
 
+    def may_be_tiered(self, topic: str) -> bool:
+        """Whether the logs of a topic have tiered storage if the topic's configuration says so."""
+        ...
+
     def add_future(self, key: TopicPartition, directory: LogDir, future: PartitionLog) -> None:
         """Add the future log of a replica that is being moved to `directory`."""
         ...
@@ -118,7 +122,11 @@ class Moves:
             return
         path = directory.path / name_for_end(partition.topic, partition.number, "future")
         make_partition_directory(logs.disk, path, from_uuid(partition.topic_id))
-        options = OpenOptions(producer_expiration_ms=logs.config.producer_id_expiration_ms, jitter=jitter)
+        options = OpenOptions(
+            producer_expiration_ms=logs.config.producer_id_expiration_ms,
+            jitter=jitter,
+            may_be_tiered=logs.may_be_tiered(partition.topic),
+        )
         made = PartitionLog(path, logs.disk, logs.config_of(partition.topic), logs.clock.now_ms(), options)
         logs.add_future(key, directory, made)
         log.info("%s is to move to %s", partition, directory.path)
@@ -171,10 +179,11 @@ class Moves:
                 await asyncio.sleep(RETRY_S)  # the failure may have been a lack of descriptors
 
     def _cut(self, current: PartitionLog, future: PartitionLog) -> None:
-        """Truncate the future log as the current log was truncated, at its end or at its start."""
+        """Truncate the future log as the current log was truncated, at its end or at its start. Nothing is copied that
+        is in remote storage alone."""
         now_ms = self._logs.clock.now_ms()
-        if future.log_end_offset < current.log_start_offset:
-            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        if future.log_end_offset < current.local_log_start_offset:
+            begin_at_start(future, current, now_ms)
         epoch = future.latest_epoch
         known, end = (UNKNOWN, UNKNOWN) if epoch is None else current.offset_for_leader_epoch(epoch)
         if epoch is not None and end != UNKNOWN and (known < epoch or end < future.log_end_offset):
@@ -184,7 +193,7 @@ class Moves:
             future.truncate_to(current.log_end_offset, now_ms)
 
     async def _copy(self, current: PartitionLog, future: PartitionLog) -> None:
-        offset = max(future.log_end_offset, current.log_start_offset)
+        offset = max(future.log_end_offset, current.local_log_start_offset)
         region = current.read(offset, READ_BYTES, Isolation.LOG_END).region
         if region is None:
             raise OffsetOutOfRange(f"nothing at offset {offset:,}")
@@ -212,6 +221,7 @@ class Moves:
         new.update_high_watermark(current.high_watermark)
         if current.log_start_offset > new.log_start_offset:
             new.delete_records(current.log_start_offset)
+        new.update_highest_tiered(current.highest_tiered_offset)
         logs.background.forget(partition)
         del logs.futures[partition.key]
         try:
@@ -229,6 +239,18 @@ class Moves:
         logs.moved(partition, home)
         logs.background.delete_tree(home, target, current)
         log.info("%s has moved to %s", partition, future.directory.path)
+
+
+def begin_at_start(future: PartitionLog, current: PartitionLog, now_ms: int) -> None:
+    """Remove all records of the future log, so that it begins where the current log's local segments do. Raises
+    OSError."""
+    start = current.local_log_start_offset
+    if not current.is_tiered:
+        future.truncate_fully_and_start_at(start, now_ms)
+        return
+    snapshot = current.producers.snapshot_path(start)
+    data = None if snapshot is None else snapshot.read_bytes()
+    future.start_from_tier(start, current.log_start_offset, current.leader_epochs, data, now_ms)
 
 
 def _read(region: FileRegion) -> bytes | None:

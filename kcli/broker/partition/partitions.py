@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from formats.checkpoint import EpochEntry
 from formats.kernels.produce import Lane, ProduceLanes
 from formats.kernels.producers import producer_entry
 from formats.producer_snapshot import ProducerEntry
@@ -501,6 +502,22 @@ class Partition:
         self.on_removed(self, self.log.truncate_fully_and_start_at(offset, now_ms))
         self._active_offset = self.log.active_base_offset
         self._wake()
+
+    def start_from_tier(
+        self, local_start: int, log_start: int, epochs: Sequence[EpochEntry], snapshot: bytes | None, now_ms: int
+    ) -> None:
+        """Remove all records, and let the local log begin at local_start with the state that remote storage has of the
+        log below it; the arguments are those of PartitionLog.start_from_tier. Raises LogFailed, OSError."""
+        self.on_removed(self, self.log.start_from_tier(local_start, log_start, epochs, snapshot, now_ms))
+        self._active_offset = self.log.active_base_offset
+        self._wake()
+
+    def advance_log_start(self, offset: int) -> None:
+        """Move the log start offset forward to `offset`, below which remote storage has no segments. Do nothing
+        if it is at `offset` or above already, or if the log is no longer tiered. Raises OffsetOutOfRange if `offset` is
+        above the high watermark, LogFailed."""
+        if self.log.is_tiered:
+            self.delete_records(offset)
 
     def delete_records(self, offset: int) -> int:
         """Move the log start offset forward to `offset`. Return the low watermark (see `low_watermark`), which rises

@@ -1,5 +1,6 @@
 """Tiered storage on a broker (KIP-405): old segments are objects in a store, with records about them in a topic.
 
+    config            what the broker's configuration says about it: TierConfig
     metadata_topic    __remote_log_metadata: appends records, and replays those about the partitions of this broker
     followed          one partition of that topic, replayed: which records count, and who waits for which offset
     metadata_leaders  reads and appends at the leaders of that topic's partitions, here or on other brokers

@@ -20,7 +20,7 @@ from kcli.log.cleaner.selection import Selection, select
 from kcli.log.cleaner.swap import swap_in
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
-from kcli.log.retention import deletable
+from kcli.log.retention import find_due
 
 
 @dataclass(slots=True)
@@ -93,14 +93,14 @@ class PartitionCleaner:
 
     def _retire(self) -> list[StoredSegment]:
         log = self.log
-        expired = deletable(
+        expired = find_due(
             log.segments,
             self.config,
             self._now_ms,
             log_start_offset=log.log_start_offset,
             high_watermark=log.high_watermark,
             log_end_offset=log.log_end_offset,
-        )
+        ).segments
         delete_old(self.log, expired, self._disk, self._target)
         return expired
 

@@ -1,6 +1,8 @@
 """One partition's log, open: what the broker appends to and reads from.
 
     offsets   log start <= last stable <= high watermark <= log end; below the recovery point everything is flushed
+    tier      with tiered storage, segments below the local log start offset are in remote storage alone; the log start
+              offset is that of all of the log (KIP-405)
     append    as a leader: check the batch, set its offsets, recognise duplicates; as a follower: append the leader's
               bytes unchanged
     read      return whole batches as a region of a file, which sendfile sends without a copy
@@ -17,10 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
+from formats.checkpoint import EpochEntry, build_leader_epochs
 from formats.kernels.append import Runway, survey_batches
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import ATTRIBUTES, PRODUCER_ID, BatchRow
@@ -34,6 +38,7 @@ from kcli.log.cleaner.swap import change_state
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.live.closed_segments import ClosedSegment
 from kcli.log.live.compaction import LiveCompaction, remove_cleaned
 from kcli.log.live.flush import Flush
 from kcli.log.live.producer_check import Duplicate, check_producer
@@ -56,17 +61,28 @@ from kcli.log.live.verification import Verification
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery.apply import start_in_place
 from kcli.log.recovery.loader import LoadOptions
-from kcli.log.retention import deletable
+from kcli.log.retention import Tier, find_due
 from kcli.protocol.error_code import ErrorCode
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NONE = -1
 LONG_MAX = 2**63 - 1
+CLOSED_SEGMENTS_MAX = 100
+"""How many segments `closed_segments` returns at most."""
 
 
 class OffsetOutOfRange(KcliError):
     """The offset lies outside of the log, above the high watermark (`delete_records`), or in a leader epoch that the
     log does not know."""
+
+
+class OffsetTiered(OffsetOutOfRange):
+    """The records at the offset are in remote storage alone: log_start_offset <= offset < local_log_start_offset."""
+
+    def __init__(self, offset: int, log_start_offset: int, local_log_start_offset: int) -> None:
+        super().__init__(f"offset {offset:,} lies below the local log start offset {local_log_start_offset:,}")
+        self.log_start_offset = log_start_offset
+        self.local_log_start_offset = local_log_start_offset
 
 
 class LogFailed(KcliError):
@@ -109,7 +125,8 @@ class Appended(NamedTuple):
 class OpenOptions:
     """How a log is opened. The offsets come from the log directory's checkpoints; clean: whether the log was shut down
     cleanly. jitter(most): returns a random number in [0, most), the ms by which a segment is rolled early
-    (segment.jitter.ms).
+    (segment.jitter.ms). may_be_tiered: whether the log has tiered storage if its configuration says so: the broker has
+    remote.log.storage.system.enable, and the topic is not one of NEVER_TIERED.
     """
 
     clean: bool = True
@@ -118,6 +135,7 @@ class OpenOptions:
     high_watermark: int = 0
     producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
     jitter: Callable[[int], int] = lambda _: 0
+    may_be_tiered: bool = False
 
 
 class PartitionLog:
@@ -126,6 +144,8 @@ class PartitionLog:
     runway: compiled code that appends ordinary batches after a few checks; None if the next ones need all checks.
     on_stale_epochs: called when leader-epoch-checkpoint must be written again. By default it is `write_stale_epochs`,
     which writes the file at once; the owner of the log may set another function, which has the file written later.
+    is_tiered: whether the log has tiered storage. highest_tiered_offset: the last offset that is in remote storage; -1
+    if none is, or it is not known yet.
     """
 
     def __init__(
@@ -148,6 +168,8 @@ class PartitionLog:
         self.on_stale_epochs: Callable[[], None] = self.write_stale_epochs
         self._compaction: LiveCompaction | None = None
         self._producer_expiration_ms = options.producer_expiration_ms
+        self._may_be_tiered = options.may_be_tiered
+        self.highest_tiered_offset = NONE
         self.set_config(config)
         loader, loaded = start_in_place(
             directory,
@@ -160,6 +182,7 @@ class PartitionLog:
                 index_interval_bytes=config.index_interval_bytes,
                 max_index_bytes=config.max_index_bytes,
                 producer_expiration_ms=options.producer_expiration_ms,
+                is_tiered=self.is_tiered,
             ),
         )
         self._epochs = loader.epochs
@@ -174,8 +197,9 @@ class PartitionLog:
             ]
         )
         self.log_start_offset = loaded.log_start_offset
+        self._local_log_start = max(self.log_start_offset, self.first_base_offset)
         self.log_end_offset = loaded.log_end_offset
-        self.recovery_point = loaded.recovery_point
+        self.recovery_point = max(loaded.recovery_point, self.local_log_start_offset)
         self.last_flush_ms = now_ms
         self.high_watermark = self.log_start_offset
         self.update_high_watermark(options.high_watermark)
@@ -183,6 +207,7 @@ class PartitionLog:
     def set_config(self, config: LogConfig) -> None:
         """Change the configuration; existing segments keep their index interval and sizes."""
         self.config = config
+        self.is_tiered = self._may_be_tiered and config.remote_storage and not config.compact
         self._limits = SegmentLimits(
             config.index_interval_bytes,
             config.max_index_bytes,
@@ -516,6 +541,11 @@ class PartitionLog:
         return self._segments.active.base_offset
 
     @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that is read from the local segments; the log start offset if the log is not tiered."""
+        return max(self._local_log_start, self.log_start_offset) if self.is_tiered else self.log_start_offset
+
+    @property
     def last_stable_offset(self) -> int:
         """The offset below which read_committed consumers read."""
         unstable = self.producers.first_unstable_offset
@@ -524,9 +554,9 @@ class PartitionLog:
         )
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark to `offset`, or to the log start or log end offset if it lies outside of these.
+        """Set the high watermark to `offset`, or to the local log start or log end offset if it lies outside of these.
         Returns the high watermark."""
-        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.high_watermark = max(self.local_log_start_offset, min(offset, self.log_end_offset))
         self.producers.replicated_to(self.high_watermark)
         return self.high_watermark
 
@@ -534,6 +564,20 @@ class PartitionLog:
     def latest_epoch(self) -> int | None:
         """The last leader epoch; None if there is none."""
         return self._epochs.latest_epoch
+
+    @property
+    def leader_epochs(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs of the log from the log start offset on, each with its first offset."""
+        return self._epochs.entries
+
+    def epochs_to(self, offset: int) -> bytes:
+        """Return the bytes of a leader-epoch-checkpoint with the epochs that begin below `offset`."""
+        return build_leader_epochs(self._epochs.entries_in(NONE, offset))
+
+    def epoch_starts(self, base_offset: int, next_offset: int) -> tuple[EpochEntry, ...]:
+        """Return the leader epochs of the offsets from base_offset to below next_offset; the first one begins at
+        base_offset."""
+        return self._epochs.entries_in(base_offset, next_offset)
 
     def start_epoch(self, epoch: int) -> None:
         """Begin a leader epoch at the log end offset. leader-epoch-checkpoint is written with the epoch's first batch,
@@ -548,23 +592,38 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
         """Return what ListOffsets returns for EARLIEST, LATEST, MAX_TIMESTAMP and the like, or for a timestamp (ms):
-        the first record that has this timestamp or a later one.
+        the first record in the local segments that has this timestamp or a later one.
 
         The result's timestamp is -1 for an offset that is not that of a found record, such as the log end offset.
         Returns None if no record is found.
         """
-        if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            first = self._epochs.entries[:1]
-            epoch = first[0].epoch if first and first[0].start_offset <= self.log_start_offset else NONE
-            return FoundRecord(NONE, self.log_start_offset, epoch)
+        if timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and not self.is_tiered):
+            return self._earliest()
         if timestamp == LATEST:
             latest = self._epochs.latest_epoch
             return FoundRecord(NONE, self.log_end_offset, NONE if latest is None else latest)
+        if timestamp == EARLIEST_LOCAL:
+            return self._with_epoch(self.local_log_start_offset)
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            return FoundRecord(NONE, NONE, NONE)
+            tiered = self.highest_tiered_offset if self.is_tiered else NONE
+            if timestamp == LATEST_TIERED:
+                return self._with_epoch(tiered)
+            if tiered != NONE:
+                return self._with_epoch(max(tiered + 1, self.log_start_offset))
+            is_whole = self.is_tiered and self.local_log_start_offset == self.log_start_offset
+            return self._earliest() if is_whole else FoundRecord(NONE, NONE, NONE)
         if timestamp == MAX_TIMESTAMP:
             return self._segments.find_largest()
-        return self._segments.find_time(timestamp, self.log_start_offset)
+        return self._segments.find_time(timestamp, self.local_log_start_offset)
+
+    def _earliest(self) -> FoundRecord:
+        first = self._epochs.entries[:1]
+        epoch = first[0].epoch if first and first[0].start_offset <= self.log_start_offset else NONE
+        return FoundRecord(NONE, self.log_start_offset, epoch)
+
+    def _with_epoch(self, offset: int) -> FoundRecord:
+        epoch = self._epochs.epoch_for(offset)
+        return FoundRecord(NONE, offset, NONE if epoch is None else epoch)
 
     # reading batches
 
@@ -580,11 +639,13 @@ class PartitionLog:
         min_one_batch the first batch is returned even if it is larger.
 
         The result's region stays readable until the Removal of its segment is run. isolation: which offset the batches
-        must be below. Raises OffsetOutOfRange.
+        must be below. Raises OffsetTiered, OffsetOutOfRange.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             reason = f"offset {offset:,} is not within {self.log_start_offset:,} to {self.log_end_offset:,}"
             raise OffsetOutOfRange(reason)
+        if offset < self.local_log_start_offset:
+            raise OffsetTiered(offset, self.log_start_offset, self.local_log_start_offset)
         limit = self._limit_of(isolation)
         if offset >= limit:
             return LogRead(None)
@@ -627,6 +688,7 @@ class PartitionLog:
         self._epochs.truncate_from_end(offset)
         self._write_epochs()
         self.log_start_offset = min(self.log_start_offset, offset)
+        self._local_log_start = min(self._local_log_start, offset)
         self._rebuild_producers(now_ms)
         self.update_high_watermark(self.high_watermark)
         return removals
@@ -645,13 +707,15 @@ class PartitionLog:
         self._write_epochs()
         self.producers.truncate_fully_and_start_at(offset)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self._local_log_start = offset
         self._rebuild_producers(now_ms)
         self.update_high_watermark(offset)
         return removals
 
     def delete_records(self, offset: int) -> bool:
         """Move the log start offset forward to `offset`. Returns whether it moved: False if it is at `offset` or above
-        already. Raises OffsetOutOfRange if `offset` is above the high watermark."""
+        already. Below the local log start offset of a tiered log, the segments that are no longer needed are in remote
+        storage. Raises OffsetOutOfRange if `offset` is above the high watermark."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"offset {offset:,} is above the high watermark {self.high_watermark:,}")
         if offset <= self.log_start_offset:
@@ -662,23 +726,35 @@ class PartitionLog:
         self.producers.start_moved(offset)
         return True
 
+    def advance_log_start(self, offset: int) -> bool:
+        """Move the log start offset forward to `offset`, because remote storage has deleted what is below it. Returns
+        whether it moved; False also if the log is not tiered (any more). Raises OffsetOutOfRange."""
+        return self.is_tiered and self.delete_records(offset)
+
     def delete_old_segments(self, now_ms: int) -> list[Removal]:
         """Delete old segments: those below the log start offset; if cleanup.policy has `delete`, also those beyond
-        retention.bytes and retention.ms. Returns the removals of their files."""
-        due = deletable(
+        retention.bytes and retention.ms. With tiered storage, only those that are there are deleted, beyond
+        local.retention.bytes and local.retention.ms, and the local log start offset moves instead of the log start
+        offset (see kcli.log.retention). Returns the removals of their files."""
+        due = find_due(
             self._segments.all,
             self.config,
             now_ms,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
             log_end_offset=self.log_end_offset,
+            tier=Tier(self.local_log_start_offset, self.highest_tiered_offset) if self.is_tiered else None,
         )
-        if not due:
-            return []
-        if len(due) == len(self._segments.all):
+        if due.rolls or (due.segments and len(due.segments) == len(self._segments.all)):
             self.roll(now_ms)
-        self.delete_records(self._segments.all[len(due)].base_offset)
-        return self._remove(due)
+        if not due.segments:
+            return []
+        start = self._segments.all[len(due.segments)].base_offset
+        if self.is_tiered and self.config.remote_copy:
+            self._local_log_start = max(self._local_log_start, start)
+        else:
+            self.delete_records(start)
+        return self._remove(due.segments)
 
     def _remove(self, segments: list[LiveSegment], *, keep_snapshots: bool = False) -> list[Removal]:
         """Take segments out of the log, and give their files the suffix `.deleted`. keep_snapshots: whether the
@@ -699,6 +775,73 @@ class PartitionLog:
 
     def _removal(self, segments: Sequence[LiveSegment], paths: Sequence[Path]) -> Removal:
         return Removal(self.config.file_delete_delay_ms, tuple(paths), tuple(segments), self._disk)
+
+    # tiered storage
+
+    def update_highest_tiered(self, offset: int) -> None:
+        """Note that everything up to `offset` is in remote storage. Nothing changes if a higher offset is known, or if
+        the log is not tiered."""
+        if self.is_tiered:
+            self.highest_tiered_offset = max(self.highest_tiered_offset, offset)
+
+    copied = update_highest_tiered
+
+    def closed_segments(
+        self, from_offset: int, below_offset: int, *, count_max: int = CLOSED_SEGMENTS_MAX
+    ) -> list[ClosedSegment]:
+        """Return the segments to copy to remote storage: from the one that has from_offset on, those that end at or
+        below below_offset, the last stable offset. The active segment is none of them. count_max: the largest number of
+        segments returned, as a few system calls are made for each. The caller opens a segment's files before it reads
+        them (`ClosedSegment.open`). Raises OSError."""
+        found: list[ClosedSegment] = []
+        segments = self._segments.since(from_offset)
+        for segment, behind in pairwise(segments):
+            if behind.base_offset > below_offset or len(found) == count_max:
+                break
+            if behind.base_offset > from_offset:
+                segment.write_waiting()
+                log, offset_index, time_index, txn_index = segment.paths
+                found.append(
+                    ClosedSegment(
+                        segment.base_offset,
+                        behind.base_offset,
+                        segment.size,
+                        segment.age_timestamp,
+                        log,
+                        offset_index,
+                        time_index,
+                        txn_index if txn_index.exists() else None,
+                        self.producers.snapshot_path(behind.base_offset),
+                    )
+                )
+        return found
+
+    def start_from_tier(
+        self,
+        local_start: int,
+        log_start: int,
+        epochs: Sequence[EpochEntry],
+        snapshot: bytes | None,
+        now_ms: int,
+    ) -> list[Removal]:
+        """Remove all records of a follower, so that the next one gets the offset local_start, and take over the state
+        of the log below it from remote storage. log_start: the leader's log start offset. epochs: the leader epochs of
+        the log below local_start. snapshot: the bytes of the producer snapshot at local_start; None if there is none,
+        and one that cannot be read counts as none, as in Kafka. Returns the removals of the files. Raises OSError.
+
+        Source: TierStateMachine.buildRemoteLogAuxState.
+        """
+        removals = self.truncate_fully_and_start_at(local_start, now_ms, log_start_offset=log_start)
+        for entry in epochs:
+            if entry.start_offset < local_start:
+                self._epochs.assign(entry.epoch, entry.start_offset)
+        self._epochs.truncate_from_start(log_start)
+        self._write_epochs()
+        if snapshot is not None:
+            self.producers.take_over(local_start, snapshot)
+            self._rebuild_producers(now_ms)
+            self.update_high_watermark(local_start)
+        return removals
 
     # compaction
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from formats.file_name import FileKind, FileName, build
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import BatchRow
 from formats.kernels.producers import expire_producers
@@ -140,6 +141,19 @@ class LiveProducers(ProducerStateManager):
             return None
         self._live_view.rename(name, name + DELETED)
         return name + DELETED
+
+    def snapshot_path(self, offset: int) -> Path | None:
+        """Return the path of the producer snapshot at an offset; None if there is none."""
+        name = self._snapshots.get(offset)
+        return None if name is None else self._live_view.directory / name
+
+    def take_over(self, offset: int, snapshot: bytes) -> None:
+        """Write a producer snapshot at `offset` that comes from another broker, in place of all others. `rebuild` loads
+        it. Raises OSError."""
+        self.truncate_fully_and_start_at(0)
+        name = build(FileName(FileKind.PRODUCER_SNAPSHOT, offset))
+        self._live_view.write(name, snapshot)
+        self._snapshots[offset] = name
 
     def move(self, directory: Path) -> None:
         """Use the new name of the partition's directory, which has been renamed."""

@@ -27,6 +27,7 @@ from formats.file_name import (
     INTERNAL_TOPICS,
     METADATA_DIRECTORY,
     METADATA_TOPIC,
+    NEVER_TIERED,
     DirectoryName,
     FileKind,
     FileName,
@@ -85,7 +86,6 @@ from kcli.protocol.topic_partition import TopicPartition
 
 MAX_THREADS = 8
 FOREVER_MS = 2**31 - 1
-NEVER_TIERED = (METADATA_TOPIC, "__remote_log_metadata", *INTERNAL_TOPICS)
 CHECKPOINTS = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.REPLICATION_OFFSETS)
 MENDED = (*CHECKPOINTS, FileKind.CLEANER_OFFSETS)
 

@@ -84,18 +84,6 @@ OF_INTERNAL_TOPICS = re.compile(
     r"transaction\.state\.log\.(segment\.bytes|num\.partitions|replication\.factor|min\.isr)"
 )
 """internal_topics.py puts prefix and name together."""
-NOT_READ_OF_TOPICS = {
-    **dict.fromkeys(
-        (
-            "local.retention.bytes",
-            "local.retention.ms",
-            "remote.log.copy.disable",
-            "remote.log.delete.on.disable",
-            "remote.storage.enable",
-        ),
-        "has no effect without remote.log.storage.system.enable, and a topic that has it true ends the start",
-    ),
-}
 NOT_READ_OF_GROUPS = ("share.", "streams.")
 """There are no such groups yet."""
 NOT_KEPT_QUOTAS: set[str] = set()
@@ -122,14 +110,14 @@ def test_every_broker_configuration_is_read_refused_or_harmless() -> None:
     read = {each for each in known if each in found or OF_GROUPS.fullmatch(each) or OF_INTERNAL_TOPICS.fullmatch(each)}
     assert sorted(known - read - HARMLESS.keys() - REFUSED.keys()) == []
     assert sorted(HARMLESS.keys() & REFUSED.keys()) == []
-    assert sorted(HARMLESS.keys() & read) == ["log.local.retention.bytes", "log.local.retention.ms"], "of tiered topics"
+    assert sorted(HARMLESS.keys() & read) == []
     assert known >= HARMLESS.keys()
     assert all(HARMLESS.values()), "each has its reason"
 
 
 def test_every_configuration_of_topics_groups_and_quotas_is_read() -> None:
     found = read_by_the_code()
-    assert sorted(TOPIC_CONFIGS.keys() - found - NOT_READ_OF_TOPICS.keys()) == []
+    assert sorted(TOPIC_CONFIGS.keys() - found) == []
     assert SYNONYMS.keys() <= TOPIC_CONFIGS.keys()
     assert [name for name in GROUP_KEYS if name not in found and not name.startswith(NOT_READ_OF_GROUPS)] == []
     assert {broker_synonym(name) for name in GROUP_KEYS} - {None} <= BROKER_KEYS.keys()
@@ -387,7 +375,7 @@ def test_a_running_node_refuses_what_it_would_not_honour(tmp_path: Path) -> None
             ),
             "listener.name.plaintext.ssl",
         ),
-        (topic_config("remote.storage.enable", "true", "tiered"), "topic tiered has remote.storage.enable=true"),
+        (topic_config("remote.storage.enable", "true", "tiered"), "You have to delete all topics.*tiered"),
     ],
     ids=["a limit", "a key store", "tiered"],
 )

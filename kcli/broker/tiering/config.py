@@ -1,0 +1,155 @@
+"""What a broker's configuration says about tiered storage, as one value.
+
+`tier_config` makes it anew after each change of the configuration; what can be changed while the broker runs are the
+numbers of threads, the quotas, the size of the index cache and the time limits (broker_keys.py). Source:
+RemoteLogManagerConfig, TopicBasedRemoteLogMetadataManagerConfig.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.broker.config.tier_keys import LOCAL_TIERED_STORAGE, STORAGE_CLASS, metadata_values, storage_values
+from kcli.tier.address import parse_address
+from kcli.tier.local import INSIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kcli.broker.config import BrokerConfig
+    from kcli.log.config import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    """Where the objects are. address: a path or the URL of a bucket, for kcli.tier.opening. is_local: whether it is a
+    directory, which the broker creates. deletes: whether objects are deleted at all (delete.enable of
+    LocalTieredStorage, for tests). is_emptied: whether all objects are deleted when the broker stops (delete.on.close
+    of LocalTieredStorage)."""
+
+    address: str
+    is_local: bool
+    deletes: bool = True
+    is_emptied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataConfig:
+    """The topic `__remote_log_metadata`, with which it is created, and how long its readers wait. retention_ms: -1 for
+    no limit. consume_wait_ms: how long an append waits until it is replayed here. init_retry_ms_max,
+    init_retry_interval_ms: how long, and how often, the creation of the topic is tried."""
+
+    partitions: int
+    replication_factor: int
+    min_isr: int
+    retention_ms: int
+    consume_wait_ms: int
+    init_retry_ms_max: int
+    init_retry_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierQuota:
+    """A limit of bytes per second, measured over `window_num` samples of `window_s` seconds each."""
+
+    bytes_per_s: int
+    window_num: int
+    window_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierConfig:
+    """The configuration of a broker's tiered storage. index_cache_ttl_ms: -1 for no limit. retry_jitter: the part of
+    the backoff that is random. follower_starts_at_last_tiered: follower.fetch.last.tiered.offset.enable (KIP-1023)."""
+
+    store: StoreConfig
+    metadata: MetadataConfig
+    custom_metadata_bytes_max: int
+    index_cache_bytes_max: int
+    index_cache_ttl_ms: int
+    copier_threads: int
+    expiration_threads: int
+    follower_threads: int
+    reader_threads: int
+    reader_pending_max: int
+    task_interval_ms: int
+    retry_backoff_ms: int
+    retry_backoff_ms_max: int
+    retry_jitter: float
+    copy_quota: TierQuota
+    fetch_quota: TierQuota
+    fetch_wait_ms_max: int
+    list_offsets_timeout_ms: int
+    follower_starts_at_last_tiered: bool
+
+
+def tier_config(config: BrokerConfig) -> TierConfig | None:
+    """Return the configuration of the broker's tiered storage; None if remote.log.storage.system.enable is false, and
+    for a node that is no broker. Raises InvalidConfig, which check_served has reported before."""
+    if not (config.remote_log_storage_system_enable and config.is_broker):
+        return None
+    jitter = config.get("remote.log.manager.task.retry.jitter")
+    assert isinstance(jitter, float), "a DOUBLE"
+    follower_threads = "remote.log.manager.follower.thread.pool.size"
+    if follower_threads not in config.properties:
+        follower_threads = "remote.log.manager.thread.pool.size"  # its name before Kafka 4.2
+    return TierConfig(
+        store=_store(config),
+        metadata=_metadata(metadata_values(config)),
+        custom_metadata_bytes_max=config.number("remote.log.metadata.custom.metadata.max.bytes"),
+        index_cache_bytes_max=config.number("remote.log.index.file.cache.total.size.bytes"),
+        index_cache_ttl_ms=config.number("remote.log.index.file.cache.ttl.ms"),
+        copier_threads=config.number("remote.log.manager.copier.thread.pool.size"),
+        expiration_threads=config.number("remote.log.manager.expiration.thread.pool.size"),
+        follower_threads=config.number(follower_threads),
+        reader_threads=config.number("remote.log.reader.threads"),
+        reader_pending_max=config.number("remote.log.reader.max.pending.tasks"),
+        task_interval_ms=config.number("remote.log.manager.task.interval.ms"),
+        retry_backoff_ms=config.number("remote.log.manager.task.retry.backoff.ms"),
+        retry_backoff_ms_max=config.number("remote.log.manager.task.retry.backoff.max.ms"),
+        retry_jitter=jitter,
+        copy_quota=TierQuota(
+            bytes_per_s=config.number("remote.log.manager.copy.max.bytes.per.second"),
+            window_num=config.number("remote.log.manager.copy.quota.window.num"),
+            window_s=config.number("remote.log.manager.copy.quota.window.size.seconds"),
+        ),
+        fetch_quota=TierQuota(
+            bytes_per_s=config.number("remote.log.manager.fetch.max.bytes.per.second"),
+            window_num=config.number("remote.log.manager.fetch.quota.window.num"),
+            window_s=config.number("remote.log.manager.fetch.quota.window.size.seconds"),
+        ),
+        fetch_wait_ms_max=config.number("remote.fetch.max.wait.ms"),
+        list_offsets_timeout_ms=config.number("remote.list.offsets.request.timeout.ms"),
+        follower_starts_at_last_tiered=config.get("follower.fetch.last.tiered.offset.enable") is True,
+    )
+
+
+def _store(config: BrokerConfig) -> StoreConfig:
+    values = storage_values(config)
+    if config.text(STORAGE_CLASS) == LOCAL_TIERED_STORAGE:
+        return StoreConfig(
+            address=f"{values['dir']}/{INSIDE}",
+            is_local=True,
+            deletes=values["delete.enable"] is True,
+            is_emptied=values["delete.on.close"] is True,
+        )
+    address = str(values["url"])
+    return StoreConfig(address=address, is_local=isinstance(parse_address(address), str))
+
+
+def _metadata(values: Mapping[str, Value]) -> MetadataConfig:
+    def number(name: str) -> int:
+        value = values[f"remote.log.metadata.{name}"]
+        assert isinstance(value, int), f"{name} is a number"
+        return value
+
+    return MetadataConfig(
+        partitions=number("topic.num.partitions"),
+        replication_factor=number("topic.replication.factor"),
+        min_isr=number("topic.min.isr"),
+        retention_ms=number("topic.retention.ms"),
+        consume_wait_ms=number("consume.wait.ms"),
+        init_retry_ms_max=number("initialization.retry.max.timeout.ms"),
+        init_retry_interval_ms=number("initialization.retry.interval.ms"),
+    )
