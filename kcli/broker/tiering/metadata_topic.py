@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kcli.broker.network.peers import Unanswered
 from kcli.broker.process.unattended import begin
@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from kcli.broker.coordinators.context import CoordinatorContext
     from kcli.broker.network.peers import Peer
     from kcli.broker.partition.partitions import Partition
+    from kcli.broker.tiering.config import MetadataConfig
     from kcli.broker.wire.types.create_topics import CreateTopicsResponse
     from kcli.tier.cache import SegmentCache
     from kcli.tier.segment import PartitionDeleteState, TieredPartition
 
-__all__ = ["MetadataFailed", "MetadataTopic", "NotReady", "TopicSettings"]
+__all__ = ["MetadataFailed", "MetadataTopic", "NotReady"]
 
 log = logging.getLogger("kcli.broker")
 
@@ -51,24 +52,6 @@ DELIVERY_S: Final = 120.0
 """How long a record is appended again after errors, as delivery.timeout.ms of Kafka's producer."""
 
 
-class TopicSettings(NamedTuple):
-    """How the topic is made, and waited for: the configurations below rlmm.config. of the same meaning.
-
-    partitions: remote.log.metadata.topic.num.partitions. replication_factor:
-    remote.log.metadata.topic.replication.factor. min_isr: remote.log.metadata.topic.min.isr. retention_ms:
-    remote.log.metadata.topic.retention.ms, -1: for ever. consume_wait_ms: remote.log.metadata.consume.wait.ms, how long
-    `append` waits until its record is read again. retry_interval_ms:
-    remote.log.metadata.initialization.retry.interval.ms, after which the topic's creation is tried again.
-    """
-
-    partitions: int = 50
-    replication_factor: int = 3
-    min_isr: int = 2
-    retention_ms: int = -1
-    consume_wait_ms: int = 120_000
-    retry_interval_ms: int = 100
-
-
 class MetadataTopic:
     """The records about the partitions that this broker follows. controller: the channel to the active controller. All
     methods are called on the event loop's thread."""
@@ -77,11 +60,12 @@ class MetadataTopic:
         self,
         context: CoordinatorContext,
         controller: Peer,
-        settings: TopicSettings,
+        settings: MetadataConfig,
         *,
         delivery_s: float = DELIVERY_S,
     ) -> None:
-        """delivery_s: how long a record is appended again after errors."""
+        """settings: how the topic is made, and how long its readers wait. delivery_s: how long a record is appended
+        again after errors."""
         self._context, self._controller, self._settings = context, controller, settings
         self._delivery_s = delivery_s
         self._leaders = MetadataLeaders(context)
@@ -122,7 +106,7 @@ class MetadataTopic:
             try:
                 if self._leaders.topic is None:
                     await self._create()
-                    wait_s = self._settings.retry_interval_ms / 1000
+                    wait_s = self._settings.init_retry_interval_ms / 1000
                 elif self._partitions:
                     wait_s = LOOK_S if self._read_all() else RETRY_S
             except Exception:  # a bug that shows once must not end it

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,8 @@ import pytest
 from formats.batch_writer import write_batch
 from formats.checkpoint import EpochEntry
 from kcli.broker.broker import Broker
-from kcli.broker.tiering.metadata_topic import MetadataFailed, MetadataTopic, NotReady, TopicSettings
+from kcli.broker.tiering.config import MetadataConfig
+from kcli.broker.tiering.metadata_topic import MetadataFailed, MetadataTopic, NotReady
 from kcli.tier.metadata import TOPIC, metadata_partition
 from kcli.tier.records import (
     PARTITION_DELETE,
@@ -34,7 +36,15 @@ from tests.tier.records import uuid
 T = TypeVar("T")
 TIMEOUT_S = 30.0
 COUNT = 3
-SETTINGS = TopicSettings(partitions=COUNT, replication_factor=1, consume_wait_ms=20_000)
+SETTINGS = MetadataConfig(
+    partitions=COUNT,
+    replication_factor=1,
+    min_isr=2,
+    retention_ms=-1,
+    consume_wait_ms=20_000,
+    init_retry_ms_max=120_000,
+    init_retry_interval_ms=100,
+)
 A, B = (TieredPartition("orders", number, uuid(9)) for number in (0, 1))
 FINISHED = SegmentState.COPY_SEGMENT_FINISHED
 
@@ -65,7 +75,7 @@ def numbers_in(partitions: int, wanted: int) -> TieredPartition:
 class OnNode:
     """The topic as one node sees it."""
 
-    def __init__(self, node: RunningNode, settings: TopicSettings = SETTINGS, delivery_s: float = 20) -> None:
+    def __init__(self, node: RunningNode, settings: MetadataConfig = SETTINGS, delivery_s: float = 20) -> None:
         self.node = node
 
         def make() -> MetadataTopic:
@@ -116,7 +126,7 @@ class OnNode:
 
 
 @contextmanager
-def topic_on(node: RunningNode, settings: TopicSettings = SETTINGS, delivery_s: float = 20) -> Iterator[OnNode]:
+def topic_on(node: RunningNode, settings: MetadataConfig = SETTINGS, delivery_s: float = 20) -> Iterator[OnNode]:
     on = OnNode(node, settings, delivery_s)
     try:
         yield on
@@ -179,7 +189,7 @@ def test_a_partition_is_forgotten(node: RunningNode) -> None:
 
 
 def test_a_wait_ends_when_the_partition_is_forgotten(node: RunningNode) -> None:
-    settings = SETTINGS._replace(replication_factor=3)  # which one broker cannot make
+    settings = replace(SETTINGS, replication_factor=3)  # which one broker cannot make
     with topic_on(node, settings) as on:
         on.do(lambda: on.topic.follow(A))
         waiting = asyncio.run_coroutine_threadsafe(on.topic.ready(A), node.loop)
@@ -191,7 +201,7 @@ def test_a_wait_ends_when_the_partition_is_forgotten(node: RunningNode) -> None:
 
 
 def test_no_record_is_appended_in_time(node: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
-    with topic_on(node, SETTINGS._replace(replication_factor=3), delivery_s=0.5) as on:
+    with topic_on(node, replace(SETTINGS, replication_factor=3), delivery_s=0.5) as on:
         on.do(lambda: on.topic.follow(A))
         with pytest.raises(MetadataFailed, match="has no leader"):
             on.wait(lambda: on.topic.append(A, segment_value(segment(0)), SEGMENT))
@@ -319,7 +329,7 @@ def running(cluster: Cluster, node_id: int) -> ClusterNode:
     return found
 
 
-SPREAD = TopicSettings(partitions=6, replication_factor=3, consume_wait_ms=20_000)
+SPREAD = replace(SETTINGS, partitions=6, replication_factor=3)
 
 
 def test_brokers_see_what_any_of_them_appends(cluster: Cluster) -> None:
