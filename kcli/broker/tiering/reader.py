@@ -59,7 +59,7 @@ log = logging.getLogger("kcli.broker")
 
 SKIPPED_BYTES: Final = 32 << 10
 """How many bytes are read besides those that are asked for, as the index names a batch some KB before the offset's."""
-LOOKED_AT_ONCE: Final = 500
+LOOKED_AT_ONCE: Final = 200
 """How many segments are looked at before other work on the event loop gets its turn."""
 
 

@@ -16,9 +16,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from formats.txn_index import AbortedTxn
-from kcli.broker.tiering.index_cache import IndexCache
-from kcli.broker.tiering.pool import ThreadPool
-from kcli.broker.tiering.reader import RemoteReader
+from kcli.broker.tiering.reading import TierReading
 from kcli.log.source import Source
 from kcli.protocol.error_code import ErrorCode
 from kcli.tier.local import LocalStore
@@ -67,16 +65,14 @@ class Tiered:
 
     def _begin(self) -> None:
         broker = self.node.node.broker
-        config = broker.config
-        self.pool = ThreadPool("test", lambda: 4, lambda: config.number("remote.log.reader.max.pending.tasks"))
-        indexes = IndexCache(self.copy.data, self.store, lambda: 1 << 30)
-        indexes.load()
         segments = Known({each.partition: each.cache for each in self.partitions})
-        broker.tier = RemoteReader(self.store, segments, indexes, self.pool, self.quota)
+        self.reading = TierReading(broker.config, self.store, segments, self.quota)
+        self.reading.indexes.load()
+        broker.tier = self.reading.reader
 
     def close(self) -> None:
         self.store.gate.set()
-        self.node.run(self.pool.close)
+        self.node.run(self.reading.stop)
 
 
 @contextmanager
@@ -263,7 +259,9 @@ def test_a_session_reads_on(broker: Tiered) -> None:
 
 
 def test_a_store_that_hangs_delays_nobody(tmp_path: Path) -> None:
-    with tiered(tmp_path, remote_fetch_max_wait_ms="700", remote_log_reader_max_pending_tasks="2") as broker:
+    with tiered(
+        tmp_path, remote_fetch_max_wait_ms="700", remote_log_reader_threads="4", remote_log_reader_max_pending_tasks="2"
+    ) as broker:
         with broker.node.client() as warm:
             assert offsets_of(answers(fetch(warm, {(SHORT, 0): 0}))[SHORT, 0])
         broker.store.gate.clear()

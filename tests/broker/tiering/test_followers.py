@@ -11,10 +11,7 @@ import pytest
 
 from formats.file_name import FileKind
 from kcli.broker.partition.partitions import Partition
-from kcli.broker.tiering.following import StatesInTier
-from kcli.broker.tiering.index_cache import IndexCache
-from kcli.broker.tiering.pool import ThreadPool
-from kcli.broker.tiering.reader import RemoteReader
+from kcli.broker.tiering.reading import TierReading
 from kcli.log.live.partition_log import PartitionLog
 from kcli.metadata.partition import from_uuid
 from kcli.protocol.error_code import ErrorCode
@@ -56,12 +53,9 @@ class Tier:
         assert begun.keys().isdisjoint(node_ids)
         for node_id in node_ids:
             broker = self.cluster.nodes[node_id]
-            pool = ThreadPool(f"reader-{node_id}", lambda: 2, lambda: 10)
-            segments = Known(self.metadata.caches)
-            indexes = IndexCache(self.home / f"{node_id}", self.store, lambda: 1 << 20)
-            indexes.load()
-            broker.tier = RemoteReader(self.store, segments, indexes, pool, Quota())
-            broker.replicas.tier = StatesInTier(self.store, segments, pool)
+            reading = TierReading(broker.config, self.store, Known(self.metadata.caches), Quota())
+            await reading.start()
+            broker.tier, broker.replicas.tier = reading.reader, reading.states
 
     def copy(self, log: PartitionLog) -> None:
         """Copy all closed segments of a leader's log that are not in the tier yet."""
