@@ -81,13 +81,6 @@ def offsets(node: ServedNode, topic: str) -> dict[str, int]:
             topics = [{"name": topic, "partitions": [asked]}]
             answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
             found[name] = answer["topics"][0]["partitions"][0]["offset"]
-                9,
-                replica_id=-1,
-                isolation_level=0,
-                timeout=10_000,
-                topics=[{"name": topic, "partitions": [asked]}],
-            )
-            found[name] = answer["topics"][0]["partitions"][0]["offset"]
     return found
 
 
@@ -127,7 +120,7 @@ def test_what_has_expired_goes_in_both_tiers(tmp_path: Path) -> None:
         start = offsets(node, "orders")["start"]
         assert consumed(node, "orders", start, RECORDS - start) == [f"value {i:06}" for i in range(start, RECORDS)]
         with Client(node.address) as client:
-            client.call("delete_topics", 6, topics=[{"name": "orders", "topic_id": None}], timeout_ms=10_000)
+            client.call("delete_topics", 6, topics=[{"name": "orders", "topic_id": None}], timeout=10_000)
         wait_until(lambda: not objects(tmp_path), lambda: objects(tmp_path))
 
 
@@ -138,7 +131,7 @@ def test_a_broker_that_is_killed_while_it_copies(tmp_path: Path) -> None:
         produce(node, "orders", 0, RECORDS // 2)
         wait_until(lambda: len(objects(tmp_path)) > 5, lambda: objects(tmp_path))
         node.process.kill()
-        node.process.wait()
+        node.process.communicate()
     with tiered_node(tmp_path) as node:
         produce(node, "orders", RECORDS // 2, RECORDS // 2)
         wait_until(lambda: offsets(node, "orders")["local"] > RECORDS - 150, lambda: offsets(node, "orders"))
