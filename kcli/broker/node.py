@@ -314,7 +314,7 @@ class Node:
         except (KcliError, OSError) as error:
             raise CannotServe(f"tiered storage is not there: {error_text(error)}") from error
         if tiering is not None:
-            broker.tier, broker.replicas.tier = tiering.reader, tiering.states
+            broker.tier, broker.replicas.tier = tiering.reading.reader, tiering.reading.states
 
     def _answer(self, call: Call) -> Answer | Awaitable[Answer]:
         """Return this node's response to a request for the active controller that this node itself makes. Called only

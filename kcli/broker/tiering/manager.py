@@ -19,17 +19,15 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kcli.broker.process.unattended import begin, report
 from kcli.broker.tiering.config import TierConfig, tier_config
-from kcli.broker.tiering.following import StatesInTier
-from kcli.broker.tiering.index_cache import IndexCache
-from kcli.broker.tiering.metadata_topic import MetadataTopic, NotReady, TopicSettings
+from kcli.broker.tiering.metadata_topic import MetadataTopic, NotReady
 from kcli.broker.tiering.pool import ThreadPool
 from kcli.broker.tiering.quota import TierRate
-from kcli.broker.tiering.reader import RemoteReader, tiered
+from kcli.broker.tiering.reader import tiered
+from kcli.broker.tiering.reading import TierReading
 from kcli.broker.tiering.segment_tasks import SegmentTasks
 from kcli.broker.tiering.store import empty, open_tier
 from kcli.tier.copying import first_tiered, last_tiered
@@ -76,7 +74,7 @@ class _Tracked:
 
 
 class Tiering:
-    """The tiered storage of this broker. reader: reads for the requests of clients. states: reads for followers.
+    """The tiered storage of this broker. reading: reads from it, for clients and for followers.
 
     Made by `open`; `start` begins the tasks, once the broker is unfenced.
     """
@@ -86,22 +84,16 @@ class Tiering:
         self._now_ms = context.clock.now_ms
         self.reconfigured()
         config = self._config
-        self._indexes = IndexCache(_home(context), store, lambda: self._config.index_cache_bytes_max, disk)
-        self._metadata = MetadataTopic(context, controller, _topic_settings(config))
-        self._readers = ThreadPool(
-            "tier-reader", lambda: self._config.reader_threads, lambda: self._config.reader_pending_max
-        )
-        self._followers = ThreadPool("tier-follower", lambda: self._config.follower_threads, lambda: UNLIMITED)
+        self._metadata = MetadataTopic(context, controller, config.metadata)
+        fetch_rate = TierRate(lambda: self._config.fetch_quota, self._now_ms)
+        self.reading = TierReading(context.config, store, self._metadata, fetch_rate, disk)
         copiers = ThreadPool("tier-copier", lambda: self._config.copier_threads, lambda: UNLIMITED)
         deleters = ThreadPool("tier-expiration", lambda: self._config.expiration_threads, lambda: UNLIMITED)
-        self._pools = self._readers, self._followers, copiers, deleters
+        self._pools = copiers, deleters
         self._copy_rate = TierRate(lambda: self._config.copy_quota, self._now_ms)
-        fetch_rate = TierRate(lambda: self._config.fetch_quota, self._now_ms)
         self._segments = SegmentTasks(
-            store, self._metadata, self._indexes, copiers, deleters, context.node_id, self._now_ms
+            store, self._metadata, self.reading.indexes, copiers, deleters, context.node_id, self._now_ms
         )
-        self.reader = RemoteReader(store, self._metadata, self._indexes, self._readers, fetch_rate)
-        self.states = StatesInTier(store, self._metadata, self._followers)
         self._tracked: dict[TieredPartition, _Tracked] = {}
         self._deletions: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
@@ -116,7 +108,7 @@ class Tiering:
             return None
         store = await asyncio.to_thread(open_tier, config.store, disk)
         tiering = cls(context, controller, store, disk)
-        await asyncio.to_thread(tiering._indexes.load)
+        await tiering.reading.start()
         return tiering
 
     def reconfigured(self) -> None:
@@ -141,6 +133,7 @@ class Tiering:
         for task in self._deletions:
             task.cancel()
         self._metadata.stop()
+        self.reading.stop()
         for pool in self._pools:
             pool.close()
         if self._config.store.is_emptied:
@@ -323,19 +316,3 @@ class Tiering:
                 self._metadata.forget(whose)
                 log.info("%s: all segments are deleted in the tier", whose)
                 return
-
-
-def _home(context: CoordinatorContext) -> Path:
-    return Path(context.config.log_dirs[0])
-
-
-def _topic_settings(config: TierConfig) -> TopicSettings:
-    metadata = config.metadata
-    return TopicSettings(
-        metadata.partitions,
-        metadata.replication_factor,
-        metadata.min_isr,
-        metadata.retention_ms,
-        metadata.consume_wait_ms,
-        metadata.init_retry_interval_ms,
-    )

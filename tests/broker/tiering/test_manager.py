@@ -66,7 +66,9 @@ def consumed(node: ServedNode, topic: str, first: int, count: int) -> list[str]:
         while len(found) < count and time.monotonic() < until:
             for message in consumer.consume(count - len(found), 1):
                 assert message.error() is None, message.error()
-                found.append(message.value().decode()[:12])
+                value = message.value()
+                assert value is not None
+                found.append(value.decode()[:12])
     finally:
         consumer.close()
     return found
