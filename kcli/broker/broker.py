@@ -103,7 +103,9 @@ class Broker:
         self.replicas = ReplicaManager(
             config, self.clock, self.image, self.partitions, network, controller, broker_epoch
         )
-        context = CoordinatorContext(config, self.clock, self.image, self.partitions, network, self.turns)
+        self.context = context = CoordinatorContext(
+            config, self.clock, self.image, self.partitions, network, self.turns
+        )
         self.producer_ids = ProducerIds(context, controller)
         self.groups = Coordinator(context, GROUPS_TOPIC, self._coordinate_groups)
         self.markers = LocalMarkers(context, self.groups)

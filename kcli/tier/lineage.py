@@ -4,9 +4,10 @@
     parts     ranges of offsets, each with the one segment that has them; in order, none twice
     gaps      ranges of offsets between them that no copied segment has
 
-A tier may have more than one segment with an offset: of an epoch that lost the log's end to the next leader, or copied
-by two leaders. A read at an offset takes the epoch that the lineage has there, and of that epoch the segment that
-Kafka's cache names. Source: RemoteLogManager.fetchRemoteLogSegmentMetadata, LeaderEpochFileCache.epochForOffset.
+A tier may have more than one segment with an offset: two leaders may have copied it, or one of the segments is of an
+earlier epoch whose last records the next leader did not have. A read looks up the epoch of the offset in the lineage,
+then the segment that Kafka's cache names for this epoch and offset. Source:
+RemoteLogManager.fetchRemoteLogSegmentMetadata, LeaderEpochFileCache.epochForOffset.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """How offsets are read: `parts` from the tier, `gaps` from nowhere (first and last offset)."""
+    """The parts of segments in the tier from which offsets are read, and the gaps: the first and last offset of each
+    range that the tier does not have."""
 
     parts: list[Part] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
 
 def plan(cache: SegmentCache, lineage: Sequence[EpochEntry], start: int | None, end: int | None) -> Plan:
-    """Return how offsets from `start` (None: the first in the tier) up to below `end` are read (None: as far as the
-    tier goes; no gap is at its end)."""
+    """Return the plan for the offsets from `start` to below `end`. start: None for the first offset in the tier. end:
+    None for the end of the tier; the plan then has no gap at its end."""
     found = Plan()
     behind = OFFSET_MAX if end is None else end
     offset = _next(cache, lineage, -1) if start is None else start
@@ -174,7 +176,8 @@ def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> in
 
 
 def _add(parts: list[Part], part: Part) -> None:
-    """Add a part, as one with the part before it if that is of the same segment and ends where it begins."""
+    """Add `part` to `parts`. If the last of `parts` is of the same segment and ends right before `part`, lengthen it
+    instead."""
     before = parts[-1] if parts else None
     if before is not None and before.segment.id == part.segment.id and before.last + 1 == part.first:
         parts[-1] = before._replace(last=part.last)

@@ -171,7 +171,7 @@ def _not_opened(path: Path, error: OSError) -> ObjectMissing | UnreadableInput:
 
 
 def _mode(path: Path) -> int:
-    """The mode of a path that is not followed; 0 if there is none."""
+    """The file mode of the path itself, without following a symbolic link; 0 if the path does not exist."""
     try:
         return path.lstat().st_mode
     except OSError:

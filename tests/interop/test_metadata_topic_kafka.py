@@ -16,12 +16,13 @@ from kcli.broker.network.outbound import IN_THE_CLEAR
 from kcli.broker.partition.partitions import Partitions
 from kcli.broker.process.clock import Clock
 from kcli.broker.process.turns import Turns
-from kcli.broker.tiering.metadata_topic import MetadataTopic, TopicSettings
+from kcli.broker.tiering.metadata_topic import MetadataTopic
 from kcli.log.partition_view import PartitionView
 from kcli.metadata_log.replay import refuse, replay
 from kcli.tier.records import SEGMENT, SEGMENT_UPDATE, segment_value, update_value
 from kcli.tier.segment import SegmentState
 from kcli.tier.tier import PartitionTier
+from tests.broker.tiering.test_metadata_topic import SETTINGS
 from tests.interop.kit import kafka
 from tests.interop.test_tier_live_kafka import TOPIC, Live, live, tiered_storage
 from tests.tier.records import uuid
@@ -51,7 +52,7 @@ async def follow_and_append(directory: Path, path: Path, read: Callable[[], Part
     """read: the same from the files."""
     context = context_of(directory, path)
     none: Any = None  # the topic is there: nothing is asked of a controller
-    topic = MetadataTopic(context, none, TopicSettings(partitions=3))
+    topic = MetadataTopic(context, none, replace(SETTINGS, partitions=3))
     topic.start()
     try:
         partition = read().partition

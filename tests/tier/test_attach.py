@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from formats.batch_writer import write_batch
 from formats.checkpoint import parse_leader_epochs
 from formats.file_name import FileKind
+from formats.quorum_state import QuorumState, build
 from kcli.broker.metadata.format import format_directories
 from kcli.broker.tiering.attach import attach, plan_attaching
 from kcli.inspector.tier import Orphans, TierVerification
@@ -28,6 +30,7 @@ from kcli.tier.local import LocalStore
 from kcli.tier.metadata_log import read_metadata_log
 from kcli.tier.segment import SegmentState
 from kcli.tier.tier import Tier, chosen
+from tests.broker.running import running_node
 from tests.cli.run import Ended, kcli
 from tests.conftest import files_below
 from tests.tier.records import PARTITION
@@ -183,6 +186,42 @@ def test_what_is_not_attached(node: Path, store: Path) -> None:
     for each in list(store.rglob("r-keep-0-*")):
         each.rename(each.with_name("r-keep-0-AAAAAAAAAAAAAAAAAAAAfw"))
     refused("the cluster has another r-keep, with topic id", topic="r-keep")
+
+
+def test_kcli_goes_on_behind_the_tier(tmp_path: Path, store: Path) -> None:
+    """Reading what is in the tier: tests of kcli/broker/tiering."""
+    node = tmp_path / "data"
+    with running_node(node):
+        pass
+    assert run(node, store, "--in-place").status == 0
+    options = {
+        "remote_log_storage_system_enable": "true",
+        "remote_log_storage_manager_class_name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+        "rsm_config_dir": str(store),
+        "rlmm_config_remote_log_metadata_topic_num_partitions": "3",
+        "rlmm_config_remote_log_metadata_topic_replication_factor": "1",
+    }
+    with running_node(node, None, **options) as started, started.client() as client:
+        for timestamp, expected in ((-2, [0, 0]), (-4, [254, 282]), (-1, [254, 282])):
+            asked = [{"partition_index": each, "current_leader_epoch": -1, "timestamp": timestamp} for each in (0, 1)]
+            topics = [{"name": "r-short", "partitions": asked}]
+            answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
+            assert [each["offset"] for each in answer["topics"][0]["partitions"]] == expected, timestamp
+        data = bytes(write_batch([(b"k", b"v")], NOW_MS))
+        sent = [{"name": "r-short", "partition_data": [{"index": 1, "records": data}]}]
+        answer = client.call("produce", 9, transactional_id=None, acks=-1, timeout=5_000, topic_data=sent)
+        assert answer["responses"][0]["partition_responses"][0]["base_offset"] == 282
+        epoch = started.node.broker.image.topics["r-short"].partitions[1].leader_epoch
+    epochs = parse_leader_epochs((node / "r-short-1/leader-epoch-checkpoint").read_bytes())
+    assert [tuple(each) for each in epochs] == [(0, 0), (epoch, 282)]
+
+
+def test_a_node_of_several_voters(node: Path, store: Path) -> None:
+    state = QuorumState(0, -1, 3, -1, cluster_id="", applied_offset=0, current_voters=(1, 2, 3))
+    assert run(node, store, "--in-place", topic="r-keep").status == 0
+    (node / "__cluster_metadata-0/quorum-state").write_bytes(build(state))
+    ended = run(node, store, "--in-place")
+    assert (ended.status, "other controllers have its metadata log, too: 2, 3" in ended.stderr) == (1, True)
 
 
 def test_usage(node: Path, store: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from kcli.broker.config.checks import check
 from kcli.broker.config.dynamic_names import applicable
 from kcli.broker.config.keys import REQUIRED
 from kcli.broker.config.listeners import Endpoint, listener_name, parse_counts, parse_listeners, parse_protocol_map
-from kcli.broker.config.names import LISTENER_PREFIX, is_known, synonyms
+from kcli.broker.config.names import LISTENER_PREFIX, MANAGER_PREFIXES, is_known, synonyms
 from kcli.broker.config.static_jaas import StaticJaas
 from kcli.java.values import java_integer
 from kcli.log.config import HOUR_MS, INT_MAX, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
@@ -122,7 +122,12 @@ class BrokerConfig:
         """The dynamic configurations that all brokers have by default (--entity-default)."""
         self.broker: Mapping[str, str] = {}
         """The dynamic configurations of this broker."""
-        self.warnings = [f"{name}: no configuration of Kafka 4.3" for name in properties if not is_known(name)]
+        prefixes = tuple(filter(None, (properties.get(name) for name in MANAGER_PREFIXES)))
+        self.warnings = [
+            f"{name}: no configuration of Kafka 4.3"
+            for name in properties
+            if not (is_known(name) or name.startswith(prefixes))
+        ]
         try:
             self._take(self.static)
             self.warnings += self._unknown_listeners()

@@ -15,6 +15,8 @@ from kcli.broker.config.keys import ConfigType
 LISTENER_PREFIX = "listener.name."
 AUTHORIZER_CONFIGS = ("super.users", "allow.everyone.if.no.acl.found")
 PLUGIN_PREFIXES = ("config.providers.", "metrics.", "rsm.config.", "rlmm.config.")
+MANAGER_PREFIXES = ("remote.log.storage.manager.impl.prefix", "remote.log.metadata.manager.impl.prefix")
+"""The configurations of other prefixes than rsm.config. and rlmm.config. (tier_keys.py)."""
 
 _MECHANISM_CONFIGS = (
     "sasl.jaas.config",

@@ -113,8 +113,8 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        # The time, in ms, by which `_take` finds out whether the leader responded early: when the last Fetch was sent;
-        # if its max_wait was shorter than _wait_ms, the difference is subtracted.
+        # When the last Fetch was sent, in ms; earlier by the difference if its max_wait was shorter than _wait_ms. By
+        # this time `_take` finds out whether the leader responded before max_wait was over.
         self._fetched_ms = 0
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
@@ -333,10 +333,9 @@ class Fetcher:
             self.plan.delay(followed, now_ms)
 
     async def _find_place(self, followed: Followed) -> None:
-        """After OFFSET_OUT_OF_RANGE, compare this log's end offset with the leader's log. If it is above the leader's
-        log end offset, truncate this log at that offset. If it is below the leader's log start offset, delete all of
-        this log, and begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset
-        again."""
+        """After OFFSET_OUT_OF_RANGE, compare this log with the leader's. If this log ends above the leader's log end
+        offset, truncate it at that offset. If this log ends below the leader's log start offset, delete all of it, and
+        begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset again."""
         try:
             end, _ = await self._offset(followed, LATEST)
             if self._is_for_last_tiered(followed, end):

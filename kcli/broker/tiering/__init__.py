@@ -1,5 +1,9 @@
 """Tiered storage on a broker (KIP-405): old segments are objects in a store, with records about them in a topic.
 
+    manager           the tasks of each tiered partition: copy, expire, delete
+    segment_tasks     one segment copied or deleted, with its records
+    quota             the rates of copies and reads
+    store             the store, opened at the start
     config            what the broker's configuration says about it: TierConfig
     reader            reads from segments in the tier, for Fetch and ListOffsets
     following         the state of a log in the tier, for a follower that begins behind it

@@ -32,6 +32,7 @@ from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, FileKind, FileName, build
 from formats.properties import PartitionMetadata, build_partition_metadata
 from kcli.broker.metadata.alone import LoneMetadataLog
+from kcli.broker.metadata.quorum_state import read_quorum_state
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.log.config import InvalidConfig, LogConfig, validate_topic_configs
 from kcli.log.disk import Disk
@@ -125,6 +126,7 @@ def plan_attaching(
     except InvalidConfig as error:
         raise UsageError(str(error)) from None
     found.troubles += [f"{each.partition}: {trouble}" for each in attachments for trouble in each.troubles]
+    found.troubles += _troubles_of_quorum(log_directory, image, node_id)
     found.troubles += _troubles_of_topic(found, image, known)
     if metadata_topic is not None and any(node_id not in each.replicas for each in metadata_topic.partitions.values()):
         found.troubles.append(f"{TOPIC} has partitions that node {node_id} has no replica of")
@@ -139,6 +141,17 @@ def plan_attaching(
             cache = log.metadata.caches.get(each.partition, SegmentCache())
             found.records[each.partition.partition] = each.missing_records(cache, node_id, now_ms)
     return found
+
+
+def _troubles_of_quorum(log_directory: Path, image: MetadataImage, node_id: int) -> Iterator[str]:
+    """Yield why the node may not write the metadata log alone, as far as its directory tells: the voters of a static
+    quorum are in its configuration, and in quorum-state once it has started."""
+    state = read_quorum_state(log_directory / METADATA_DIRECTORY / FileKind.QUORUM_STATE)
+    voters = (state and state.current_voters) or ()
+    others = {*image.controllers, *voters} - {node_id}
+    if others:
+        names = ", ".join(map(str, sorted(others)))
+        yield f"{log_directory}: other controllers have its metadata log, too: {names}; attach takes the only one"
 
 
 def _troubles_of_topic(found: Attaching, image: MetadataImage, known: Topic | None) -> Iterator[str]:

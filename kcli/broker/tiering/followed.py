@@ -173,16 +173,14 @@ class MetadataPartition:
 
     # which partitions
 
-    def find(self, partition: TieredPartition) -> Followed | None:
-        """Return a followed partition."""
-        return self._followed.get(_head_of(partition))
-
-    def follow(self, partition: TieredPartition) -> None:
-        """Replay the records about a partition, from the topic's start on; nothing if it is followed."""
+    def follow(self, partition: TieredPartition) -> Followed:
+        """Replay the records about a partition, from the topic's start on, unless it is followed already. Return what
+        is replayed."""
         head = _head_of(partition)
         if head not in self._followed:
             self._followed[head] = Followed(partition)
             self.move_to(0)
+        return self._followed[head]
 
     def forget(self, partition: TieredPartition, reason: str) -> None:
         """Replay the records about a partition no longer, and end the waits for it."""

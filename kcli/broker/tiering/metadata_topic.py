@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kcli.broker.network.peers import Unanswered
 from kcli.broker.process.unattended import begin
@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from kcli.broker.coordinators.context import CoordinatorContext
     from kcli.broker.network.peers import Peer
     from kcli.broker.partition.partitions import Partition
+    from kcli.broker.tiering.config import MetadataConfig
     from kcli.broker.wire.types.create_topics import CreateTopicsResponse
     from kcli.tier.cache import SegmentCache
     from kcli.tier.segment import PartitionDeleteState, TieredPartition
 
-__all__ = ["MetadataFailed", "MetadataTopic", "NotReady", "TopicSettings"]
+__all__ = ["MetadataFailed", "MetadataTopic", "NotReady"]
 
 log = logging.getLogger("kcli.broker")
 
@@ -51,24 +52,6 @@ DELIVERY_S: Final = 120.0
 """How long a record is appended again after errors, as delivery.timeout.ms of Kafka's producer."""
 
 
-class TopicSettings(NamedTuple):
-    """How the topic is made, and waited for: the configurations below rlmm.config. of the same meaning.
-
-    partitions: remote.log.metadata.topic.num.partitions. replication_factor:
-    remote.log.metadata.topic.replication.factor. min_isr: remote.log.metadata.topic.min.isr. retention_ms:
-    remote.log.metadata.topic.retention.ms, -1: for ever. consume_wait_ms: remote.log.metadata.consume.wait.ms, how long
-    `append` waits until its record is read again. retry_interval_ms:
-    remote.log.metadata.initialization.retry.interval.ms, after which the topic's creation is tried again.
-    """
-
-    partitions: int = 50
-    replication_factor: int = 3
-    min_isr: int = 2
-    retention_ms: int = -1
-    consume_wait_ms: int = 120_000
-    retry_interval_ms: int = 100
-
-
 class MetadataTopic:
     """The records about the partitions that this broker follows. controller: the channel to the active controller. All
     methods are called on the event loop's thread."""
@@ -77,15 +60,17 @@ class MetadataTopic:
         self,
         context: CoordinatorContext,
         controller: Peer,
-        settings: TopicSettings,
+        settings: MetadataConfig,
         *,
         delivery_s: float = DELIVERY_S,
     ) -> None:
-        """delivery_s: how long a record is appended again after errors."""
+        """settings: how the topic is made, and how long its readers wait. delivery_s: how long a record is appended
+        again after errors."""
         self._context, self._controller, self._settings = context, controller, settings
         self._delivery_s = delivery_s
         self._leaders = MetadataLeaders(context)
         self._partitions: dict[int, MetadataPartition] = {}
+        self._known: dict[TieredPartition, Followed] = {}
         self._readers: dict[int, asyncio.Task[None]] = {}
         self._watched: dict[int, Partition] = {}
         self._keeper: asyncio.Task[None] | None = None
@@ -111,6 +96,7 @@ class MetadataTopic:
             for followed in place.followed:
                 place.forget(followed.partition, "this broker stops")
         self._partitions.clear()
+        self._known.clear()
 
     async def _keep(self) -> None:
         """Create the topic, and see that each leader of needed partitions has a reader."""
@@ -120,7 +106,7 @@ class MetadataTopic:
             try:
                 if self._leaders.topic is None:
                     await self._create()
-                    wait_s = self._settings.retry_interval_ms / 1000
+                    wait_s = self._settings.init_retry_interval_ms / 1000
                 elif self._partitions:
                     wait_s = LOOK_S if self._read_all() else RETRY_S
             except Exception:  # a bug that shows once must not end it
@@ -192,12 +178,8 @@ class MetadataTopic:
     def _number_of(self, partition: TieredPartition) -> int:
         return metadata_partition(partition, self._settings.partitions)
 
-    def _find(self, partition: TieredPartition) -> Followed | None:
-        place = self._partitions.get(self._number_of(partition))
-        return None if place is None else place.find(partition)
-
     def _followed(self, partition: TieredPartition) -> Followed:
-        found = self._find(partition)
+        found = self._known.get(partition)
         if found is None:
             raise NotReady(f"{partition} is not followed in {TOPIC}")
         return found
@@ -208,7 +190,7 @@ class MetadataTopic:
         place = self._partitions.get(number)
         if place is None:
             place = self._partitions[number] = MetadataPartition(number)
-        place.follow(partition)
+        self._known[partition] = place.follow(partition)
         self._changed.set()
         self._grown.set()
 
@@ -216,6 +198,7 @@ class MetadataTopic:
         """Replay the records about a partition no longer. Whoever waits for it gets NotReady or MetadataFailed."""
         number = self._number_of(partition)
         place = self._partitions.get(number)
+        self._known.pop(partition, None)
         if place is not None:
             place.forget(partition, "it is not followed any more")
             if not place:
@@ -226,7 +209,7 @@ class MetadataTopic:
 
     def is_ready(self, partition: TieredPartition) -> bool:
         """Whether `cache` has the segments of a partition."""
-        found = self._find(partition)
+        found = self._known.get(partition)
         return found is not None and found.is_ready
 
     async def ready(self, partition: TieredPartition) -> None:
@@ -252,7 +235,7 @@ class MetadataTopic:
         MetadataFailed, and BadValue or BadLength for a value that the record's schema does not allow.
         """
         data = record_bytes(kind, value)
-        if (followed := self._find(partition)) is None:
+        if (followed := self._known.get(partition)) is None:
             raise MetadataFailed(f"{partition} is not followed in {TOPIC}")
         offset = await self._append(partition, data)
         await followed.wait_replayed(offset, self._settings.consume_wait_ms / 1000)

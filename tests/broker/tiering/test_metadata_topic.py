@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,8 @@ import pytest
 from formats.batch_writer import write_batch
 from formats.checkpoint import EpochEntry
 from kcli.broker.broker import Broker
-from kcli.broker.tiering.metadata_topic import MetadataFailed, MetadataTopic, NotReady, TopicSettings
+from kcli.broker.tiering.config import MetadataConfig
+from kcli.broker.tiering.metadata_topic import MetadataFailed, MetadataTopic, NotReady
 from kcli.tier.metadata import TOPIC, metadata_partition
 from kcli.tier.records import (
     PARTITION_DELETE,
@@ -34,7 +36,15 @@ from tests.tier.records import uuid
 T = TypeVar("T")
 TIMEOUT_S = 30.0
 COUNT = 3
-SETTINGS = TopicSettings(partitions=COUNT, replication_factor=1, consume_wait_ms=20_000)
+SETTINGS = MetadataConfig(
+    partitions=COUNT,
+    replication_factor=1,
+    min_isr=2,
+    retention_ms=-1,
+    consume_wait_ms=20_000,
+    init_retry_ms_max=120_000,
+    init_retry_interval_ms=100,
+)
 A, B = (TieredPartition("orders", number, uuid(9)) for number in (0, 1))
 FINISHED = SegmentState.COPY_SEGMENT_FINISHED
 
@@ -65,7 +75,7 @@ def numbers_in(partitions: int, wanted: int) -> TieredPartition:
 class OnNode:
     """The topic as one node sees it."""
 
-    def __init__(self, node: RunningNode, settings: TopicSettings = SETTINGS, delivery_s: float = 20) -> None:
+    def __init__(self, node: RunningNode, settings: MetadataConfig = SETTINGS, delivery_s: float = 20) -> None:
         self.node = node
 
         def make() -> MetadataTopic:
@@ -116,7 +126,7 @@ class OnNode:
 
 
 @contextmanager
-def topic_on(node: RunningNode, settings: TopicSettings = SETTINGS, delivery_s: float = 20) -> Iterator[OnNode]:
+def topic_on(node: RunningNode, settings: MetadataConfig = SETTINGS, delivery_s: float = 20) -> Iterator[OnNode]:
     on = OnNode(node, settings, delivery_s)
     try:
         yield on
@@ -179,7 +189,7 @@ def test_a_partition_is_forgotten(node: RunningNode) -> None:
 
 
 def test_a_wait_ends_when_the_partition_is_forgotten(node: RunningNode) -> None:
-    settings = SETTINGS._replace(replication_factor=3)  # which one broker cannot make
+    settings = replace(SETTINGS, replication_factor=3)  # which one broker cannot make
     with topic_on(node, settings) as on:
         on.do(lambda: on.topic.follow(A))
         waiting = asyncio.run_coroutine_threadsafe(on.topic.ready(A), node.loop)
@@ -191,7 +201,7 @@ def test_a_wait_ends_when_the_partition_is_forgotten(node: RunningNode) -> None:
 
 
 def test_no_record_is_appended_in_time(node: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
-    with topic_on(node, SETTINGS._replace(replication_factor=3), delivery_s=0.5) as on:
+    with topic_on(node, replace(SETTINGS, replication_factor=3), delivery_s=0.5) as on:
         on.do(lambda: on.topic.follow(A))
         with pytest.raises(MetadataFailed, match="has no leader"):
             on.wait(lambda: on.topic.append(A, segment_value(segment(0)), SEGMENT))
@@ -319,7 +329,7 @@ def running(cluster: Cluster, node_id: int) -> ClusterNode:
     return found
 
 
-SPREAD = TopicSettings(partitions=6, replication_factor=3, consume_wait_ms=20_000)
+SPREAD = replace(SETTINGS, partitions=6, replication_factor=3)
 
 
 def test_brokers_see_what_any_of_them_appends(cluster: Cluster) -> None:
@@ -344,6 +354,38 @@ def test_brokers_see_what_any_of_them_appends(cluster: Cluster) -> None:
         late.follow(partitions[0])
         late.follow(*partitions)
         assert [late.ids(each) for each in partitions] == [topics[ids[0]].ids(each) for each in partitions]
+    finally:
+        for on in topics.values():
+            on.do(on.topic.stop)
+
+
+def test_another_broker_has_removed_records(cluster: Cluster) -> None:
+    ids = list(cluster.nodes)
+    topics = {each: OnNode(running(cluster, each), SPREAD) for each in ids}
+    partition = TieredPartition("trimmed", 0, uuid(78))
+    number = metadata_partition(partition, 6)
+    try:
+        first = topics[ids[0]]
+        first.follow(partition)
+        for each in range(4):
+            first.copy(segment(each, partition))
+        leader = first.broker.image.topics[TOPIC].partitions[number].leader
+        end = topics[leader].do(lambda: topics[leader].broker.partitions.find(TOPIC, number).log.log_end_offset)
+        with cluster.client(leader) as client:
+            trimmed = {"partition_index": number, "offset": end - 4}
+            answer = client.call("delete_records", 2, topics=[{"name": TOPIC, "partitions": [trimmed]}], timeout=5_000)
+        assert answer["topics"][0]["partitions"][0]["error_code"] == 0
+        for node_id in ids:
+            on = OnNode(running(cluster, node_id), SPREAD)
+            on.follow(partition)
+            assert on.ids(partition) == [segment(2, partition).id, segment(3, partition).id], node_id == leader
+            on.copy(segment(10 + node_id, partition))
+            on.do(on.topic.stop)
+            trimmed_ids = [segment(each, partition).id for each in range(4)]
+            assert first.ids(partition)[:4] == trimmed_ids, "who has read them keeps them"
+            for state in (SegmentState.DELETE_SEGMENT_STARTED, SegmentState.DELETE_SEGMENT_FINISHED):
+                value = update_value(segment(10 + node_id, partition), state, 1, 3)
+                first.wait(lambda value=value: first.topic.append(partition, value, SEGMENT_UPDATE))  # type: ignore[misc]
     finally:
         for on in topics.values():
             on.do(on.topic.stop)
