@@ -125,6 +125,25 @@ def test_lost_records_are_written_again(node: Path, store: Path) -> None:
     assert states == [SegmentState.COPY_SEGMENT_FINISHED] * 7
 
 
+def test_a_log_that_has_moved_on_gets_no_records(node: Path, store: Path) -> None:
+    """Kafka deletes from the tier what is in front of its log start offset, or out of the lineage: as a leader that has
+    run without the metadata has moved both."""
+    assert run(node, store, "--in-place").status == 0
+    for path in node.glob("__remote_log_metadata-*"):
+        shutil.rmtree(path)
+    epochs = node / "r-short-0/leader-epoch-checkpoint"
+    whole = epochs.read_bytes()
+    epochs.write_bytes(b"0\n1\n2 254\n")
+    ended = run(node, store, "--in-place")
+    assert (ended.status, "brokers would delete segments" in ended.stderr) == (1, True)
+    epochs.write_bytes(whole)
+    LogDirectory(node).write_offsets(Disk(), FileKind.LOG_START_OFFSETS, {TopicPartition("r-short", 0): 254})
+    ended = run(node, store, "--in-place")
+    assert (ended.status, "log start offset is 254" in ended.stderr) == (1, True)
+    LogDirectory(node).write_offsets(Disk(), FileKind.LOG_START_OFFSETS, {})
+    assert run(node, store, "--in-place").status == 0
+
+
 @pytest.mark.parametrize("failing", [1, 2, 5, 10, 14, 20, 30, 37])
 def test_a_failure_at_any_step(node: Path, store: Path, failing: int) -> None:
     """The cluster does not know the topic before all of it is there, and the command goes on where it ended."""

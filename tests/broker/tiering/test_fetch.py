@@ -76,8 +76,8 @@ class Tiered:
 
 
 @contextmanager
-def tiered(home: Path, **options: str) -> Iterator[Tiered]:
-    copy = Copy.of_golden(home)
+def tiered_node(copy: Copy, **options: str) -> Iterator[Tiered]:
+    """A broker on a log directory and a store, in both of which it may write."""
     store = Hanging(copy.remote)
     settings = {
         "remote_log_storage_system_enable": "true",
@@ -93,6 +93,13 @@ def tiered(home: Path, **options: str) -> Iterator[Tiered]:
             yield broker
         finally:
             broker.close()
+
+
+@contextmanager
+def tiered(home: Path, **options: str) -> Iterator[Tiered]:
+    """A broker on a copy of golden/tiered."""
+    with tiered_node(Copy.of_golden(home), **options) as broker:
+        yield broker
 
 
 @pytest.fixture
