@@ -435,4 +435,4 @@ def test_a_log_is_what_kafkas_is_after_each_step(oracle: Oracle, tmp_path: Path)
             assert mine == their, (seed, number, play.config, play.steps[:number])
             deleted += mine["tiered"] and mine["offsets"][0] < mine["segments"][0][0]
         shutil.rmtree(tmp_path / f"{seed}")
-    assert deleted > PLAYS, "the plays have local retention"
+    assert deleted > PLAYS // 2, "the plays have local retention"
