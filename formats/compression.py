@@ -132,7 +132,8 @@ def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
 
 
 def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """Return for zstd frames what `_gzip_file` returns for gzip members."""
+    """Return three things, as `_gzip_file` does, but for zstd frames: the input bytes of one step, a function that
+    returns a decompression object for the next frame, and the exception that this object raises for damage."""
     import zstandard
 
     context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
@@ -231,7 +232,7 @@ def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
-# a block of which bytes are missing is decompressed in part only up to this length: producers write no longer ones
+# a block with missing bytes is decompressed in part, unless it is longer than this, as no producer writes a block
 XERIAL_LENGTH_MAX = 64 * 1024
 
 

@@ -265,8 +265,8 @@ def _field(entry: dict[str, Any], struct: Struct | None) -> Field:
 
 
 def _default(type_: str, text: object) -> object:
-    """Return a field's default. text: the schema's `default`; the string "null" means null, None that the schema has no
-    default."""
+    """Return a field's default. text: the schema's `default`: the string "null" if the default is null; None if the
+    schema has no `default`."""
     if text == "null":
         return None
     if type_.startswith("[]"):

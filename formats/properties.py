@@ -118,8 +118,8 @@ def meta_properties(properties: Properties) -> MetaProperties:
 
 
 def legible_meta_properties(data: bytes) -> MetaProperties:
-    """Return what a reader can make out in a damaged meta.properties: each id that is a sound one without the white
-    space around it, also in a first line behind a byte order mark; None for any other id."""
+    """Return what can be read in a damaged meta.properties: each id that is valid once white space around it is
+    removed, even if the file begins with a byte order mark; None for any other id."""
     try:
         entries = parse(data.removeprefix(BYTE_ORDER_MARK)).entries
     except BadValue:

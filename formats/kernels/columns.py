@@ -71,10 +71,10 @@ class RecordRow(NamedTuple):
     key_length: int  # bytes; -1: null
     value_start: int  # byte in the buffer
     value_length: int  # bytes; -1: null
-    headers_start: int  # byte in the buffer of the first header
+    headers_start: int  # byte in the buffer where the first header begins
     headers_count: int
     batch: int  # row in the BatchTable
-    start: int  # byte in the buffer of the record, its length included
+    start: int  # byte in the buffer where the record begins, its length included
     crc: int  # magic 0 and 1: as stored; else -1
     valid: int  # magic 0 and 1: 1 if the CRC holds, else 0; magic 2: 1
 

@@ -195,7 +195,7 @@ class Authorization:
 
         counts: a function that returns how often the request names each resource; None if the request names each of
         them once.
-        log_denied: as for `allows`.
+        log_denied: whether a denial is audited at level INFO, see `allows`.
         """
         if self._authorizer is None:
             return EVERYTHING

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kcli.broker.partition.partitions import Partition, Partitions
     from kcli.broker.process.clock import Clock
     from kcli.broker.quotas.client import Quotas
+    from kcli.broker.tiering.reader import RemoteReader
     from kcli.metadata.image import MetadataImage
     from kcli.security.authorizer import Authorizer
     from kcli.security.delegation_tokens import DelegationTokens
@@ -58,6 +59,7 @@ class Broker:
     broker_epoch: a function that returns the epoch of this broker's current registration, -1 for none.
     tokens: the delegation tokens of the metadata image, None without delegation.token.secret.key.
     certificates: the keys and trusted certificates of the node's listeners.
+    tier: reads from tiered storage; None without remote.log.storage.system.enable. The node sets it.
     authorizer: allows or denies the operations of a principal, by the ACLs of the metadata image; None: every
         operation is allowed.
     """
@@ -82,6 +84,7 @@ class Broker:
     tokens: DelegationTokens | None = None
     certificates: Certificates | None = None
 
+    tier: RemoteReader | None = field(default=None, init=False)
     access: Authorization = field(init=False)
     lanes: ProduceLanes[Partition] = field(init=False)
     turns: Turns = field(init=False)
@@ -100,7 +103,9 @@ class Broker:
         self.replicas = ReplicaManager(
             config, self.clock, self.image, self.partitions, network, controller, broker_epoch
         )
-        context = CoordinatorContext(config, self.clock, self.image, self.partitions, network, self.turns)
+        self.context = context = CoordinatorContext(
+            config, self.clock, self.image, self.partitions, network, self.turns
+        )
         self.producer_ids = ProducerIds(context, controller)
         self.groups = Coordinator(context, GROUPS_TOPIC, self._coordinate_groups)
         self.markers = LocalMarkers(context, self.groups)

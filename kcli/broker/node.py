@@ -62,6 +62,7 @@ from kcli.metadata_log.bootstrap import read_bootstrap
 if TYPE_CHECKING:
     from kcli.broker.metadata.replicated import ReplicatedMetadataLog
     from kcli.broker.network.token_keys import KeyEndpoint
+    from kcli.broker.tiering.manager import Tiering
     from kcli.broker.wire.answers import Answer
     from kcli.broker.wire.call import Call
     from kcli.security.authorizer import Authorizer
@@ -132,6 +133,7 @@ class Node:
         self._key_endpoints: list[KeyEndpoint] = []
         self._chance = chance
         self._quorum: ReplicatedMetadataLog | None = None
+        self._tiering: Tiering | None = None
         self._registering: asyncio.Task[None] | None = None
         self._stopping = Steps()
         self._follows = self._is_broker_stopped = False
@@ -280,6 +282,7 @@ class Node:
         self._router = Router(broker)
         if logs is not None:
             logs.host = broker.replicas
+            await self._open_tier(broker)
             self._life = BrokerLifecycle(
                 config,
                 journal.image,
@@ -299,6 +302,19 @@ class Node:
         for endpoint in self._key_endpoints:
             endpoint.start()
         journal.start_background()
+
+    async def _open_tier(self, broker: Broker) -> None:
+        """Open the broker's tiered storage, if it has some. Raises CannotServe."""
+        if not self.config.remote_log_storage_system_enable:
+            return
+        from kcli.broker.tiering.manager import Tiering  # imported late: most brokers have no tiered storage
+
+        try:
+            self._tiering = tiering = await Tiering.open(broker.context, broker.controller, self._disk)
+        except (KcliError, OSError) as error:
+            raise CannotServe(f"tiered storage is not there: {error_text(error)}") from error
+        if tiering is not None:
+            broker.tier, broker.replicas.tier = tiering.reading.reader, tiering.reading.states
 
     def _answer(self, call: Call) -> Answer | Awaitable[Answer]:
         """Return this node's response to a request for the active controller that this node itself makes. Called only
@@ -324,8 +340,14 @@ class Node:
         if new := [each for each in self._new_users if (each[2]["mechanism"], each[2]["name"]) not in known]:
             await self._unless_ended(journal.append(new))
         await self._unless_ended(self._lifecycle.start(broker_epoch))
+        self._start_coordinators(broker)
+
+    def _start_coordinators(self, broker: Broker) -> None:
+        """Start what appends records of its own, now that the broker is unfenced."""
         broker.groups.start()
         broker.transactions.start()
+        if self._tiering is not None:
+            self._tiering.start()
 
     async def _start_in_quorum(self, journal: MetadataLog, broker_epoch: int) -> None:
         from kcli.broker.metadata.replicated import ReplicatedMetadataLog
@@ -362,8 +384,7 @@ class Node:
             broker.replicas.start()
             self.is_waiting = True
             await self._unless_ended(self._lifecycle.start(broker_epoch))
-            broker.groups.start()
-            broker.transactions.start()
+            self._start_coordinators(broker)
         self._follows = True
         self.is_waiting = False
 
@@ -491,9 +512,13 @@ class Node:
             return
         if is_configured:
             self._lifecycle.configured()
+            if self._tiering is not None:
+                self._tiering.reconfigured()
         broker.logs.apply(changes)
         if self._follows:
             broker.replicas.apply(changes)
+            if self._tiering is not None:
+                self._tiering.apply(changes)
             broker.groups.apply(changes)
             broker.transactions.apply(changes)
         if changes.brokers:
@@ -541,6 +566,9 @@ class Node:
         with step("replication is not stopped in order"):
             broker.replicas.stop()
         self._server.close_listeners(clients)
+        with step("tiered storage is not stopped in order"):
+            if self._tiering is not None:
+                await self._tiering.stop()
         with step("coordinators are not stopped in order"):
             broker.groups.stop()
             broker.transactions.stop()

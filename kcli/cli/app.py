@@ -87,7 +87,7 @@ COMMANDS = {
 
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
-    # for "markdown" Typer imports rich, which takes as long as all other imports, so it does so on a terminal only
+    # only on a terminal: for "markdown" Typer imports rich, which takes as long as all other imports
     "rich_markup_mode": "markdown" if on_terminal() else None,
 }
 

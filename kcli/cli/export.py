@@ -54,9 +54,9 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
     out: Path,
 ) -> SourceOptions:
     """Return the options of the Spark data source. topics, pattern, partitions: at most one of these limits what is
-    read; the others are None or empty. columns: None for DEFAULT_COLUMNS. offsets, times_ms: the first one wanted and
-    the first one not wanted, None for no bound. flags: name of a Boolean option of the data source -> whether it is
-    set. out: the directory of the table. Raises UsageError."""
+    read; the others are None or empty. columns: None for DEFAULT_COLUMNS. offsets, times_ms: the lower bound
+    (inclusive) and the upper bound (exclusive), None for no bound. flags: name of a Boolean option of the data source
+    -> whether it is set. out: the directory of the table. Raises UsageError."""
     given: dict[str, str] = {
         "paths": json.dumps([str(Path(path).absolute()) if "://" not in path else path for path in paths]),
         "columns": columns or DEFAULT_COLUMNS,
@@ -276,8 +276,8 @@ def _text(options: ExportOptions, outcome: Outcome) -> str:
 
 
 def _plot(topic: TopicOutcome) -> str:
-    """Return a line with the topic and the span of its timestamps, and two lines that plot its records and its bytes
-    over that span; an empty text if all timestamps are in one span of the plot, or there are no records."""
+    """Return a line with the topic and its first and last timestamp, and two lines that plot the number of its records
+    and of its bytes over this time. Return an empty text if the plot would have fewer than two points."""
     first, last, points = topic.histogram.series(PLOT_WIDTH)
     if len(points) < 2:
         return ""

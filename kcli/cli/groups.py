@@ -254,7 +254,7 @@ def delete(
     raise typer.Exit(errors.exit_status)
 
 
-# the cluster or the files
+# the source of groups: a cluster or log directories
 
 
 def _cluster(options: ClusterOptions) -> Groups:

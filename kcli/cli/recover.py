@@ -1,5 +1,5 @@
-"""kcli recover: shows what Kafka's start would do to logs. It also does it with --in-place, in the logs themselves, and
-with --out, in a copy; without these options, it changes nothing."""
+"""kcli recover: shows what Kafka's start would do to logs, and changes nothing. With --in-place it also makes these
+changes in the logs themselves, with --out in a copy."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ class _Show:
             self._write([_refusal("", each, how)])
 
     def _pass_over(self, found: list[StartRefused]) -> None:
-        """Show the damage with which Kafka starts, but does not serve all partitions as it should."""
+        """Show the damage with which Kafka starts, although it then does not serve all partitions as it should."""
         self._is_bad = self._is_bad or bool(found)
         for each in found:
             row = {"partition": "", "kind": "passed-over", "file": each.file, "position": each.position}
@@ -829,9 +829,9 @@ def _mending_words(row: Row) -> str:
 
 def _end_of_promoted(row: Row, compared: Compared, directory: Path, aside: Path | None) -> Row:
     """Return the fields to change in `row` because the start puts a future log in the place of the current log; {} if
-    none change, and for a row that is not of kind `partition`. directory: that of the row's log, which is the future or
-    the current log. aside: the directory of the future or the current log if salvage makes it a stray; None if it makes
-    neither a stray."""
+    none change, and for a row that is not of kind `partition`. directory: the directory of the row's log, which is the
+    future log or the current log. aside: the one of these two directories that salvage makes a stray; None if salvage
+    makes neither a stray."""
     promotion = compared.promotion
     if promotion.is_resumed:
         return {}

@@ -135,7 +135,7 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     is_known = data_dir is not None and not read_only and is_cluster(data_dir)
     if secure and insecure:
         raise UsageError("--secure and --insecure exclude each other")
-    # not for an existing cluster: it keeps its listeners and their security, so no mistake makes it accessible to all
+    # an existing cluster needs no check: it keeps its listeners and their security even without --secure
     if not (secure or insecure or config is not None or is_known):
         _check_not_closed(data_dir, options, nodes, read_only=read_only)
     if nodes is not None or is_known:

@@ -155,7 +155,8 @@ def _segment_row(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> tup
 
 
 def _in_braces(names: list[str]) -> str:
-    """Return the names of a segment's objects, which differ in their suffixes, as a shell writes them."""
+    """Return the names of a segment's objects, which differ in their suffixes, as one pattern of a shell:
+    STEM.{log,index}."""
     if len(names) < 2:
         return "".join(names) or "none"
     stem = names[0].rpartition(".")[0]
@@ -182,7 +183,7 @@ def _segment_object(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> 
 
 
 def _tell_damage(tier: Tier) -> None:
-    """Say on stderr that the metadata log is damaged, which is no failure of a list."""
+    """Say on stderr that the metadata log is damaged. This leaves the exit status as it is."""
     troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
     if troubles:
         note(f"kcli: {troubles[0].path}: {troubles[0].reason}; kcli tier verify tells more")

@@ -306,7 +306,7 @@ def _warn_of_owner(cluster: Transactions, opened: Open) -> None:
         note(f"kcli: whether it hangs is not known: {error}")
 
 
-# the cluster or the files
+# where the commands read transactions: from a cluster, or from the files of log directories
 
 
 def _cluster(options: ClusterOptions) -> Transactions:

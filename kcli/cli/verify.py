@@ -75,8 +75,8 @@ def verify(
 
 
 class Findings(Protocol):
-    """What yields findings: a verification of files or of a tier. files, bytes: what was looked at; unclean, unknown:
-    see Verification."""
+    """What yields findings: a verification of files or of a tier. files, bytes: the number and size of the checked
+    files. unclean, unknown: the number of log directories without a clean shutdown, and without a metadata log."""
 
     files: int
     bytes: int

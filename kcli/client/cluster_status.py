@@ -32,8 +32,8 @@ MIN_ISR = "min.insync.replicas"
 
 
 class BrokerState(NamedTuple):
-    """A broker. is_fenced: whether the controller keeps it from leading partitions, as a broker that has sent no
-    heartbeat within broker.session.timeout.ms, or that has not caught up with the metadata log since its start."""
+    """A broker. is_fenced: whether the controller keeps it from leading partitions, because it has sent no heartbeat
+    within broker.session.timeout.ms, or has not caught up with the metadata log since its start."""
 
     id: int
     host: str

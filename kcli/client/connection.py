@@ -62,8 +62,8 @@ class Unreachable(KcliError):
 
 
 class Refused(KcliError):
-    """The cluster, or librdkafka, has refused a request. The message: the object, Kafka's name of the error, its
-    text."""
+    """The cluster, or librdkafka, has refused a request. The message consists of the object, Kafka's name of the error
+    and its text."""
 
     def __init__(self, subject: str, error: KafkaError) -> None:
         text = error.str().removeprefix("Broker: ").removeprefix("Local: ")

@@ -82,8 +82,9 @@ def _escape(char: str) -> str:
 
 
 def table(fold: int, styles: list[Style] | None) -> Printer:
-    """Return a function that returns a record as a line of the table. fold: as for `shown`. styles: the terminal codes
-    around partition, offset, time, labels and values; None for no codes."""
+    """Return a function that returns a record as a line of the table. fold: the maximum number of bytes shown of a key
+    or value, -1 for all. styles: the terminal codes around partition, offset, time, labels and values; None for no
+    codes."""
     place, offset, time, label, value = styles or [(b"", b"")] * 5
 
     def dressed(style: Style, text: str) -> bytes:

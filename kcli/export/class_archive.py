@@ -65,8 +65,8 @@ def options(java: Java) -> str:
 
 
 def make_soon() -> None:
-    """Start a background process that makes the archive for this Java and this PySpark, unless the archive exists or
-    could not be made before. This process does not wait for it; the background process outlives it."""
+    """Start a background process that makes the archive for this Java and this PySpark, unless the archive exists or an
+    earlier attempt failed to make it. This process does not wait for it; the background process outlives it."""
     path = archive_path(find_java())
     if path is None or path.exists() or _failed(path).exists() or configuration_directory() is None:
         return
@@ -131,7 +131,7 @@ def _failed(path: Path) -> Path:
 
 
 def _forget_old(directory: Path) -> None:
-    """Remove archives that no session has used for 60 days, as those of a removed Java or PySpark."""
+    """Remove archives that no session has used for 60 days, such as those of a removed Java or PySpark."""
     for each in directory.glob("spark-*.*"):
         if each.stat().st_mtime < time.time() - UNUSED_S:
             each.unlink(missing_ok=True)

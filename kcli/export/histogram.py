@@ -58,7 +58,8 @@ class Histogram:
         self.width_ms, self.buckets = wider.width_ms, wider.buckets
 
     def _fit(self, low_ms: int, high_ms: int) -> None:
-        """Widen the buckets until those in use and those of the times low_ms to high_ms are at most BUCKETS buckets."""
+        """Widen the buckets until at most BUCKETS of them cover both the buckets in use and the times low_ms to
+        high_ms."""
         while True:
             first = min([low_ms // self.width_ms, *self.buckets])
             last = max([high_ms // self.width_ms, *self.buckets])

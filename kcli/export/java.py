@@ -41,7 +41,8 @@ class Java:
     is_partial: bool = False
 
     def spark_home(self, scratch: Path) -> Path:
-        """Return the JAVA_HOME for Spark: this Java's home or, for a partial one, a wrapper written below `scratch`."""
+        """Return the JAVA_HOME for Spark: this Java's home, or if `is_partial` the directory of a wrapper that this
+        method writes below `scratch`."""
         if not self.is_partial:
             return self.home
         wrapper = scratch / "java" / "bin" / "java"

@@ -434,7 +434,7 @@ class _Reports:
     """The reports of a job's tasks.
 
     read: reports of the tasks that read splits. made: reports of the tasks that wrote the table's files. dead_first:
-    the dead-letter files of the tasks in `read`, if the tasks in `made` are others (--sort, --latest-by-key).
+    the dead-letter files of the tasks in `read`, if other tasks wrote the table's files (--sort, --latest-by-key).
     """
 
     read: Sequence[TaskReport]

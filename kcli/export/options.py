@@ -51,8 +51,8 @@ class Bound:
     LATEST.
 
     time_ms: a timestamp (epoch ms) that bounds all partitions; None if the other attributes bound them. times_ms,
-    offsets: a timestamp or an offset by partition; a timestamp comes first. default: the offset of partitions without
-    an entry.
+    offsets: a timestamp or an offset by partition; if a partition has both, the timestamp counts. default: the offset
+    of partitions without an entry.
     """
 
     default: int

@@ -145,8 +145,8 @@ class _Reader:
         self._decoded: list[str | None] = []
         self._source = open_source(split.segment)
         self._last = -1  # last offset of the batch that was checked last, -1 before the first batch
-        # the lowest base offset above _last of a batch in _earlier: from it on offsets of later batches may be doubled;
-        # MAX_OFFSET if there is no such batch
+        # the lowest base offset above _last of a batch in _earlier; MAX_OFFSET if there is no such batch. From this
+        # offset on, later batches may have offsets that a batch in _earlier has, too.
         self._ceiling = MAX_OFFSET
         self._doubled: array[int] = array("q")
         # (first offset, last offset, byte position) of the sound batches that begin in [split.start, _earlier_end)

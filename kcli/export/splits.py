@@ -55,8 +55,8 @@ class Split:
     for these offsets in the partition's present segments.
     size: the number of bytes from `start` to `stop`. committed: leave out the records of aborted transactions. aborted:
     the aborted transactions that the transaction indexes list. copies: directories of other replicas of the partition,
-    read if this one is damaged. corruption_report: the directory of the damage table, None for no damage table.
-    may_vanish: whether files that are deleted before they are read are no error.
+    from which damaged batches of this replica are read. corruption_report: the directory of the damage table, None for
+    no damage table. may_vanish: whether it is no error if a file is deleted before it is read.
     """
 
     topic: str

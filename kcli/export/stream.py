@@ -76,9 +76,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 (Spark's name)
         """Return the offsets at which a new query begins. Raises UnreadableInput, UsageError, DataLoss.
 
-        Spark writes to the checkpoint only the offsets at which a batch ends. If a start offset is the log end offset,
-        which is another one after a restart, the first batch is therefore empty: its end, which is the start of the
-        query, is in the checkpoint before a record is read. Spark calls this method twice; both calls return the same.
+        Spark writes to the checkpoint only the offsets at which a batch ends. After a restart the log end offset may be
+        another one: if a start offset is the log end offset, the first batch is therefore empty, and its end, which is
+        the start of the query, is in the checkpoint before a record is read. Spark calls this method twice; both calls
+        return the same.
         """
         if self._initial is None:
             found = self._found(known=())

@@ -36,7 +36,8 @@ class Group(Protocol):
         """Raises GroupError if DeleteGroups is refused."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic, or may, if subscriptions are unknown."""
+        """Whether a member subscribes to the topic, or may subscribe to it because the members' subscriptions are
+        unknown."""
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
         """Return the time from which the offset's retention is counted, in ms since 1970; None while the offset must

@@ -301,6 +301,10 @@ class ListGroups:
         """The types in lower case."""
         return frozenset(kind.lower() for kind in self.types)
 
+    def fold(self) -> None:
+        """Compute and cache the states and types in lower case, which takes long for long lists."""
+        _ = self.folded_states, self.folded_types
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
@@ -361,7 +365,7 @@ class DescribeConsumerGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumer:
     """A member of a consumer group. assignment: the partitions that the member owns, or has still to revoke. target:
-    its target assignment. Both by topic id, existing topics only. is_classic: whether it speaks the classic
+    its target assignment. Both have only existing topics, by topic id. is_classic: whether it speaks the classic
     protocol."""
 
     member_id: str

@@ -11,11 +11,11 @@ from kcli.security.acls import Acl, AclFields
 
 
 class AclFiles:
-    """The ACLs in the metadata log of the first of several log directories that has one."""
+    """The ACLs in one metadata log: that of the first of the given log directories that has a metadata log."""
 
     def __init__(self, directories: list[Path]) -> None:
-        """Raises UnreadableInput if no directory has a metadata log, or if the metadata log of the first that has one
-        cannot be read."""
+        """Read the metadata log of the first directory that has one. Raises UnreadableInput if no directory has one, or
+        if that metadata log cannot be read."""
         images = (read_image(each) for each in directories)
         image = next((each for each in images if each is not None), None)
         if image is None:

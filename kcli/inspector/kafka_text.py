@@ -76,8 +76,8 @@ def dump_log(
     """Write what Kafka's tool prints of a .log file, but without the line "Dumping PATH". Returns how many batches or
     records were written.
 
-    source: the .log file. path: only for the names in the output. notes, start: as in `dump_file`. Raises
-    UnreadableInput.
+    source: the .log file. path: only for the names in the output. notes: receives mismatches and errors.
+    start: the byte to begin at, at which a batch must begin. Raises UnreadableInput.
     """
     write(memoryview(log_title(path).encode()))
     outcome = print_log(source, options.log, write, selection=options.selection, start=start, name=path.name)

@@ -108,7 +108,7 @@ def hash_order(keys: Iterable[K], hash_code: Callable[[K], int], size: int) -> l
 
 
 def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """Return the distinct keys, which were put in this order into a HashMap that was made without a size, in the order
-    in which the HashMap iterates over them."""
+    """Return the distinct `keys` in the order in which a Java HashMap iterates over them. The map is made without a
+    size, and the keys are put into it in the order of `keys`."""
     known = list(dict.fromkeys(keys))
     return hash_order(known, java_hash, map_size(len(known)))

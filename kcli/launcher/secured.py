@@ -53,7 +53,7 @@ def new_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> Secu
 
 def open_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecureDirectory:
     """Return the certificates and credentials of a cluster that was made with --secure; expired certificates are
-    replaced. home, plans, now: as in new_secured.
+    replaced. home: the cluster's directory. plans: its nodes. now: the time, with a time zone.
 
     Raises NotSecure if the cluster was made without --secure, UsageError, UnreadableInput, OSError.
     """

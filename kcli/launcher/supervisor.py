@@ -76,7 +76,8 @@ class Child:
         self.new_process()
 
     def new_process(self) -> None:
-        """Replace the futures that each process of the node completes, before a new process is started."""
+        """Make new futures for the events of the node's next process: it listens, is ready, has stopped its broker, has
+        exited."""
         loop = asyncio.get_running_loop()
         self.leads = False
         self.listening: asyncio.Future[None] = loop.create_future()
@@ -135,7 +136,7 @@ class Supervisor:
 
     async def _hasten(self) -> None:
         """Shorten the first election: once all controllers listen, make one after the other a candidate, again and
-        again until this is cancelled, so that none waits for an election timeout."""
+        again until this task is cancelled, so that no controller waits for an election timeout."""
         voters = [each for each in self.children.values() if each.plan.is_controller]
         await asyncio.gather(*(each.listening for each in voters))
         for each in cycle(voters):

@@ -47,7 +47,7 @@ class LeaderEpochCache:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Add the epoch that begins at `start_offset`, and drop the entries with the same or a higher epoch or start
-        offset. If `epoch` is the last one already, and `start_offset` is not below its own, nothing changes. Raises
+        offset. If `epoch` is the last epoch already, and begins at or below `start_offset`, nothing changes. Raises
         ValueError for negative numbers."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} at offset {start_offset} is none")

@@ -1,4 +1,5 @@
-"""Files of a log directory that are symbolic links to one file, such as a program makes that stores equal files once.
+"""Files of a log directory that are symbolic links to one file: a program that stores equal files once makes such
+links.
 
     .log files, indexes, snapshots  Kafka writes into them in place, through a link: the file changes under every name
     active offset, time index       Kafka makes them log.index.size.max.bytes long when it starts, filled with zeros
@@ -55,7 +56,7 @@ class LinkedFile:
 
     @property
     def links(self) -> list[Path]:
-        """The names that are links."""
+        """The paths of the file that are symbolic links."""
         return [each.path for each in self.names if each.path.is_symlink()]
 
     @property

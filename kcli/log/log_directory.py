@@ -385,8 +385,8 @@ class LogDirectory:
         return shared
 
     def expected_partitions(self) -> list[PartitionDirectory]:
-        """Return the same as `partitions`. Raises UnreadableInput also if there is no partition, and no file that
-        only a broker's log directory has."""
+        """Return what `partitions` returns. Raises UnreadableInput also if that is nothing, and the directory has no
+        file that only a broker's log directory has."""
         found = self.partitions()
         if not found and not is_log_directory(self.path):
             raise UnreadableInput(str(self.path), "neither a partition's directory nor a broker's")

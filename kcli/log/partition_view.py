@@ -202,7 +202,7 @@ class PartitionView:
 
     @property
     def taken_names(self) -> set[str]:
-        """The names of Kafka's files that a directory or a link to nothing has."""
+        """The names of Kafka's files under which the directory has a directory or a broken link instead of a file."""
         return {name for name in self.in_the_way if parse(name) is not None}
 
     def make_room(self) -> None:
@@ -328,8 +328,8 @@ def _read(name: str, content: Content) -> bytes:
 
 
 def offset_of(name: str) -> int:
-    """Return the offset with which a file name begins, as Kafka reads it. Raises StartRefused if it begins with
-    none."""
+    """Return the offset with which a file name begins, as Kafka reads it. Raises StartRefused if the
+    name does not begin with an offset."""
     number = name.partition(".")[0]
     digits = number.removeprefix("-")
     if not (digits.isdecimal() and digits.isascii() and len(digits) <= MOST_DIGITS and abs(int(number)) < 2**63):

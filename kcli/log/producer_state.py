@@ -55,8 +55,8 @@ def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
 
 
 def _read_end_marker(data: bytes) -> tuple[int, int, int, int, None] | None:
-    """Return the same as `read_control` for a batch that has exactly the form in which Kafka writes transaction
-    markers; None for any other batch."""
+    """Return the tuple that `read_control` describes, for a batch that has exactly the form in which Kafka writes
+    transaction markers; None for any other batch."""
     if len(data) != _END_MARKER.size:
         return None
     length, crc, attributes, base_timestamp, count, head, kind, value_head, epoch, behind = _END_MARKER.unpack(data)
@@ -69,8 +69,8 @@ def _read_end_marker(data: bytes) -> tuple[int, int, int, int, None] | None:
 
 
 def read_any_control(data: bytes) -> tuple[int, int, int, int, str | None]:
-    """Return the same as `read_control`, for a control batch of any form; it is parsed by Construct, which is
-    slower."""
+    """Return the tuple that `read_control` describes, for a control batch of any form. Construct parses the batch,
+    which is slower."""
     from formats import control_record
     from formats.record_batch import parse_batch
 
@@ -169,8 +169,8 @@ class ProducerStateManager:
         """Apply batches of the log, whose bytes are in `data`, to the state, in order, without a leader's checks.
         Returns the transactions that they abort.
 
-        Returns None if the batches contradict the state. `table.reason` then says why, and the state must not be used
-        any more.
+        Returns None if the batches contradict the state. The attribute `reason` of `table` then says why, and the state
+        must not be used any more.
         """
         how, completed = follow_producers(self.table, batches, data)
         if how != RECOVERY_MORE:

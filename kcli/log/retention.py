@@ -1,4 +1,4 @@
-"""Retention: the old segments that are deleted, from the first on, as long as each in turn meets a condition.
+"""Retention: segments are deleted from the first one on, until one meets none of these conditions.
 
     log start offset   the next segment begins at or below it                   every log
     retention.bytes    the log without the segment is not below this size       cleanup.policy with delete

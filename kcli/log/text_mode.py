@@ -35,7 +35,7 @@ class BeforeTextMode:
     def __init__(self, source: Source) -> None:
         self.name = source.name
         self._source = source
-        # For each block read so far, the position of its first byte before the transfer; last, the position after them.
+        # For each block read so far, where it began before the transfer; last, where the next block began.
         self._begins = [0]
         self._block = -1, b""
 

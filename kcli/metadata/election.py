@@ -258,13 +258,13 @@ def change_partition(
 
 def usual_election(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> Election:
     """Return the election to use when brokers or replicas change: unclean if the topic's configuration allows it.
-    defaults: as in change_partition."""
+    defaults: the brokers' defaults of topic configurations."""
     return Election.UNCLEAN if is_unclean_allowed(image, topic, defaults) else Election.ONLINE
 
 
 def is_unclean_allowed(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> bool:
-    """Whether unclean.leader.election.enable allows a leader of the topic that may lack committed records. defaults: as
-    in change_partition."""
+    """Whether unclean.leader.election.enable allows a leader of the topic that may lack committed records. defaults:
+    the brokers' defaults of topic configurations."""
     return _config(image, topic, UNCLEAN_ELECTION, defaults).lower() == "true"
 
 

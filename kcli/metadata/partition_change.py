@@ -125,7 +125,7 @@ class _Election:
         return tuple(each for each in candidates if each not in self.isr and each not in self.change.unclean_shutdown)
 
     def run(self) -> dict[str, Any]:
-        """Return the fields of the record that change."""
+        """Return the changed fields of the partition, as PartitionChangeRecord has them."""
         partition, value = self.partition, dict[str, Any]()
         leader, unclean = self._elect()
         if leader != partition.leader:

@@ -45,8 +45,8 @@ def delete_topics(
     """Return the records that delete topics, and an answer for each topic or refused entry.
 
     topics: the entries of the request, each with a topic's name or its id; the other one is None. context: says
-    whether topics may be deleted, and charges the quota. A name that the request may not describe gets the same answer
-    whether there is such a topic or not. An id does not: whether a topic has it shows in the error.
+    whether topics may be deleted, and charges the quota. For the name of a topic that the client may not describe,
+    the answer does not show whether the topic exists. For an id it does: the errors differ.
 
     Errors of a topic: TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
     THROTTLING_QUOTA_EXCEEDED. Raises Refused(TOPIC_DELETION_DISABLED).

@@ -97,8 +97,9 @@ def _most(votes: Collection[UUID]) -> UUID | None:
 
 
 def _withdraw(sure: dict[Path, UUID], own: Mapping[Path, UUID | None]) -> None:
-    """Remove from `sure` each decided id that another directory has in its meta.properties, unless that directory
-    gets another id. sure: the right and the decided ids. own: the id in each meta.properties. Both by log directory."""
+    """Remove from `sure` each decided id that another directory has in its meta.properties, unless that directory gets
+    another id. sure: the right and the decided id of each log directory (see the module). own: the id in the
+    meta.properties of each log directory."""
     while True:
         after = {path: sure.get(path, each) for path, each in own.items()}
         holders = Counter(after.values())

@@ -39,8 +39,8 @@ def known_properties(
     directory_id: str | None,
     other_voters: Collection[int],
 ) -> MetaProperties | None:
-    """Return what meta.properties of `node.directory` should have; None if the file is neither missing nor damaged nor
-    foreign, or if the right ids are not known.
+    """Return what meta.properties of `node.directory` should have; None if the file is there, sound and this log
+    directory's own, or if the right ids are not known.
 
     server: the entries of server.properties. image: the metadata. directory_id: the id that is registered for the
     directory; None if that is not known. other_voters: the voters in quorum-state except this node. The cluster.id is

@@ -69,7 +69,7 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
         producer_id = max(last.producer_id, last_producer_id(each.path))
         if producer_id > used:
             used, user = producer_id, each.path.name
-        if topic.name != each.name.topic:  # which of the two is wrong, and so whose log it is, is not known
+        if topic.name != each.name.topic:  # the name or the topic id is wrong: whose log it is, is not known
             continue
         known = max(state.leader_epoch for state in topic.partitions.values())
         if last.leader_epoch > known and last.leader_epoch == last_leader_epoch(each.path):

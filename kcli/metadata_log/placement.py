@@ -317,8 +317,8 @@ class Placement:
 
         absent: the missing partitions, with the ids of their topics. A directory with a topic id fits each partition of
         that topic; a directory without a topic id fits each partition whose log end offset in the checkpoints equals
-        the directory's. It is certain which directory is a partition's if the two fit no other partition and directory:
-        first among those whose log end offsets are equal, then among all that are left.
+        the directory's. A directory is certainly a partition's if it fits only this partition, and no other directory
+        fits the partition. This is decided first for those whose log end offsets are equal, then for the rest.
         """
         fits: list[tuple[Path, TopicPartition, bool]] = []
         for path in self.misnamed if absent else ():

@@ -70,11 +70,12 @@ class Compared:
     the last sound batch of the current log; 0 if there is no current log.
 
     lost: ranges (first, last) of the offsets that Kafka loses: sound batches of the current log have them, and the
-    future log after the start does not. If the move is resumed, only offsets below `end`, as Kafka copies the others.
-    Without a current log: the offsets from `end` on that are below the future log's offset in the checkpoints.
+    future log after the start does not. If the move is resumed, the ranges end below `end`, as Kafka copies the later
+    offsets. If there is no current log, the range goes from `end` to below the future log's offset in the checkpoints.
 
-    only_current, only_future: the number of offsets that sound batches of only this one of the two logs have, before
-    the start; if the move is resumed, only_current counts offsets below the end of the future log.
+    only_current: the number of offsets that, before the start, are in sound batches of the current log but not of the
+    future log; if the move is resumed, only offsets below the end of the future log are counted. only_future: the
+    number of offsets that are in sound batches of the future log but not of the current log.
     """
 
     promotion: Promotion

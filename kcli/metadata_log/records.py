@@ -1,4 +1,4 @@
-"""Records of the metadata log, from and to the batches of its segments and snapshots.
+"""Decodes and encodes the records of the metadata log, in batches of its segments and snapshots.
 
     value of a record   frame 1, type, version as unsigned varints, message (formats.internal_topic)
     control batch       leader change, kraft.version, voters; header and footer of a snapshot (formats.control_record)

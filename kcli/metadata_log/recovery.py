@@ -121,8 +121,9 @@ class MetadataRecovery:
 
     @property
     def misplaced(self) -> list[StartRefused]:
-        """The partition.metadata files with the id of another topic, each with what Kafka does. The directories of
-        `missing` partitions under other names are left out, as `missing` has them. Raises UnreadableInput."""
+        """The partition.metadata files with the id of another topic, each with what Kafka does. The directories
+        that have another name than their partition in `missing` are left out: `missing` names them. Raises
+        UnreadableInput."""
         found = {} if self.lost is None else self.lost.misplaced
         named = {each.renamed.path.name for each in self.missing if each.renamed is not None}
         unknown = {path.name for path in self.undecided}
@@ -260,7 +261,7 @@ class MetadataRecovery:
 
     @property
     def mended_identities(self) -> Mapping[Path, Identity]:
-        """What `identities` would be if salvage were wanted. Raises UnreadableInput."""
+        """The value of `identities` with salvage, whether salvage is wanted or not. Raises UnreadableInput."""
         return self._identities_and_unknown[0]
 
     @property
@@ -407,9 +408,9 @@ class MetadataRecovery:
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:
-        """The directories with -future that have the only records of their partitions, and that Kafka's start deletes,
-        without those that salvage renames; none if no other log directory of the node is known. Raises
-        UnreadableInput."""
+        """The directories with -future that Kafka's start deletes although no other directory has the records of their
+        partitions; directories that salvage renames are left out. Yields nothing if no other log directory of the node
+        is known. Raises UnreadableInput."""
         if not (self.is_log_directory and self.node.others and self._readable.topics):
             return
         for each, end in self._placement(self.registered_directory_id).abandoned():
@@ -456,9 +457,9 @@ class MetadataRecovery:
 
     @property
     def in_the_place(self) -> Collection[Path]:
-        """The directories in `directory` that salvage renames to -stray: those that have the name of a `missing`
-        partition but not its records, as they belong to a deleted topic or have no batch; and of each of `promotions`
-        the log that `Compared.set_aside` names. Raises UnreadableInput."""
+        """The directories in `directory` that salvage renames to -stray. Some have the name of a `missing` partition
+        but not its records, as they belong to a deleted topic or have no batch. The others are the logs in `promotions`
+        that `Compared.set_aside` returns. Raises UnreadableInput."""
         missing = {each.in_its_place.path for each in self.missing if each.in_its_place is not None}
         return missing | {path for path, each in self.promotions.items() if each.set_aside == path}
 
@@ -676,7 +677,7 @@ class MetadataRecovery:
 
     @property
     def _can_begin_anew(self) -> bool:
-        """Whether salvage can make a metadata log from the partitions' directories: there is no metadata log, also
+        """Whether salvage can make a metadata log from the partitions' directories: there is no metadata log, not even
         under another name, and the configuration says that this node is a controller and the only voter, and that the
         log belongs in `directory`."""
         is_controller = "controller" in self.server.get("process.roles", "")

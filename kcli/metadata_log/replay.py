@@ -40,7 +40,7 @@ ends."""
 
 
 class BadRecord(UnreadableInput):
-    """A record that cannot be decoded or contradicts earlier ones, at which Kafka's start fails."""
+    """A record at which Kafka's start fails: it cannot be decoded, or contradicts earlier records."""
 
 
 def refuse(error: UnreadableInput) -> None:
@@ -95,13 +95,13 @@ def _apply(image: MetadataImage, name: str, record: MetadataRecord, on_error: Er
 def _around_damage(
     directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
 ) -> tuple[MetadataImage, int]:
-    """Return the image of the latest snapshot that is whole and agrees with the log, and the offset from which on the
-    log is to be replayed.
+    """Return the image with which a replay begins, and the offset from which on the log is to be replayed. The image is
+    that of the latest snapshot that is whole and agrees with the log.
 
-    If there is no such snapshot, return the image of the readable part of the latest damaged snapshot; the log is then
-    replayed from offset 0 on, or from the snapshot's offset on if `_log_below` finds no image below it. But if there is
-    no damaged snapshot, or if the log has all records below its offset, return `image` as it is, and 0. The other
-    arguments are as for `replay`.
+    Without such a snapshot, it is the image of the readable part of the latest damaged snapshot; the log is then
+    replayed from offset 0 on, or from that snapshot's offset on if `_log_below` finds no image below that offset.
+    Without a damaged snapshot, or if the log has all records below the damaged snapshot's offset, return `image` as it
+    is, and 0. The other arguments are as for `replay`.
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):

@@ -67,13 +67,13 @@ class Connections:
             self._connections[node_id] = _Connection(None, now_ms + self._retry_backoff_ms)
 
     def is_ready(self, node_id: int, now_ms: int) -> bool:
-        """Whether the node may be sent a request: no request is in flight to it, unless one that has timed out, and it
-        does not back off."""
+        """Whether the node may be sent a request: no request to the node is in flight, or the one in flight has timed
+        out, and the backoff after a failure is over."""
         connection = self._connections.get(node_id)
         return connection is None or now_ms >= connection.until_ms
 
     def is_backing_off(self, node_id: int, now_ms: int) -> bool:
-        """Whether the node backs off."""
+        """Whether requests to the node wait until its backoff is over."""
         connection = self._connections.get(node_id)
         return connection is not None and connection.awaits is None and now_ms < connection.until_ms
 

@@ -333,8 +333,8 @@ class Core:
     # claims of other nodes about the leader
 
     def is_in_reach(self, epoch: int) -> bool:
-        """Return whether this node may adopt `epoch`, which another node has named (see kcli.raft.election). If it
-        may not, the claim is added to the outcome's doubts."""
+        """Return whether this node may adopt `epoch`, which another node has named (see kcli.raft.election). If it may
+        not, add a text that says so to the outcome's doubts."""
         if epoch <= self.state.epoch or is_in_reach(epoch, self.state.epoch):
             return True
         self.doubt(f"epoch {epoch:,} is passed over: it is out of reach of epoch {self.state.epoch:,}")
@@ -427,7 +427,7 @@ class Core:
 
     def committed(self, leader: Leader, now_ms: int) -> None:
         """Complete a rise of the leader's high watermark: end a change of voters that is now committed, and answer the
-        parked fetches."""
+        Fetches that wait."""
         assert leader.high_watermark is not None, "it has moved"
         self.move_committed(leader.high_watermark)
         change = leader.change

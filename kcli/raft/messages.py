@@ -35,7 +35,7 @@ class OffsetAndEpoch(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """The key to order logs by: epoch, then offset."""
+        """The key by which logs are ordered: epoch, then offset."""
         return self.epoch, self.offset
 
 

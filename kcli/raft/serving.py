@@ -32,7 +32,8 @@ def refuse_follower(core: Core, epoch: int) -> ErrorCode:
 
 
 def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
-    """Answer a Fetch, or park it.
+    """Answer a Fetch; if there is nothing new for it, keep it in `core.parked` until there is, or its max_wait_ms is
+    over.
 
     Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE,
     UNKNOWN_SERVER_ERROR for another node that has this node's id; for the whole response INCONSISTENT_CLUSTER_ID.
@@ -59,9 +60,9 @@ def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
 
 
 def _let_observer_follow(core: Core, request: Fetch, now_ms: int) -> None:
-    """Resign as the leader if an observer has been in a higher epoch for the fetch timeout. A single Vote of any client
-    brings it there; it then follows no leader of a lower epoch, and begins no election itself. Kafka's leader goes on,
-    and such an observer gets no metadata until there is another election."""
+    """Resign as the leader if an observer has been in a higher epoch for the fetch timeout. A single Vote request,
+    which any client can send, raises the observer's epoch; the observer then follows no leader of a lower epoch, and
+    begins no election itself. Kafka's leader does not resign: the observer gets no metadata until the next election."""
     state = core.state
     if not isinstance(state, Leader) or request.epoch <= state.epoch or not core.is_in_reach(request.epoch):
         return

@@ -149,8 +149,9 @@ def _arrays(request: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _fits(array: tuple[Any, ...], names: set[str]) -> bool:
-    """Return whether the items of an array in the request have some of the key fields `names`, by which the response's
-    items are identified; if `names` is empty, whether they have neither a name nor an index."""
+    """Return whether the items of an array in the request can be matched with the items of the response, whose key
+    fields are `names`: a request's item has one of these fields. If `names` is empty, return whether the request's
+    items have neither a name nor an index."""
     first = array[0]
     if isinstance(first, str):
         return bool(names & {"name", "group_id", "key", "transactional_id"})

@@ -3,8 +3,8 @@ test.
 
 A shared broker is a host (a thread or a process, see host.py) and a snapshot of the broker's state before the first
 test. For each test a node starts on a copy of the snapshot, at a new port, so that a client which an earlier test left
-running cannot reach it. Data is in shared memory if there is room: creating a file takes microseconds there, but takes
-most of the time of a restore on a disk.
+running cannot reach the node. Data is in shared memory if there is room: there a file is created in microseconds; on a
+disk, creating files takes most of the time of making the copy.
 """
 
 from __future__ import annotations

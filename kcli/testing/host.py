@@ -63,12 +63,12 @@ class ThreadHost(Host):
         asyncio.set_event_loop(None)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of Controls and return its result, as Host.call."""
+        """Call a method of Controls and return its result. Raises the errors of Host.call."""
         coroutine = getattr(self.controls, method)(*arguments)
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(TIMEOUT_S)
 
     def close(self) -> None:
-        """Stop the broker and end the thread, as Host.close."""
+        """Stop the broker, if it runs, and end the thread."""
         if self._thread.is_alive():
             try:
                 self.call("stop")
@@ -99,7 +99,7 @@ class ChildHost(Host):
         self._pipe = Connection(own.detach())
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of Controls and return its result, as Host.call."""
+        """Call a method of Controls and return its result. Raises the errors of Host.call."""
         try:
             self._pipe.send((method, arguments))
             if not self._pipe.poll(TIMEOUT_S):
@@ -119,7 +119,7 @@ class ChildHost(Host):
         self._pipe.close()
 
     def close(self) -> None:
-        """Stop the broker and end the process, as Host.close."""
+        """Stop the broker, if it runs, and end the process."""
         if self._process.poll() is None:
             try:
                 self.call("stop")

@@ -493,7 +493,8 @@ class Kafka:
 
         api: Kafka's name. version: None for the newest. fields: the request's fields by kio's names, as plain values
         (`kafka.call("DescribeConfigs", resources=[...])`). The response is a dict of JSON values, with bytes in
-        base64. Raises Refused for an API, version or field that does not exist. Not for Produce and Fetch.
+        base64. Raises Refused for an API, version or field that does not exist. For Produce and Fetch use a
+        client instead.
         """
         answer: dict[str, Any] = self.host.call("call", api, version, fields)
         return answer

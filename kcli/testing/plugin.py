@@ -2,7 +2,7 @@
 
     kafka           a broker that the run shares, restored to its first state before each test
     kafka_broker    a new broker for one test
-    kafka_session   a broker for the whole run, never restored: for programs that start once a run
+    kafka_session   a broker for the whole run, never put back to its first state: for programs that start once a run
     @pytest.mark.kafka_broker(config={...}, process="child", seed={...})     the broker that a test asks for
     @pytest.mark.kafka_broker(security="scram", acls=["alice read topic:orders"])  how clients connect; what they may do
 
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Register the marker `kafka_broker` of tests."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(config=None, process=None, seed=None, security=None, acls=None): how a test wants its Kafka: broker "
@@ -76,7 +76,7 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[Kafka]:
 
 @pytest.fixture(scope="session")
 def kafka_session(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """One broker for the whole run, configured and seeded by the ini file, never restored."""
+    """One broker for the whole run, configured and seeded by the ini file, never put back to its first state."""
     yield from _brokers(request.config).own(request.node)
 
 

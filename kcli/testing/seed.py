@@ -81,8 +81,8 @@ def _load_yaml(path: Path, text: str) -> Any:
 
 
 def parse(seed: Any) -> list[SeedTopic]:
-    """Return the topics of a seed: of a mapping as in the module's docstring, also without `topics:` around it, or of a
-    list of topic names. None has no topics. Raises BadSeed."""
+    """Return the topics of a seed. The seed is a mapping as in the module's docstring, with or without `topics:` around
+    it, or a list of topic names; None for no topics. Raises BadSeed."""
     if isinstance(seed, Mapping) and set(seed) == {"topics"}:
         seed = seed["topics"]
     if seed is None:

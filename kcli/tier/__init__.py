@@ -10,6 +10,8 @@ What decides, without I/O:
     metadata         the records of all partitions, replayed
     records          the records that a broker appends, as bytes
     lineage          which segment each offset is read from, by the lineage of leader epochs
+    copying          how far a log is in the tier
+    expiry           which segments a leader deletes
     layout           the names of a segment's objects
 
 What reads and writes:

@@ -54,8 +54,8 @@ _ABOVE, _BELOW = "an object beside the directories of partitions", "an object be
 
 
 class Limits(NamedTuple):
-    """How long a request may take. request: of one attempt. retrying: after it no attempt begins. attempts: after the
-    first."""
+    """The limits of a request. request_s: the time for one attempt. connect_s: the time to connect. retrying_s: the
+    time after which no further attempt begins. attempts: how many attempts may follow the first."""
 
     request_s: float = 30
     connect_s: float = 5
@@ -101,7 +101,8 @@ class BucketStore:
         return next(self._listed(self._key("")), None) is None
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects, and whatever else is there, by their whole names."""
+        """Yield the objects whose names begin with `prefix`, and the keys that no object can have (`odd`), as whole
+        names."""
         if any(part in ("", ".", "..") for part in prefix.split("/")[:-1]):
             return  # no object can be there
         home = len(self._key(""))
@@ -110,7 +111,7 @@ class BucketStore:
             slashes = name.count("/")
             if slashes == 1:
                 yield StoredObject(name, each["size"])
-            elif slashes or each["size"]:  # an empty one is how consoles show a directory
+            elif slashes or each["size"]:  # an empty object is how consoles show a directory
                 yield StoredObject(name, each["size"], _BELOW if slashes else _ABOVE)
 
     def size(self, name: str) -> int:
@@ -118,7 +119,7 @@ class BucketStore:
         return self._head(_checked(name))["size"]
 
     def open(self, name: str) -> Source:
-        """Return an object's bytes as a Source, whose first window is there."""
+        """Return an object's bytes as a Source. Its first window is downloaded already."""
         url = self._url(_checked(name))
         try:
             meta, data = self._wait(url, self._submit(self._get, self._key(name), {"range": (0, FIRST_BYTES)}), name)
@@ -134,9 +135,17 @@ class BucketStore:
 
         return WindowedSource(url, size, data, fetch, lambda future: self._wait(url, future, name))
 
+    def read(self, name: str, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of an object, with one request."""
+        if start >= stop:
+            return memoryview(b"")
+        url, key = self._url(_checked(name)), self._key(name)
+        _, data = self._wait(url, self._submit(self._get, key, {"range": (start, stop)}), name)
+        return data
+
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
-        """Yield the path of a copy, which is removed at the end."""
+        """Copy an object to a temporary file, and yield its path. The file is removed at the end of the context."""
         source = self.open(name)
         try:
             with TemporaryDirectory(prefix="kcli-tier-", dir=self._spool) as directory:
@@ -179,13 +188,14 @@ class BucketStore:
     def _url(self, name: str) -> str:
         return f"{self.address}/{name}"
 
-    # requests, each on a thread: Ctrl-C ends the wait for one, and so does the limit of time
+    # requests, each on a thread, so that Ctrl-C or the time limit ends the wait for a request
 
     def _submit(self, call: Callable[..., T], *args: Any) -> Future[T]:
         return self._threads.submit(call, *args)
 
     def _wait(self, url: str, future: Future[T], name: str | None = None, limit_s: float | None = -1) -> T:
-        """Return the result of a request. name: of the object, if it is one's. limit_s: -1 is the total of `Limits`.
+        """Return the result of a request. name: the object that the request names; None if it names none. limit_s: the
+        longest wait, in seconds; None for no limit, -1 for the total of `Limits`.
 
         Raises UnreadableInput, StoreFailed, ObjectMissing.
         """
@@ -211,11 +221,11 @@ class BucketStore:
     def _listed(self, prefix: str) -> Iterator[ObjectMeta]:
         """Yield the objects whose keys begin with `prefix`, page by page.
 
-        obstore lists below whole parts of a path. Of a part's begin it lists all keys from there on, and the listing
-        ends at the first key without it. Raises UnreadableInput.
+        obstore lists only what is below a whole directory. If `prefix` ends inside a name, the listing therefore begins
+        at a key just below `prefix`, and ends at the first key above the keys with `prefix`. Raises UnreadableInput.
         """
         directory, slash, begin = prefix.rpartition("/")
-        offset = f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}~" if begin > " " else None  # little lies between these keys
+        offset = f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}~" if begin > " " else None  # a key just below `prefix`
         last = ""
         for page in self._pages(directory if slash else None, offset):
             for each in page:
@@ -303,7 +313,7 @@ def _kind(error: BaseException) -> type[UnreadableInput]:
 
 
 class _Parts:
-    """The parts of an object that is written. error: what ended them, if not their end."""
+    """The parts of an object that is written. error: the error that ended the parts early; None if there was none."""
 
     def __init__(self, parts: Iterable[bytes | memoryview]) -> None:
         self._parts = iter(parts)
@@ -357,7 +367,8 @@ def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
 
 
 def _profile() -> Any:
-    """Return what gives the credentials of a profile in ~/.aws, if there is one and the environment has none itself."""
+    """Return the provider of the credentials of a profile in ~/.aws; None without a profile, or if environment
+    variables have credentials."""
     chosen = os.environ.get("AWS_PROFILE")
     if any(os.environ.get(each) for each in _KEYS) or not (chosen or _has_profiles()):
         return None
@@ -390,7 +401,7 @@ def _copy(source: Source, path: Path) -> None:
     try:
         with path.open("xb", buffering=0) as file:
             while got := source.read_at(position, buffer):
-                position += file.write(buffer[:got])  # of fewer bytes the rest comes again
+                position += file.write(buffer[:got])  # if fewer bytes are written, the next read has the rest
     except OSError as error:
         error.filename = str(path.parent.parent)
         raise

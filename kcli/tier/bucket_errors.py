@@ -1,4 +1,4 @@
-"""What a request to a bucket failed of, in one line.
+"""Why a request to a bucket failed, in one line.
 
 obstore's errors are text: a sentence with the request's URL and the server's answer, and the error's parts as Rust
 shows them. A URL may have a signature in it and an answer may have anything, hence only what this module knows gets

@@ -14,7 +14,7 @@ Source: RemoteLogMetadataCache, RemoteLogLeaderEpochState.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcli.tier.segment import TRANSITIONS, RemoteSegment, SegmentState
@@ -68,6 +68,7 @@ class SegmentCache:
     def __init__(self) -> None:
         self._segments: dict[str, RemoteSegment] = {}
         self._epochs: dict[int, _EpochSegments] = {}
+        self._txn_starts: list[tuple[int, str]] = []  # start offset and id of copied segments with a transaction index
 
     # changes
 
@@ -102,12 +103,26 @@ class SegmentCache:
             del self._segments[segment_id]
         else:
             self._segments[segment_id] = segment
+        if segment.has_txn_index:
+            self._note_txn_index(segment)
 
     def put_copied(self, segment: RemoteSegment) -> None:
         """Add a whole segment of which no metadata tells: its objects are in the tier."""
         self._segments[segment.id] = segment
         for epoch, start in segment.leader_epochs:
             self._of_epoch(epoch).copied(start, segment.last_offset_of(epoch), segment.id)
+        if segment.has_txn_index:
+            self._note_txn_index(segment)
+
+    def _note_txn_index(self, segment: RemoteSegment) -> None:
+        entry = segment.start_offset, segment.id
+        at = bisect_left(self._txn_starts, entry)
+        is_known = self._txn_starts[at : at + 1] == [entry]
+        is_copied = segment.state in (None, SegmentState.COPY_SEGMENT_FINISHED)
+        if is_copied and not is_known:
+            self._txn_starts.insert(at, entry)
+        elif is_known and not is_copied:
+            del self._txn_starts[at]
 
     def _check(self, segment_id: str, target: SegmentState) -> None:
         known = self._segments.get(segment_id)
@@ -148,6 +163,12 @@ class SegmentCache:
         """Return the least offset above `offset` at which a copied segment begins to have this epoch."""
         of_epoch = self._epochs.get(epoch)
         return None if of_epoch is None else of_epoch.next_start(offset)
+
+    def with_txn_index(self, offset: int) -> Iterator[RemoteSegment]:
+        """Yield the copied segments with a transaction index that begin at or above `offset`, by start offset; of any
+        epoch, also superseded ones. The cache must not change meanwhile."""
+        for _, segment_id in self._txn_starts[bisect_left(self._txn_starts, (offset, "")) :]:
+            yield self._segments[segment_id]
 
     def highest_offset(self, epoch: int) -> int | None:
         """Return the highest offset of the epoch that was ever copied, whether or not its segment still exists."""

@@ -1,7 +1,7 @@
 """Partitions of a topic, fetched from the tier and joined with their local logs, in a new log directory.
 
     NEW/<topic>-<partition>/   <offset>.log .index .timeindex .txnindex of each segment, first those of the tier
-                               <offset>.snapshot    a segment's object is the snapshot at its end: the next one's offset
+                               <offset>.snapshot    the object of the segment that ends at this offset
                                leader-epoch-checkpoint, partition.metadata
     NEW/log-start-offset-checkpoint   where a log starts behind its first segment
     NEW/meta.properties               of the node whose log directory was given, without a directory.id
@@ -126,7 +126,7 @@ def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
 def part_windows(source: Source, part: Part) -> Iterator[tuple[Window, int, int]]:
     """Yield the batches of a part of a segment: windows, each with the bytes [start, stop) of its batches in the part.
 
-    Raises UnreadableInput for damage, and for a batch that is only in part in these offsets.
+    Raises UnreadableInput for damage, and for a batch with offsets both inside and outside the part.
     """
     for window in read_segment(source, resync=False):
         if isinstance(window, Damage):
@@ -153,7 +153,8 @@ def _is_inside(first: int, last: int, part: Part, source: Source) -> bool:
 
 
 class _Writer:
-    """Writes the directory of one partition. log_start: for log-start-offset-checkpoint; None if there is no need."""
+    """Writes the directory of one partition. log_start: the partition's entry in log-start-offset-checkpoint; None if
+    the partition needs no entry."""
 
     def __init__(self, tier: Tier, each: PartitionTier, disk: Disk, home: Path, advance: Advance) -> None:
         self._tier = tier
@@ -178,7 +179,7 @@ class _Writer:
         return self.fetched
 
     def _finish(self, plan: Plan, bases: Sequence[int]) -> None:
-        """Write what is of the log as a whole. bases: the base offsets of the segments, in order."""
+        """Write the leader epochs, and note the log start offset. bases: the base offsets of the segments, in order."""
         epochs = LeaderEpochCache(self._each.lineage)
         if self._each.local is None and plan.parts:
             epochs.truncate_from_end(plan.parts[-1].last + 1)
@@ -210,7 +211,8 @@ class _Writer:
         return part.first
 
     def _whole(self, part: Part, objects: SegmentObjects) -> bool:
-        """Write a segment as it is. Returns False, and writes nothing, if the .log object is that of other offsets."""
+        """Write a segment as it is. Returns False, and writes nothing, if the .log object has the offsets of another
+        segment."""
         store, base = self._tier.store, part.first
         log = self._copy(store.open(objects.name(FileKind.LOG)), FileKind.LOG, base)
         first, last, damage = _survey(log)
@@ -288,7 +290,7 @@ class _Writer:
     # files of the local log
 
     def _local(self) -> list[int]:
-        """Copy the local log, as far as it is not in front of the log start offset. Returns its base offsets."""
+        """Copy the local log, without segments wholly below the log start offset. Returns the copied base offsets."""
         local = self._each.local
         if local is None:
             return []
@@ -313,8 +315,9 @@ class _Writer:
     def _copied_logs(self, directory: Path, first: int) -> Iterator[tuple[int, Path]]:
         """Copy the files of a local log from the segment `first` on. Yields base offset and copy of each .log file.
 
-        A .log file is copied behind its indexes: if a broker appends meanwhile, no index is ahead of it. Raises
-        LocalLogChanged if a file is gone meanwhile."""
+        A .log file is copied after its indexes: if a broker appends meanwhile, no index is ahead of it. Raises
+        LocalLogChanged if a file is gone meanwhile.
+        """
         named = [(parse(path.name), path) for path in directory.iterdir()]
         found = [
             (name.base_offset or 0, name.kind is FileKind.LOG, name.kind, path)
@@ -354,8 +357,8 @@ class _Writer:
 
 
 def _is_trimmed(index: Path) -> bool:
-    """Whether an index is there, without the zeros that Kafka writes before it has entries: a running broker has such
-    an index, or none yet, for the segment that it appends to."""
+    """Whether an index exists and does not end in zeros. For the segment that it appends to, a running broker has an
+    index with zeros behind the entries, or none yet."""
     if not index.exists():
         return False
     with index.open("rb") as file:
@@ -365,8 +368,8 @@ def _is_trimmed(index: Path) -> bool:
 
 
 def _survey(log: Path) -> tuple[int | None, int | None, str | None]:
-    """Return the first and the last offset of a .log file up to its first damage, and what that is; None for each that
-    is not there."""
+    """Return the first and the last offset of a .log file before its first damage, and a description of this damage.
+    The offsets are None if no batch comes before it; the description is None if the file is sound."""
     first = last = None
     source = FileSource(log)
     try:

@@ -66,7 +66,7 @@ class Inventory:
     others: list[StoredObject] = field(default_factory=list)
 
     def objects_of(self, segment: RemoteSegment) -> SegmentObjects:
-        """Return the objects of a segment; without one if the store has none."""
+        """Return the objects of a segment; the result lists none if the store has none."""
         key = segment.start_offset, segment.id
         found = self.partitions.get(segment.partition, {}).get(key)
         return SegmentObjects(segment.partition, *key) if found is None else found

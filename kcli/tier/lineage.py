@@ -4,15 +4,16 @@
     parts     ranges of offsets, each with the one segment that has them; in order, none twice
     gaps      ranges of offsets between them that no copied segment has
 
-A tier may have more than one segment with an offset: of an epoch that lost the log's end to the next leader, or copied
-by two leaders. A read at an offset takes the epoch that the lineage has there, and of that epoch the segment that
-Kafka's cache names. Source: RemoteLogManager.fetchRemoteLogSegmentMetadata, LeaderEpochFileCache.epochForOffset.
+A tier may have more than one segment with an offset: two leaders may have copied it, or one of the segments is of an
+earlier epoch whose last records the next leader did not have. A read looks up the epoch of the offset in the lineage,
+then the segment that Kafka's cache names for this epoch and offset. Source:
+RemoteLogManager.fetchRemoteLogSegmentMetadata, LeaderEpochFileCache.epochForOffset.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,15 +39,16 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """How offsets are read: `parts` from the tier, `gaps` from nowhere (first and last offset)."""
+    """The parts of segments in the tier from which offsets are read, and the gaps: the first and last offset of each
+    range that the tier does not have."""
 
     parts: list[Part] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
 
 def plan(cache: SegmentCache, lineage: Sequence[EpochEntry], start: int | None, end: int | None) -> Plan:
-    """Return how offsets from `start` (None: the first in the tier) up to below `end` are read (None: as far as the
-    tier goes; no gap is at its end)."""
+    """Return the plan for the offsets from `start` to below `end`. start: None for the first offset in the tier. end:
+    None for the end of the tier; the plan then has no gap at its end."""
     found = Plan()
     behind = OFFSET_MAX if end is None else end
     offset = _next(cache, lineage, -1) if start is None else start
@@ -76,6 +78,50 @@ def from_segment_start(part: Part, lineage: Sequence[EpochEntry]) -> Part:
     epoch, start = lineage[place]
     own = next((each.start_offset for each in part.segment.leader_epochs if each.epoch == epoch), part.first)
     return part._replace(first=min(part.first, max(part.segment.start_offset, own, start if place else 0)))
+
+
+def segment_at(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> RemoteSegment | None:
+    """Return the copied segment that an offset is read from; None if there is none."""
+    found = _at(cache, lineage, offset)
+    return None if found is None else found[0]
+
+
+def segment_from(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> tuple[RemoteSegment, int] | None:
+    """Return the first copied segment with an offset of the lineage at or above `offset`, and the first such offset in
+    it; None if there is none."""
+    if _at(cache, lineage, offset) is None:
+        above = _next(cache, lineage, offset)
+        if above is None:
+            return None
+        offset = above
+    found = _at(cache, lineage, offset)
+    return None if found is None else (found[0], offset)
+
+
+def segments_with_txn_index(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> Iterator[RemoteSegment]:
+    """Yield the copied segments of the lineage that have a transaction index and offsets at or above `offset`, in
+    order. Source: RemoteLogManager.findNextSegmentWithTxnIndex."""
+    at = segment_at(cache, lineage, offset)
+    if at is not None and at.has_txn_index:
+        yield at
+    for segment in cache.with_txn_index(offset + 1):
+        if segment_at(cache, lineage, segment.start_offset) is segment:
+            yield segment
+
+
+def last_readable(segment: RemoteSegment, lineage: Sequence[EpochEntry], offset: int) -> int:
+    """Return the last offset of a segment up to which it has what the lineage has, from `offset` on."""
+    place = _place(lineage, offset)
+    last = -1
+    own = [each for each in segment.leader_epochs if each.epoch >= lineage[place].epoch]
+    for entry, (epoch, start) in zip(own, lineage[place:], strict=False):
+        if entry.epoch != epoch or (last >= 0 and entry.start_offset != start):
+            break
+        in_segment, in_lineage = segment.last_offset_of(epoch), _last(lineage, place)
+        last, place = min(in_segment, in_lineage), place + 1
+        if in_segment != in_lineage:
+            break
+    return last
 
 
 def is_within(segment: RemoteSegment, lineage: Sequence[EpochEntry]) -> bool:
@@ -130,7 +176,8 @@ def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> in
 
 
 def _add(parts: list[Part], part: Part) -> None:
-    """Add a part, as one with the part before it if that is of the same segment and ends where it begins."""
+    """Add `part` to `parts`. If the last of `parts` is of the same segment and ends right before `part`, lengthen it
+    instead."""
     before = parts[-1] if parts else None
     if before is not None and before.segment.id == part.segment.id and before.last + 1 == part.first:
         parts[-1] = before._replace(last=part.last)

@@ -102,6 +102,15 @@ class LocalStore:
         finally:
             os.close(fd)
 
+    def read(self, name: str, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of an object."""
+        source = self.open(name)
+        try:
+            data = memoryview(bytearray(max(0, min(stop, source.size()) - start)))
+            return data[: source.read_at(start, data)]
+        finally:
+            source.close()
+
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
         """Yield the path of the object itself."""
@@ -162,7 +171,7 @@ def _not_opened(path: Path, error: OSError) -> ObjectMissing | UnreadableInput:
 
 
 def _mode(path: Path) -> int:
-    """The mode of a path that is not followed; 0 if there is none."""
+    """The file mode of the path itself, without following a symbolic link; 0 if the path does not exist."""
     try:
         return path.lstat().st_mode
     except OSError:

@@ -1,7 +1,8 @@
 """The `__remote_log_metadata` of a broker's log directory, read from its files: what a broker knows of the tier.
 
-The topic's partitions are spread over the brokers. A log directory that has no replica of the partition with a user
-partition's records says nothing about that partition: `knows` tells. Damage is reported, and reading goes on after it.
+The topic's partitions are spread over the brokers. A user partition's records are in one partition of the topic: a log
+directory without a replica of that one says nothing about the user partition, see `knows`. Damage is reported, and
+reading goes on after it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kcli.tier.segment import TieredPartition
 
 
 class Trouble(NamedTuple):
-    """A record or a range of bytes of the metadata log that says nothing, or contradicts what is before it.
+    """A range of bytes or a record of the metadata log that cannot be read, or a record that contradicts earlier ones.
 
     kind: `unreadable`, `unknown` (a record of a newer version) or `refused`. offset: that of the record; None for
     bytes.
@@ -36,8 +37,9 @@ class Trouble(NamedTuple):
 
 @dataclass(slots=True)
 class MetadataLog:
-    """What the metadata log says. directories: of its partitions in the log directory, by number. count: the number of
-    partitions of the topic, None if it is not known. troubles: what could not be replayed."""
+    """What the topic __remote_log_metadata says. directories: the directories of the topic's partitions in the log
+    directory, by partition number. count: the number of the topic's partitions, None if it is not known. troubles:
+    what could not be replayed."""
 
     metadata: RemoteLogMetadata = field(default_factory=RemoteLogMetadata)
     directories: dict[int, Path] = field(default_factory=dict)
@@ -45,8 +47,8 @@ class MetadataLog:
     troubles: list[Trouble] = field(default_factory=list)
 
     def knows(self, partition: TieredPartition) -> bool:
-        """Whether the log directory has the records of a partition: it has some, or it has the partition of the topic
-        that would have them."""
+        """Whether the log directory has the metadata of a partition: it has records of it, or it has the partition of
+        `__remote_log_metadata` to which brokers write such records."""
         metadata = self.metadata
         if partition in metadata.caches or partition in metadata.deleting:
             return True

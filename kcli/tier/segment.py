@@ -137,7 +137,7 @@ def partition_of(entry: Mapping[str, Any]) -> TieredPartition:
 
 
 def state_of(value: Mapping[str, Any]) -> SegmentState:
-    """Return the state of a segment's record. Raises BadValue for a number that is none."""
+    """Return the state of a segment's record. Raises BadValue for a number that no state has."""
     number = value["remoteLogSegmentState"]
     try:
         return SegmentState(number)

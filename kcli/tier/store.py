@@ -3,6 +3,7 @@
     list_objects  the objects whose names begin with a prefix, with their sizes
     size          the size of one object
     open          an object as a Source, of which any range can be read
+    read          one range of an object, in one request
     as_file       an object as a file on this machine, for what reads files alone
     write         a new object, whole or not at all
     delete        removes an object
@@ -37,12 +38,12 @@ class ObjectMissing(KcliError):
 
 
 class StoreFailed(UnreadableInput):
-    """The store does not answer, or grants no access: this is not about one object, and asking for others is vain."""
+    """The store does not answer, or grants no access: every request to it fails, not only that for one object."""
 
 
 class Store(Protocol):
-    """Objects by name. All methods raise UnreadableInput for what cannot be read, StoreFailed for all of the store;
-    `size`, `open` and `as_file` raise ObjectMissing."""
+    """Objects by name. All methods raise UnreadableInput if an object cannot be read, and StoreFailed if the whole
+    store cannot be read; `size`, `open`, `read` and `as_file` raise ObjectMissing."""
 
     @property
     def address(self) -> str:
@@ -57,8 +58,12 @@ class Store(Protocol):
     def open(self, name: str) -> Source:
         """Return an object's bytes as a Source, which the caller closes."""
 
+    def read(self, name: str, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of an object, fewer at its end; start must lie below its size."""
+
     def as_file(self, name: str) -> AbstractContextManager[Path]:
-        """A context with the path of a file with the object's bytes, to be read; behind it the file may be gone."""
+        """A context with the path of a file that has the object's bytes, to be read. After the context the file may be
+        gone."""
 
     def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """Write a new object. Raises OSError; UsageError for a name that no object can have."""

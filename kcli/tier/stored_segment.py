@@ -1,7 +1,9 @@
-"""A segment of which only the objects tell: its name has the start offset, its batches have the rest.
+"""What a segment's objects say about the segment, if no metadata describes it. Their names have the start offset; the
+last batch of the .log object has the end offset.
 
-leader_epoch_checkpoint   epochs of the log up to the end of the segment: those that reach into it are its own
-.index                    its last entry is near the end of the .log object, where the last batch is
+leader_epoch_checkpoint   the leader epochs of the log up to the end of the segment; the segment's own are those that
+                          end above its start offset
+.index                    the last entry leads to a batch near the end of the .log object, where the last batch is
 """
 
 from __future__ import annotations
@@ -113,7 +115,8 @@ def _last_offset(source: Source, start: int) -> int | None:
 
 
 def _first_epoch(source: Source, start_offset: int) -> tuple[EpochEntry, ...]:
-    """Return the leader epoch of the first batch, as if the whole segment were of it; none for older formats."""
+    """Return one entry, as if all batches of the segment had the leader epoch of the first; no entry if the first batch
+    has no leader epoch (magic 0 and 1)."""
     for part in read_segment(source, check_crc=False):
         if isinstance(part, Window):
             epoch = BatchRow._make(part.batches.row(0)).leader_epoch

@@ -72,8 +72,8 @@ class PartitionTier:
 
     @property
     def first_offset(self) -> int | None:
-        """The log start offset, None if it is not known. A broker writes it to its checkpoint once a minute, and to the
-        leader epochs of the local log at once: the first of these begins there, or before it."""
+        """The log start offset, None if it is not known. A broker writes it to its checkpoint only once a minute, but
+        at once removes older leader epochs: the first one left begins at the log start offset or before it."""
         if self.local is None or not self.local.epochs:
             return self.log_start_offset
         return max(self.local.epochs[0].start_offset, self.log_start_offset or 0)
@@ -97,7 +97,8 @@ class PartitionTier:
 
 @dataclass(slots=True)
 class Tier:
-    """A store, and what is known of it. log: None if there is no log directory."""
+    """A store, and what is known of it. log: what `__remote_log_metadata` in the log directory says; None without a log
+    directory."""
 
     store: Store
     inventory: Inventory
@@ -168,8 +169,9 @@ class Tier:
         return cache
 
     def _lineage(self, tier: PartitionTier) -> tuple[EpochEntry, ...]:
-        """Return the leader epochs of the local log; without it, those of the last segment: as it is the last, they are
-        those of all before it."""
+        """Return the leader epochs of the local log. Without a local log, return those in the leader_epoch_checkpoint
+        of the last segment, which has the epochs of all earlier segments, too; if no such checkpoint can be read, those
+        in the metadata of the segments."""
         if tier.local is not None and tier.local.epochs:
             return tier.local.epochs
         copied = sorted(tier.copied(), key=lambda each: (_last_epoch(each), each.end_offset))

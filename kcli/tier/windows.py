@@ -25,8 +25,8 @@ class _Window(NamedTuple):
 
 
 class WindowedSource:
-    """An object of `size` bytes. first: its first bytes, if they are known. take: waits for what `fetch` began, and
-    raises UnreadableInput."""
+    """An object of `size` bytes. first: its first bytes, if they are known. fetch: begins to fetch a window of
+    the object. take: waits for the bytes of such a fetch, and raises UnreadableInput."""
 
     def __init__(
         self,

@@ -54,7 +54,8 @@ def newer_suites(suites: tuple[str, ...]) -> frozenset[str]:
 
     Python cannot disable single suites of TLS 1.3 in OpenSSL, so kcli closes a connection that has agreed on a suite
     that the setting does not name. To keep the connections of all clients that support a named suite, the suite that
-    OpenSSL prefers must be among the named ones. Raises InvalidTlsSetting if suites of TLS 1.3 are named without it.
+    OpenSSL prefers must be among the named ones. Raises InvalidTlsSetting if other suites of TLS 1.3 are named, but not
+    the preferred one.
     """
     named = frozenset(suites) & frozenset(TLS_1_3)
     if named and TLS_1_3[0] not in named:

@@ -2,10 +2,10 @@
 
 A key reaches OpenSSL through a file that has no name (memfd_create) if the system has such files, otherwise through
 one that only this user can read and that is removed at once. Renegotiation is switched off. A listener sends no TLS 1.3
-tickets, for two reasons: so the client of every connection must prove its certificate again; and if a client sends
-data and closes at once, tickets that it has not read would make its system reset the connection, and data on the way
-would be lost. Trusted certificates are trusted at any place in a chain, as in Java. Source: DefaultSslEngineFactory,
-SslFactory.
+tickets, for two reasons. Without tickets, the client must prove its certificate again in every connection. And if a
+client sends data and closes at once, tickets that it has not read would make its system reset the connection, and data
+on the way would be lost. Trusted certificates are trusted at any place in a chain, as in Java. Source:
+DefaultSslEngineFactory, SslFactory.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _check(transaction: Transaction, request: EndTransaction) -> bool:
 
 
 def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
-    """Return the same as `_check`, for clients of transaction versions 0 and 1."""
+    """Check an EndTxn of a client of transaction version 0 or 1, and return or raise what `_check` does."""
     if transaction.producer_id != request.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != request.producer_epoch:

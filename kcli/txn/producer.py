@@ -62,9 +62,9 @@ def _check(request: InitProducerId, config: TransactionConfig) -> None:
 
 
 def _may_be_known(transaction: Transaction, request: InitProducerId) -> bool:
-    """Return whether the request's producer id may belong to the transactional id: the transactional id is new; or this
-    is its current producer id, whose epoch `_begun` checks; or its previous producer id with one of the last epochs, as
-    the answer with the new producer id was lost."""
+    """Return whether the request's producer id may belong to the transactional id: if the transactional id is new; if
+    the producer id is its current one, whose epoch `_begun` checks; or if the producer id is its previous one, with one
+    of the last epochs, because the answer with the new producer id was lost."""
     return (
         transaction.producer_epoch == NONE
         or request.producer_id == transaction.producer_id

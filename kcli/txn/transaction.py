@@ -176,7 +176,8 @@ class Transaction(NamedTuple):
         )
 
     def with_last_epoch(self, last_epoch: int) -> Transaction:
-        """Return the same state with this `last_producer_epoch`, which records do not have; unchanged for NONE."""
+        """Return the same state with this `last_producer_epoch`, which records do not have; unchanged if `last_epoch`
+        is NONE."""
         return self if last_epoch == NONE else self._replace(last_producer_epoch=last_epoch)
 
     def fenced(self) -> Transaction:

@@ -124,8 +124,8 @@ class Source(Protocol):
 
 
 def hanging(source: Source, open_for_long: Sequence[Open]) -> Iterator[Open]:
-    """Yield the transactions in `open_for_long` that hang, as the module docstring defines it. Raises KcliError if a
-    coordinator does not answer."""
+    """Yield the transactions in `open_for_long` that hang, by the definition in the module docstring. Raises
+    KcliError if a coordinator does not answer."""
     if not open_for_long:
         return
     producer_ids = frozenset(each.producer.producer_id for each in open_for_long)

@@ -27,6 +27,7 @@ def ask(node: Node, api: str, version: int, **request: Any) -> dict[str, Any]:
     read, _ = kind.read(body.getvalue(), 0)
     header = RequestHeader(key, version, CORRELATION_ID, "test", 0)
     broker: Any = SimpleNamespace(
+        tier=None,
         partitions=node.logs.partitions,
         logs=node.logs,
         image=node.image,

@@ -64,7 +64,8 @@ def test_names_that_are_no_objects(s3: str) -> None:
 @pytest.mark.parametrize("name", ["", "/", "a", "a/", "/a", "../a", "a/..", "a/../b", "a/b/c", "./a", "a\0b/c"])
 def test_names_that_lead_out(s3: str, name: str) -> None:
     store = BucketStore(SCRATCH)
-    for use in (store.open, store.size, store.delete, lambda each: store.write(each, [b"x"])):
+    reads = store.open, store.size, lambda each: store.read(each, 0, 1)
+    for use in (*reads, store.delete, lambda each: store.write(each, [b"x"])):
         with pytest.raises(UsageError):
             use(name)
 
@@ -92,10 +93,12 @@ def test_write_read_delete(s3: str, size: int) -> None:
         got = source.read_at(position, memoryview(buffer))
         assert buffer[:got] == data[position : position + length]
         assert got == len(data[position : position + length])
+        if position < size:
+            assert store.read(name, position, position + length) == data[position : position + length]
     source.close()
     store.delete(name)
     store.delete(name)
-    for use in (store.size, store.open):
+    for use in (store.size, store.open, lambda each: store.read(each, 0, 1)):
         with pytest.raises(ObjectMissing, match=f"s3://scratch/x/{name}: no such object"):
             use(name)
 
@@ -216,7 +219,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 
 WITHOUT_CODE = ("denied", "key", "signature", "bucket")
 OTHER = "other"  # an answer that is no answer of S3; a list of nothing and a size may look like it
-USES = [(does, fault) for does in ("open", "list", "size", "write", "delete") for fault in FAULTS]
+USES = [(does, fault) for does in ("open", "read", "list", "size", "write", "delete") for fault in FAULTS]
 
 
 @pytest.mark.parametrize(("does", "fault"), [each for each in USES if each not in {("list", OTHER), ("size", OTHER)}])
@@ -228,6 +231,7 @@ def test_faults(proxy: Proxy, does: str, fault: str) -> None:
     begun = time.monotonic()
     uses: dict[str, Callable[[], object]] = {
         "open": lambda: store.open(NAME),
+        "read": lambda: store.read(NAME, 10, 20),
         "list": lambda: list(store.list_objects()),
         "size": lambda: store.size(NAME),
         "write": lambda: store.write("p/x", [b"x"]),

@@ -56,7 +56,8 @@ def test_a_prefix() -> None:
 )
 def test_names_that_lead_out(tmp_path: Path, name: str) -> None:
     store = LocalStore(tmp_path)
-    for use in (store.open, store.size, store.delete, lambda each: store.write(each, [b"x"])):
+    reads = store.open, store.size, lambda each: store.read(each, 0, 1)
+    for use in (*reads, store.delete, lambda each: store.write(each, [b"x"])):
         with pytest.raises(UsageError):
             use(name)
     with pytest.raises(UsageError), store.as_file(name):
@@ -98,6 +99,7 @@ def test_write_read_delete(tmp_path: Path) -> None:
     source, buffer = store.open(name), bytearray(2)
     assert (source.read_at(1, memoryview(buffer)), bytes(buffer)) == (2, b"bc")
     source.close()
+    assert [store.read(name, *each) for each in ((1, 3), (1, 99), (4, 9), (0, 0))] == [b"bc", b"bcd", b"", b""]
     with store.as_file(name) as path:
         assert path.read_bytes() == b"abcd"
     store.delete(name)

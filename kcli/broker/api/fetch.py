@@ -9,6 +9,8 @@ partition, such as a higher high watermark, wakes it. Within a session only the 
 A Fetch of many partitions does its work in parts, and other connections are served in between. A follower's Fetch is
 answered by kcli.broker.replication.serving; most Fetches of a follower within its session are plain (`answer_plain`):
 they are handled without being decoded.
+Partitions whose offset is in tiered storage alone are read there, all at the same time; the Fetch then waits for them,
+up to remote.fetch.max.wait.ms (KIP-1018), and for nothing else.
 Consumers that send their rack (v11) may read from followers, and the leader's response names a follower in their rack
 (KIP-392).
 """
@@ -18,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
@@ -39,18 +41,21 @@ from kcli.broker.fetching.sessions import (
 from kcli.broker.fetching.tracker import FollowerTracker, Key, Tracker
 from kcli.broker.partition.partitions import Partition, Watcher
 from kcli.broker.process.turns import LONG_ITEMS, Parts, at_once
+from kcli.broker.tiering.reads import RemoteRead, Wanted
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.fetch_layout import UNKNOWN, FetchFrame, PartitionAnswer, lay_out
 from kcli.broker.wire.layout import NO_TAGS
 from kcli.broker.wire.messages import messages
-from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange
-from kcli.log.live.segments import LogRead
+from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange, OffsetTiered
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
+    from formats.txn_index import AbortedTxn
     from kcli.broker.wire.call import Client
     from kcli.broker.wire.types import fetch as types
+    from kcli.log.live.partition_log import PartitionLog
+    from kcli.log.live.segments import FileRegion
 
 T = TypeVar("T")
 Answers = list[tuple[FetchedPartition, PartitionAnswer]]
@@ -61,6 +66,7 @@ FOLLOWER_VERSION: Final = 17
 UNKNOWN_NAMES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """Errors of partitions that Kafka's request handler refuses without reading the log: the response has an empty list of
 aborted transactions for them, not null."""
+NOTHING_READ: Final = RemoteRead(memoryview(b""))
 STORAGE_ERROR_VERSION, ZSTD_VERSION, RACK_VERSION, TOPIC_IDS_VERSION, LEADERS_VERSION = 6, 10, 11, 13, 16
 
 MOVED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER.value, ErrorCode.FENCED_LEADER_EPOCH.value
@@ -83,6 +89,8 @@ class _Fetch:
     may_rest: whether a partition that the consumer has read to the end is skipped until it changes. tracker: notes
     which partitions change; None for a Fetch without session until it has to wait.
     readable: the names of the topics that the client is allowed to read.
+    tiered: what to read from tiered storage for which partitions, as the first read has found. from_tier: what was read
+    there; None until then.
     """
 
     broker: Broker
@@ -96,6 +104,8 @@ class _Fetch:
     may_rest: bool
     tracker: Tracker | None
     readable: Container[str]
+    tiered: dict[Key, tuple[Partition, PartitionLog, Wanted]] = field(default_factory=dict)
+    from_tier: dict[Key, tuple[int, RemoteRead | ErrorCode]] | None = None
 
     @property
     def max_wait_s(self) -> float:
@@ -154,6 +164,9 @@ def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Lai
     found = at_once(work)
     if not isinstance(found, _Fetch):
         return found
+    if found.tiered:
+        return _read_tiered(found)
+    found.from_tier = {}
     return _Waiting(found).answer()
 
 
@@ -216,6 +229,9 @@ def _has_many(topics: Iterable[types.FetchTopic] | Iterable[types.ForgottenTopic
 async def _in_turns(broker: Broker, work: Parts[Laid | Later | _Fetch]) -> Laid:
     found = await broker.turns.run(work)
     if isinstance(found, _Fetch):
+        if found.tiered:
+            return await _read_tiered(found)
+        found.from_tier = {}
         return await _wait(found, found.max_wait_s)
     if isinstance(found, Later):
         laid: Laid = await found
@@ -224,8 +240,8 @@ async def _in_turns(broker: Broker, work: Parts[Laid | Later | _Fetch]) -> Laid:
 
 
 def _read_first(broker: Broker, call: types.FetchCall) -> Parts[Laid | Later | _Fetch]:
-    """Read the partitions for the first time. Return the response, or the _Fetch if it has to wait for more records. A
-    follower's Fetch is passed to replication/serving.py."""
+    """Read the partitions for the first time. Return the response, or the _Fetch if it has to wait for more records, or
+    for those in tiered storage. A follower's Fetch is passed to replication/serving.py."""
     request = call.request
     result = yield from _session_of(broker, call)
     if isinstance(result, ErrorCode):
@@ -243,6 +259,8 @@ def _read_first(broker: Broker, call: types.FetchCall) -> Parts[Laid | Later | _
         one.forget_request()
     partitions = one.to_read()
     found = yield from _read(one, partitions)
+    if one.tiered:
+        return one
     if found.is_enough or one.max_wait_s <= 0 or not (requested or session):
         return (yield from _answer(one, partitions, found))
     return one
@@ -368,6 +386,10 @@ class _Reading:
         self._full = 0
         self.size = 0
         self.is_due = False
+        # what was read from tiered storage is in memory: the other partitions get what is left
+        self._held = sum(
+            len(each.records) for _, each in (one.from_tier or {}).values() if isinstance(each, RemoteRead)
+        )
 
     @property
     def is_enough(self) -> bool:
@@ -391,11 +413,17 @@ class _Reading:
         one, tracker = self._one, self._one.tracker
         if tracker is not None and isinstance(partition, Partition):
             tracker.watch(fetched.key, partition)
-        left = max(one.max_bytes - self.size, 0) if self._full < FULL_MAX else 0
-        answer = _read_partition(one, fetched, partition, min(fetched.max_bytes, left), first=not self._full)
+        left = max(one.max_bytes - self.size - self._held, 0) if self._full < FULL_MAX else 0
+        max_bytes = min(fetched.max_bytes, left)
+        answer = _read_partition(one, fetched, partition, max_bytes, first=not (self._full or self._held))
         if answer.size:
             self._full += 1
             self.size += answer.size
+            if isinstance(answer.region, memoryview):
+                self._held -= answer.size
+        elif one.from_tier is None and fetched.key in one.tiered:
+            self._full += 1  # it is not known how much will be read there
+            self._held += max_bytes
         if answer.error_code or answer.diverging is not None or answer.preferred_replica != UNKNOWN:
             self.is_due = True
         if tracker is not None and one.is_at_end(fetched, answer) and not one.has_news(fetched, answer):
@@ -405,12 +433,13 @@ class _Reading:
 
 def _read(one: _Fetch, partitions: Iterable[FetchedPartition]) -> Parts[_Found]:
     """Read the partitions. If they are read in more than one part, stop as soon as the response can be sent, unless
-    there are client quotas, which need the size of the records of all partitions."""
+    there are client quotas, which need the size of the records of all partitions, or tiered storage, in which any
+    partition's records may be."""
     reading = _Reading(one, partitions)
     answers, is_last = reading.part()
     if is_last:
         return _Found(reading.is_enough, reading.size, answers)
-    while not is_last and (not reading.is_enough or one.broker.quotas.is_active):
+    while not is_last and (not reading.is_enough or one.broker.quotas.is_active or one.broker.tier is not None):
         yield
         _, is_last = reading.part()
     return _Found(reading.is_enough, reading.size, None)
@@ -432,12 +461,19 @@ def _read_partition(
         offsets = log.high_watermark, log.last_stable_offset, log.log_start_offset
         return PartitionAnswer(fetched.index, 0, *offsets, preferred_replica=nearer)
     diverging = None
-    read = LogRead(None)
+    region: FileRegion | memoryview | None = None
+    aborted: tuple[AbortedTxn, ...] = ()
     try:
         if fetched.last_fetched_epoch != UNKNOWN:
             diverging = _divergence(partition, fetched)
         if diverging is None:
             read = log.read(fetched.offset, max_bytes, one.isolation, min_one_batch=first)
+            region, aborted = read.region, read.aborted
+    except OffsetTiered:
+        tiered = _from_tier(one, fetched, partition, log, max_bytes, first=first)
+        if isinstance(tiered, ErrorCode):
+            return PartitionAnswer(fetched.index, tiered.value)
+        region, aborted = tiered.records or None, tiered.aborted
     except OffsetOutOfRange:
         return PartitionAnswer(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE.value)
     except (OSError, LogFailed) as failure:
@@ -451,10 +487,27 @@ def _read_partition(
         log.high_watermark,
         log.last_stable_offset,
         log.log_start_offset,
-        read.aborted if one.isolation is Isolation.TXN_COMMITTED else None,
-        read.region,
+        aborted if one.isolation is Isolation.TXN_COMMITTED else None,
+        region,
         diverging,
     )
+
+
+def _from_tier(
+    one: _Fetch, fetched: FetchedPartition, partition: Partition, log: PartitionLog, max_bytes: int, *, first: bool
+) -> RemoteRead | ErrorCode:
+    """Return what was read from tiered storage for a partition. In the first read of the Fetch, note that it is to be
+    read there, and return no records; also while the quota for reads from there is used up."""
+    tier = one.broker.tier
+    if tier is None:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if one.from_tier is not None:
+        offset, found = one.from_tier.get(fetched.key, (fetched.offset, NOTHING_READ))
+        return found if offset == fetched.offset else NOTHING_READ
+    if max_bytes > 0 and not tier.is_throttled:
+        with_aborted = one.isolation is Isolation.TXN_COMMITTED
+        one.tiered[fetched.key] = partition, log, Wanted(fetched.offset, max_bytes, first, with_aborted)
+    return NOTHING_READ
 
 
 def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
@@ -491,6 +544,31 @@ def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, i
     if UNKNOWN in (epoch, end):
         raise OffsetOutOfRange(f"the log does not know leader epoch {fetched.last_fetched_epoch}")
     return (epoch, end) if epoch < fetched.last_fetched_epoch or end < fetched.offset else None
+
+
+# reading from tiered storage
+
+
+async def _read_tiered(one: _Fetch) -> Laid:
+    """Read from tiered storage what the first read has found to be there, and return the response, with the records of
+    other partitions. After remote.fetch.max.wait.ms the response has what was read by then."""
+    tier = one.broker.tier
+    assert tier is not None, "it has found the partitions"
+    one.forget_request()
+    reads = {key: asyncio.ensure_future(tier.read(*wanted)) for key, wanted in one.tiered.items()}
+    try:
+        await asyncio.wait(reads.values(), timeout=one.broker.config.number("remote.fetch.max.wait.ms") / 1000)
+        one.from_tier = {key: (one.tiered[key][2].offset, each.result()) for key, each in reads.items() if each.done()}
+    finally:
+        for each in reads.values():
+            each.cancel()
+    partitions = one.to_read()
+    return await _run(one, _read_to_answer(one, partitions), len(partitions))
+
+
+def _read_to_answer(one: _Fetch, partitions: Sequence[FetchedPartition]) -> Parts[Laid]:
+    found = yield from _read(one, partitions)
+    return (yield from _answer(one, partitions, found))
 
 
 # waiting
@@ -597,7 +675,9 @@ def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:
     for fetched in changed:
         partition = one.broker.partitions.look_up(fetched.topic, fetched.index)
         log = partition.opened_log if isinstance(partition, Partition) else None
-        if log is not None and fetched.offset < (log.last_stable_offset if is_committed else log.high_watermark):
+        if log is None or fetched.offset >= (log.last_stable_offset if is_committed else log.high_watermark):
+            continue
+        if one.broker.tier is None or fetched.offset >= log.local_log_start_offset:
             return True
     return False
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.authorization import EVERYTHING
 from kcli.broker.broker import Broker
 from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.process.turns import LONG_BYTES, apart
 from kcli.group.requests import ListedGroup, ListGroups
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 async def list_groups(broker: Broker, call: types.ListGroupsCall) -> types.ListGroupsResponse:
     """Errors: COORDINATOR_LOAD_IN_PROGRESS."""
     request = ListGroups(states=call.get("states_filter", ()), types=call.get("types_filter", ()))
+    if call.size_bytes > LONG_BYTES:
+        await apart(request.fold)
     groups = broker.groups
     listed: list[ListedGroup] = []
     for number in groups.led():

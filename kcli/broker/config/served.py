@@ -239,8 +239,8 @@ def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | 
 
 
 def _of_a_listener(config: BrokerConfig, name: str) -> str | None:
-    """Return the reason why a configuration of one listener is refused; None if this broker implements it, or if it is
-    harmless, and for a name without the prefix of one of this node's listeners."""
+    """Return the reason why a configuration of one listener is refused. Return None if this broker implements the
+    configuration, if it is harmless, or if the name has no prefix of one of this node's listeners."""
     own = base_name(name)
     if own is None or not is_known(own) or own in HARMLESS or own in OF_CONNECTIONS:
         return None

@@ -36,9 +36,10 @@ def single_node_config(
     """Return the node's configuration.
 
     file: the properties of --config, None without --config; options override them. listen: the host and port at which
-    the listener named after `protocol` listens; None for those in `file`, or without `file` for 127.0.0.1:9092.
-    advertise: the host and port that Metadata responses name for that listener; None for those at which it listens,
-    or without `listen` for those in `file`. data_dir: the log directory, None if the file or the options have log.dirs.
+    the listener named after `protocol` listens; None for the address in `file`, or without `file` for 127.0.0.1:9092.
+    advertise: the host and port that Metadata responses name for that listener; None for the address at which it
+    listens, or without `listen` for the advertised address in `file`. data_dir: the log directory, None if the file or
+    the options have log.dirs.
 
     Raises InvalidConfig, UnreadableInput.
     """

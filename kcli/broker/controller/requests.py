@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class ControllerRequests:
-    """One node's requests. Every method raises Unanswered, and Refused with the controller's error.
+    """The requests of one node to the active controller. Every method raises Unanswered, and Refused with the
+    controller's error.
 
     here: the controller in this process, None if there is none. controller: the channel to the active controller.
     """

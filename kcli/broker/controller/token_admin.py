@@ -28,7 +28,8 @@ _TIME_MS_MAX: Final = 253_402_300_799_999  # the year 9999, beyond which a datet
 
 
 class TokenAdmin:
-    """The checks of one node. tokens: None without a secret key. controller: the channel to the active controller.
+    """Checks on one node who may send requests about delegation tokens, and forwards these requests to the active
+    controller. tokens: None without a secret key. controller: the channel to the active controller.
     is_alone: whether this node is the only node of its cluster."""
 
     def __init__(

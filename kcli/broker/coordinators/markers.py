@@ -157,8 +157,8 @@ class Markers:
             self._end(ending)
 
     def _handle_result(self, ending: _Ending, place: TopicPartition, code: ErrorCode, marker: Marker) -> None:
-        """Remove the partition from `left` if its marker is written. After an error in AGAIN, write the marker again
-        later; after any other error, log the error and write no more markers of the transaction."""
+        """Remove the partition from `ending.left` if its marker is written. After an error in AGAIN, write the marker
+        again later; after any other error, log the error and write no more markers of the transaction."""
         if code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             now = self._marker(ending)
             if now is not None and now.coordinator_epoch > marker.coordinator_epoch:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SIZE_BYTES: Final = 4
 AT_ONCE: Final = 200
 """The default of Parts.at_once: the number of items that a handler handles in a few milliseconds."""
-PRODUCED_AT_ONCE: Final = 1000
+PRODUCED_AT_ONCE: Final = 500
 """The greatest number of batches in a part of a Produce request. A part is appended when the part before it is
 committed."""
 NAMES: Final = (

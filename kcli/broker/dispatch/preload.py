@@ -1,7 +1,7 @@
 """Imports all modules of the broker, and the messages of the newest versions, while the broker serves.
 
-Otherwise a module would be imported when the first request needs it: if another version of kcli has been installed
-since the broker started, a module of that other version.
+Otherwise a module would be imported when the first request needs it. If another version of kcli had been installed by
+then, the broker would import that version's module.
 """
 
 from __future__ import annotations

@@ -259,8 +259,8 @@ class FetchSessions:
         return True
 
     def release(self, count: int, tracker: Tracker) -> None:
-        """Subtract the `count` partitions of a waiting Fetch, and close its tracker, because its response was sent or
-        its client has gone."""
+        """Subtract the `count` partitions of a Fetch from `held`, and close the Fetch's tracker, because the Fetch no
+        longer waits: its response was sent, or its client has gone."""
         self.held -= count
         self.retire(tracker)
 

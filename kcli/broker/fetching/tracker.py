@@ -35,7 +35,7 @@ class Tracker:
         self._watched: dict[Key, tuple[Partition, Any]] = {}
 
     def watch(self, key: Key, partition: Partition) -> None:
-        """Register a partition: from now on it becomes dirty when it changes."""
+        """Register a partition: from now on a change of the partition adds it to `dirty`."""
         known = self._watched.get(key)
         if known is not None and known[0] is partition:
             return
@@ -43,7 +43,7 @@ class Tracker:
         self._watched[key] = partition, self._begin(key, partition)
 
     def unwatch(self, key: Key) -> None:
-        """Undo `watch`: the partition no longer becomes dirty when it changes."""
+        """Undo `watch`: a change of the partition no longer adds it to `dirty`."""
         known = self._watched.pop(key, None)
         if known is not None:
             self._end(*known)

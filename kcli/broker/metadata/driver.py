@@ -83,7 +83,7 @@ class RaftDriver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._flushing: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
-        self._held: deque[tuple[int, Outcome]] = deque()  # version of quorum-state that must be durable first, outcome
+        self._held: deque[tuple[int, Outcome]] = deque()  # (version of quorum-state to be durable first, outcome)
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self._named: dict[str, float] = {}
@@ -137,8 +137,8 @@ class RaftDriver:
         self._set_timer()
 
     def _settle(self) -> None:
-        """Carry out the held outcomes whose quorum-state is durable. If others are left, begin to write their
-        quorum-state."""
+        """Send the answers and requests that raft has made, once the quorum-state which they depend on is durable. If
+        some still wait, begin to write their quorum-state."""
         if not self._store.waits and self._store.durable_version < self._store.version:
             self._store.write()
         while self._held and self._held[0][0] <= self._store.durable_version:

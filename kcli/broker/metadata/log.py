@@ -291,7 +291,7 @@ class MetadataLog(ABC):
     def take_snapshot(self) -> asyncio.Future[None]:
         """Write a snapshot of the image soon; only one snapshot is written at a time. Return a future that is done when
         the snapshot is written, or when writing it has failed, which is logged. The future is cancelled if the log
-        fails before."""
+        fails before the snapshot is written."""
         if self._snapshot is None:
             self._snapshot = asyncio.get_running_loop().create_future()
             self._take_turns()

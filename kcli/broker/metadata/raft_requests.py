@@ -234,9 +234,8 @@ def _common(response: object, code: ErrorCode, leader: _Leader, listener: str) -
 
 
 def _answer(make: Callable[..., Answer], fields: Callable[[Any], dict[str, Any]]) -> Callable[[_Led, str], Answer]:
-    """Return a function that converts a response to raft's answer. The part of the response about the partition names
-    the leader. make: the class of raft's answer. fields: a function that returns the answer's further fields, given
-    that part of the response."""
+    """Return a function that converts a response to raft's answer. make: the class of raft's answer. fields: a function
+    that returns the answer's further fields, given the response's entry for the partition, which names the leader."""
 
     def read(response: _Led, listener: str) -> Answer:
         partition = _partition(response.topics)

@@ -49,8 +49,8 @@ class _Sources(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """New TLS contexts: of a listener, and of connections to that listener of other nodes; each is None if there is
-    none."""
+    """New TLS contexts of a listener: `listener` for connections that it accepts, `outbound` for this node's
+    connections to the listener of that name on other nodes. Each is None if no such context was made."""
 
     listener: TlsContext | None
     outbound: TlsContext | None

@@ -67,6 +67,7 @@ from kcli.broker.wire.messages import (
     messages,
     read_body,
     read_header,
+    read_short_produce,
 )
 from kcli.security.principals import ANONYMOUS
 
@@ -504,16 +505,17 @@ class Connection:
             self._handle(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None, frame)
             return
         kind = imported(header.api_key, header.version)
-        if kind is None or (len(frame) > LONG_BYTES and header.api_key != PRODUCE):
+        request = None if kind is None else _read_at_once(kind, header, frame)
+        if kind is None or request is None:
             self._hold_up(self._read_apart(api, header, bytearray(frame)))
             return
-        self._handle(api, kind, header, read_body(kind, frame, header), frame)
+        self._handle(api, kind, header, request, frame)
 
     def _hold_up(self, reading: Coroutine[Any, Any, None]) -> None:
         """Start a task that handles the current request, since to decode it at once would block the event loop. No
-        further request is handled until the task has handled this one. Until then, an UNDECODED place at the end of
-        `_pending` stands for this request. reading: the task's coroutine, which removes that place, then handles the
-        request."""
+        further request is handled until the task has handled this one. Until then, the last entry of `_pending`, with
+        the api key UNDECODED, stands for this request. reading: the task's coroutine, which removes that entry, then
+        handles the request."""
         place = _Pending(UNDECODED, None, None, 0)
         place.task = self._loop.create_task(reading)
         self._pending.append(place)
@@ -780,6 +782,14 @@ class Connection:
         if self._is_writing:
             self._loop.remove_writer(self._fd)
             self._is_writing = False
+
+
+def _read_at_once(kind: Messages, header: RequestHeader, frame: memoryview) -> Message | None:
+    """Return the decoded request; None, with nothing decoded, if that takes long. Raises BadRequest."""
+    if len(frame) <= LONG_BYTES:
+        request: Message = read_body(kind, frame, header)
+        return request
+    return read_short_produce(kind, frame, header) if header.api_key == PRODUCE else None
 
 
 def _import_and_read(load: Callable[[int], None], header: RequestHeader, frame: bytearray) -> tuple[Messages, Message]:

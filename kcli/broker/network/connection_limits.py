@@ -105,8 +105,8 @@ class ConnectionLimits:
         )
 
     def refusal_ms(self, host: str, now_ms: int) -> int:
-        """Count a new connection in the rate of its address, and return 0, if the rate stays within its quota. Else
-        return the time, in ms, after which the connection is to be closed; it does not count in the rate then."""
+        """If the rate of new connections from the address stays within its quota, count a new connection, and return 0.
+        Otherwise do not count the connection, and return the time, in ms, after which it is to be closed."""
         bound = self._host_value(host, self._quotas, self._default_quota)
         if bound >= INT_MAX:
             return 0

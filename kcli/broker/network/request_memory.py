@@ -35,7 +35,7 @@ class RequestMemory:
         return True
 
     def give(self, count: int) -> None:
-        """Free `count` reserved bytes, and call waiting connections as long as any byte is free."""
+        """Free `count` reserved bytes. Call the functions passed to `wait`, in order, as long as any byte is free."""
         if self.free_bytes is None:
             return
         self.free_bytes += count

@@ -273,7 +273,7 @@ class Server:
         self._held.append(held)
         self.loop.remove_reader(held.listening.fileno())
 
-        def is_due() -> None:  # a flag, as the loop's clock may show an earlier time than the timer's
+        def is_due() -> None:  # sets a flag: comparing times could fail, as the timer may run a little early
             held.is_due = True
             self._admit()
 

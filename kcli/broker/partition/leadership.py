@@ -52,8 +52,8 @@ It may not while it is fenced or in controlled shutdown."""
 
 
 class Clock(Protocol):
-    """The part of a fetch session that Follower.rest keeps. fetched_ms: the time, in ms since 1970, of the session's
-    last Fetch."""
+    """The part of a fetch session that a Follower keeps while it is caught up (see Follower.rest). fetched_ms: the
+    time, in ms since 1970, of the session's last Fetch."""
 
     fetched_ms: int
 

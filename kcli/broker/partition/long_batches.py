@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from formats.compression import DEFAULT_LIMIT
+from kcli.broker.process.memory import return_free_pages
 from kcli.broker.process.turns import checked
 from kcli.log.live.validator import AppendRefused, AppendRules, CheckedBatch, check, most_work_bytes
 from kcli.protocol.error_code import ErrorCode
@@ -21,6 +22,9 @@ AT_ONCE_BYTES: Final = 4 << 20
 thread."""
 REQUEST_LIMIT: Final = 16 * DEFAULT_LIMIT
 """The greatest number of bytes to which all long batches of one request together may decompress."""
+
+KEPT_MAX_BYTES: Final = 16 << 20
+"""The greatest number of decompressed bytes after which the C library may keep the memory that they took."""
 
 Place = tuple[int, int]
 """The place of a batch in its request: the index of the topic, and the index of the partition in that topic."""
@@ -40,7 +44,7 @@ def long_batches(batches: Batches) -> Batches:
 async def check_apart(batches: Batches, now_ms: int) -> Checked:
     """Check the batches in threads, one after the other. Return, by the place of each batch in the request, the checked
     batch or the error with which it is refused. Once REQUEST_LIMIT bytes are decompressed, all further batches are
-    refused."""
+    refused. After large batches the freed memory is returned to the system."""
     outcome: dict[Place, CheckedBatch | AppendRefused] = {}
     left = REQUEST_LIMIT
     for place, (records, rules) in batches.items():
@@ -55,6 +59,8 @@ async def check_apart(batches: Batches, now_ms: int) -> Checked:
         except AppendRefused as refused:
             outcome[place] = refused.with_traceback(None)  # the frames of a traceback would keep the payload in memory
             left -= limit
+    if REQUEST_LIMIT - left > KEPT_MAX_BYTES:
+        await checked(return_free_pages)
     return outcome
 
 

@@ -39,6 +39,7 @@ from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from formats.checkpoint import EpochEntry
     from kcli.broker.log_dirs.directories import LogDir
     from kcli.metadata.image import MetadataImage
 
@@ -447,7 +448,8 @@ class Partition:
 
     def shrink_isr(self) -> None:
         """If followers in the ISR lag, send the controller a change that removes them from the ISR. Then move the high
-        watermark if that is possible, as it may have waited for a follower that would have joined the ISR."""
+        watermark if that is possible: it no longer waits for a follower that was about to join the ISR, but now
+        lags."""
         if self.leadership is not None and self._log is not None and not self.is_offline:
             host = self.host
             change = self.leadership.shrinking(self._log.log_end_offset, host.now_ms(), host.broker_epoch)
@@ -564,10 +566,10 @@ class Partition:
             self._watchers[watcher] = count - 1
 
     def watch_end(self, watcher: EndWatcher) -> None:
-        """Until `unwatch_end`, call `watcher`, which belongs to the fetch session of a follower. The argument of the
-        call is True for a change after which a waiting Fetch is read again at once (the log has grown, or the
-        partition's state has changed), and False for a change that can wait for the next response (the high watermark
-        or the log start offset has moved)."""
+        """Call `watcher`, which belongs to the fetch session of a follower, at each change until `unwatch_end`. The
+        argument of the call is True for a change after which a waiting Fetch is read again at once (the log has grown,
+        or the partition's state has changed), and False for a change that can wait for the next response (the high
+        watermark or the log start offset has moved)."""
         self._end_watchers[watcher] = None
 
     def unwatch_end(self, watcher: EndWatcher) -> None:

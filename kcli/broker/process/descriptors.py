@@ -57,8 +57,8 @@ def in_use() -> int:
 
 
 def share_in_use() -> float:
-    """Return the share of the limit that is in use, from 0 to 1; 0 if there is no limit, or no /dev/fd. Raises
-    OSError."""
+    """Return the share of the limit of file descriptors that is in use, from 0 to 1; 0 if there is no limit, or no
+    /dev/fd. Raises OSError."""
     most = limit()
     return 0.0 if most is None else in_use() / most
 

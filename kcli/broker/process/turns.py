@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 LONG_BYTES: Final = 16 << 10
-"""The size, in bytes, above which a request (except Produce) is decoded in a thread."""
+"""The size, in bytes, above which a request is decoded in a thread; a Produce request only if it names many partitions,
+as its batches are not decoded."""
 
 LONG_ITEMS: Final = 128
 """The greatest number of items of a list in a response that the event loop encodes; a response with a longer list is

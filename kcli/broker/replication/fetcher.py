@@ -5,6 +5,9 @@
               offset follow the leader's
     diverging epoch   the log is truncated at the offset where it diverges from the leader's, and fetched from there on
     out of range      the offset is not within the leader's log: ListOffsets finds the leader's end and start
+    moved to tier     the leader has the offset in tiered storage alone: the log begins behind what is there, with the
+                      state that is read from there (kcli.broker.replication.tier_state). Other partitions of this
+                      fetcher are fetched meanwhile
     errors    a partition is left out of Fetches for a time that grows with each error; after a Fetch without a
               response, all partitions are left out
 
@@ -26,11 +29,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kcli.broker.network.peers import Channel, Network, Unanswered
 from kcli.broker.partition.truncation import truncation
-from kcli.broker.process.unattended import begin
+from kcli.broker.process.unattended import begin, report
 from kcli.broker.replication.following import UNKNOWN, FetchPlan, Followed, Request, Wish
+from kcli.broker.replication.tier_state import NotInTier, Start, find_start
 from kcli.broker.wire.fetch_response import EpochEndOffset, FetchResponse, PartitionData
 from kcli.errors import KcliError
-from kcli.log.live.partition_log import EARLIEST, LATEST, LogFailed, PartitionLog, UnexpectedOffsets
+from kcli.log.live.partition_log import (
+    EARLIEST,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LogFailed,
+    PartitionLog,
+    UnexpectedOffsets,
+)
 from kcli.log.live.validator import AppendRefused
 from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicIdPartition
@@ -38,19 +49,21 @@ from kcli.protocol.topic_partition import TopicIdPartition
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.partition.partitions import Partition
+    from kcli.broker.replication.tier_state import TierStates
     from kcli.broker.wire.types.list_offsets import ListOffsetsResponse
+    from kcli.broker.wire.types.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 log = logging.getLogger("kcli.broker")
 
 VERSION = 17
-LIST_OFFSETS_VERSION = 9
+LIST_OFFSETS_VERSION, PENDING_UPLOAD_VERSION, EPOCH_VERSION = 9, 11, 4
 EAGER_WAIT_MS, EAGER_FETCHES = 30, 8
 FIRST_BACKOFF_S = 0.02
 
 
 class ListOffsetsFailed(KcliError):
-    """ListOffsets has failed, so that the end or the start of the leader's log is unknown. code: the error code in the
-    response."""
+    """ListOffsets or OffsetForLeaderEpoch has failed, so that an offset of the leader's log is unknown. code: the error
+    code in the response."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -76,13 +89,17 @@ class FetcherHost(Protocol):
     def received(self, partition: Partition, size: int) -> None:
         """Count `size` bytes of records against the replication quota."""
 
+    @property
+    def tier(self) -> TierStates | None:
+        """Reads the state of logs from tiered storage; None if this broker has none."""
+
 
 class Fetcher:
     """Fetches from one leader the partitions given to `follow`."""
 
     def __init__(self, config: BrokerConfig, network: Network, host: FetcherHost, leader_id: int, number: int) -> None:
         """number: the number of this fetcher among the num.replica.fetchers fetchers of that leader, from 0."""
-        self._host = host
+        self._config, self._host = config, host
         self._network = network
         self.leader_id = leader_id
         self._node_id = config.node_id
@@ -96,8 +113,8 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        # The time, in ms, by which `_take` finds out whether the leader responded early: when the last Fetch was sent;
-        # if its max_wait was shorter than _wait_ms, the difference is subtracted.
+        # When the last Fetch was sent, in ms; earlier by the difference if its max_wait was shorter than _wait_ms. By
+        # this time `_take` finds out whether the leader responded before max_wait was over.
         self._fetched_ms = 0
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
@@ -250,6 +267,8 @@ class Fetcher:
                     self._take_partition(followed, data, now_ms)
                 elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     beyond.append(followed)
+                elif data.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                    self._begin_behind_tier(followed)
                 else:
                     self._refused(followed, data.error_code, now_ms)
         for followed in beyond:
@@ -314,13 +333,15 @@ class Fetcher:
             self.plan.delay(followed, now_ms)
 
     async def _find_place(self, followed: Followed) -> None:
-        """After OFFSET_OUT_OF_RANGE, compare this log's end offset with the leader's log. If it is above the leader's
-        log end offset, truncate this log at that offset. If it is below the leader's log start offset, delete all of
-        this log, and begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset
-        again."""
+        """After OFFSET_OUT_OF_RANGE, compare this log with the leader's. If this log ends above the leader's log end
+        offset, truncate it at that offset. If this log ends below the leader's log start offset, delete all of it, and
+        begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset again."""
         try:
-            end = await self._offset(followed, LATEST)
-            start = await self._offset(followed, EARLIEST)
+            end, _ = await self._offset(followed, LATEST)
+            if self._is_for_last_tiered(followed, end):
+                self._begin_behind_tier(followed)
+                return
+            start, _ = await self._offset(followed, EARLIEST)
         except (Unanswered, ListOffsetsFailed) as error:
             if self.plan.partitions.get(followed.key) is followed:
                 code = error.code if isinstance(error, ListOffsetsFailed) else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -342,26 +363,120 @@ class Fetcher:
         except (OSError, LogFailed) as error:
             self._failed(followed, error)
 
-    async def _offset(self, followed: Followed, timestamp: int) -> int:
-        """Ask the leader by ListOffsets for one of its offsets of a partition, and return it. timestamp: EARLIEST for
-        the log start offset, LATEST for the log end offset. Raises Unanswered, ListOffsetsFailed."""
+    def _is_for_last_tiered(self, followed: Followed, leader_end: int) -> bool:
+        """Whether a follower begins behind all that is in tiered storage (KIP-1023): it is empty, and the leader is
+        not. leader_end: the leader's log end offset."""
+        opened = followed.partition.log
+        is_enabled = bool(self._config.get("follower.fetch.last.tiered.offset.enable"))
+        return is_enabled and opened.is_tiered and opened.log_end_offset == 0 and leader_end != 0
+
+    # beginning behind tiered storage
+
+    def _begin_behind_tier(self, followed: Followed) -> None:
+        """Begin the partition's log behind what the leader has in tiered storage alone. Its store may take long: the
+        partition is held until then."""
+        self.plan.hold(followed)
+        _ = begin(self._start_behind_tier(followed), f"{followed.partition}: it does not begin behind tiered storage")
+
+    async def _start_behind_tier(self, followed: Followed) -> None:
+        partition, code = followed.partition, ErrorCode.UNKNOWN_SERVER_ERROR
+        start: Start | None = None
+        try:
+            end, _ = await self._offset(followed, LATEST)
+            behind_last = self._is_for_last_tiered(followed, end)
+            leader = _Leader(self, followed)
+            start = await find_start(leader, self._host.tier, partition, behind_last_tiered=behind_last)
+        except ListOffsetsFailed as error:
+            code = error.code
+        except Unanswered as error:
+            log.debug("%s: no answer of broker %d: %s", self._client_id, self.leader_id, error)
+        except NotInTier as error:
+            log.info("%s", error)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the follower tries again)
+            report(f"{partition} does not begin behind tiered storage yet", error)
+        if not self.plan.release(followed):
+            return
+        if start is None:
+            self._refused(followed, code, self._host.now_ms())
+        else:
+            self._begin_at(followed, start)
+        self._wake()
+
+    def _begin_at(self, followed: Followed, start: Start) -> None:
+        partition, now_ms = followed.partition, self._host.now_ms()
+        try:
+            opened = partition.log
+            if start.state is None:
+                log.warning("%s begins again at %d, as its leader %d does", partition, start.log_start, self.leader_id)
+                partition.truncate_fully_and_start_at(start.log_start, now_ms)
+            else:
+                offset, epochs, snapshot = start.state
+                log.info("%s begins at %d, behind what is in tiered storage", partition, offset)
+                partition.start_from_tier(offset, start.log_start, epochs, snapshot, now_ms)
+            self._moved(followed, opened)
+        except (OSError, LogFailed) as error:
+            self._failed(followed, error)
+
+    # other requests to the leader
+
+    async def _offset(self, followed: Followed, timestamp: int) -> tuple[int, int]:
+        """Ask the leader by ListOffsets for one of its offsets of a partition, and return it with its leader epoch.
+        timestamp: EARLIEST for the log start offset, LATEST for the log end offset, or the like. Raises Unanswered,
+        ListOffsetsFailed."""
         partition = {
             "partition_index": followed.partition.number,
             "current_leader_epoch": followed.leader_epoch,
             "timestamp": timestamp,
         }
+        version, more = LIST_OFFSETS_VERSION, {}
+        if timestamp == EARLIEST_PENDING_UPLOAD:
+            version, more = PENDING_UPLOAD_VERSION, {"timeout": round(self._timeout_s * 1000)}
         response: ListOffsetsResponse = await self._reach().call(
             "list_offsets",
-            LIST_OFFSETS_VERSION,
+            version,
             timeout_s=self._timeout_s,
             replica_id=self._node_id,
             isolation_level=0,
             topics=[{"name": followed.partition.topic, "partitions": [partition]}],
+            **more,
         )
         found = response.topics[0].partitions[0]
         if found.error_code != ErrorCode.NONE:
             raise ListOffsetsFailed(ErrorCode(found.error_code))
-        return found.offset
+        return found.offset, found.leader_epoch
+
+    async def _end_of_epoch(self, followed: Followed, epoch: int) -> tuple[int, int]:
+        """Ask the leader by OffsetForLeaderEpoch for its largest epoch that is not above `epoch`, and the end offset of
+        that. Raises Unanswered, ListOffsetsFailed."""
+        partition = {
+            "partition": followed.partition.number,
+            "current_leader_epoch": followed.leader_epoch,
+            "leader_epoch": epoch,
+        }
+        response: OffsetForLeaderEpochResponse = await self._reach().call(
+            "offset_for_leader_epoch",
+            EPOCH_VERSION,
+            timeout_s=self._timeout_s,
+            replica_id=self._node_id,
+            topics=[{"topic": followed.partition.topic, "partitions": [partition]}],
+        )
+        found = response.topics[0].partitions[0]
+        if found.error_code != ErrorCode.NONE:
+            raise ListOffsetsFailed(ErrorCode(found.error_code))
+        return found.leader_epoch, found.end_offset
+
+
+class _Leader:
+    """The leader of one partition, for `find_start`."""
+
+    def __init__(self, fetcher: Fetcher, followed: Followed) -> None:
+        self._fetcher, self._followed = fetcher, followed
+
+    async def offset(self, timestamp: int) -> tuple[int, int]:
+        return await self._fetcher._offset(self._followed, timestamp)  # noqa: SLF001
+
+    async def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        return await self._fetcher._end_of_epoch(self._followed, epoch)  # noqa: SLF001
 
 
 def _end(woken: asyncio.Future[None]) -> None:

@@ -3,6 +3,7 @@
     added       fetched from the log end offset on, with the epoch of the last batch; a log without leader epochs is
                 truncated at its high watermark first
     changed     included in the next Fetch of the session, as its offset, log start offset or leader epoch has changed
+    held        left out of Fetches while its state is read from tiered storage
     delayed     left out of Fetches for a while after an error; the time doubles with each error
     forgotten   to be removed from the session by the next Fetch
 
@@ -93,6 +94,7 @@ class FetchPlan:
     _in_session: set[TopicIdPartition] = field(default_factory=set)
     _forgotten: dict[TopicIdPartition, None] = field(default_factory=dict)
     _delayed: dict[TopicIdPartition, int] = field(default_factory=dict)
+    _on_hold: set[TopicIdPartition] = field(default_factory=set)
 
     def add(self, followed: Followed) -> None:
         """Include a partition in the next Fetch: one that this fetcher has not followed yet, or one with a new leader
@@ -100,12 +102,14 @@ class FetchPlan:
         key = followed.key
         self.partitions[key] = followed
         self._delayed.pop(key, None)
+        self._on_hold.discard(key)
         self._changed[key] = None
 
     def remove(self, key: TopicIdPartition) -> None:
         """Stop following a partition."""
         if self.partitions.pop(key, None) is not None:
             self._delayed.pop(key, None)
+            self._on_hold.discard(key)
             self._leave_out(key)
 
     def _leave_out(self, key: TopicIdPartition) -> None:
@@ -128,6 +132,21 @@ class FetchPlan:
         self._delayed[followed.key] = now_ms + delay_ms
         self._leave_out(followed.key)
 
+    def hold(self, followed: Followed) -> None:
+        """Leave the partition out of Fetches until `release`."""
+        self._on_hold.add(followed.key)
+        self._leave_out(followed.key)
+
+    def release(self, followed: Followed) -> bool:
+        """Fetch a held partition again. Return False if it is not followed as `followed` any more."""
+        key = followed.key
+        if self.partitions.get(key) is not followed:
+            return False
+        self._on_hold.discard(key)
+        followed.sent = None
+        self._changed[key] = None
+        return True
+
     def next_due_ms(self) -> int | None:
         """Return the time, in ms, when the first delayed partition is fetched again; None without delayed
         partitions."""
@@ -147,7 +166,7 @@ class FetchPlan:
             del self._delayed[key]
             self._changed[key] = None
         if self._epoch == NO_EPOCH:
-            to_fetch = [key for key in self.partitions if key not in self._delayed]
+            to_fetch = [key for key in self.partitions if key not in self._delayed and key not in self._on_hold]
         else:
             to_fetch = [key for key in self._changed if key in self.partitions]
         for key in [key for key in to_fetch if self.held(self.partitions[key])]:

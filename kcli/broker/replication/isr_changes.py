@@ -4,8 +4,8 @@ time.
     AlterPartition v3   topics by id; the ISR with the broker epoch of each replica, so that a broker that has
                         registered again, perhaps without its log, does not join the ISR by its former state (KIP-903)
 
-A request without response is sent again. If the controller had made the change already, it finds this out by the
-partition epoch in the repeated request.
+A request without response is sent again. If the controller has made the change already, the controller recognizes this
+by the partition epoch in the repeated request.
 Source: DefaultAlterPartitionManager; KIP-497, KIP-704.
 """
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kcli.broker.replication.fetcher import Fetcher
     from kcli.broker.replication.following import Followed
     from kcli.broker.replication.isr_changes import IsrChanges
+    from kcli.broker.replication.tier_state import TierStates
     from kcli.metadata.changes import Changes
     from kcli.metadata.image import MetadataImage
 
@@ -66,6 +67,7 @@ class ReplicaManager:
         self._node_id = config.node_id
         self._image, self._network = image, network
         self._controller, self._broker_epoch = controller, broker_epoch
+        self.tier: TierStates | None = None  # reads from tiered storage; the node sets it if the broker has some
         self.waiting = Waiting()
         self.trackers = Trackers()
         self._is_started = False

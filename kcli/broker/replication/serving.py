@@ -8,6 +8,9 @@ the follower has.
     wait       until a partition has records or an error, or this broker begins to lead more partitions of the follower
                (which then fetches them at once), or the request's max_wait is over
 
+An offset that is in tiered storage alone is answered with OFFSET_MOVED_TO_TIERED_STORAGE: the follower begins behind
+what is there (see tier_state.py).
+
 A broker that has no replica of the partition, or whose broker epoch is outdated (KIP-903), is refused. A plain Fetch
 (`serve_plain`; see answer_plain in api/fetch.py) is answered without decoding it into objects of kio's; its partitions
 are read as those of any other Fetch.
@@ -28,7 +31,7 @@ from kcli.broker.process.turns import LONG_ITEMS, Parts, at_once
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.fetch_layout import UNKNOWN, FetchFrame, PartitionAnswer
 from kcli.broker.wire.messages import Messages
-from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange, PartitionLog
+from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange, OffsetTiered, PartitionLog
 from kcli.log.live.segments import LogRead
 from kcli.protocol.error_code import ErrorCode
 
@@ -230,6 +233,12 @@ class _Fetch:
             if isinstance(follower, ErrorCode):
                 return PartitionAnswer(fetched.index, follower.value), False
             return self._read_log(partition, follower, fetched, max_bytes, first=first, update=update)
+        except OffsetTiered as moved:
+            code, log = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE.value, partition.log
+            answer = PartitionAnswer(
+                fetched.index, code, high_watermark=log.high_watermark, log_start_offset=moved.log_start_offset
+            )
+            return answer, False
         except OffsetOutOfRange:
             return PartitionAnswer(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE.value), False
         except (OSError, LogFailed) as failure:
@@ -269,8 +278,8 @@ class _Fetch:
             is_held = self.throttle.holds(partition) and self.replica_id not in leadership.isr
             if not is_held:
                 read = log.read(fetched.offset, max_bytes, Isolation.LOG_END, min_one_batch=first)
-            elif not log.log_start_offset <= fetched.offset <= log.log_end_offset:
-                raise OffsetOutOfRange(f"{partition}: offset {fetched.offset}")
+            elif not log.local_log_start_offset <= fetched.offset <= log.log_end_offset:
+                log.read(fetched.offset, 0, Isolation.LOG_END, min_one_batch=False)  # raises the error
             if update:
                 partition.fetched(follower, fetched.offset, fetched.log_start, self.broker_epoch)
         rests = diverging is None and fetched.offset >= log.log_end_offset and self.replica_id in leadership.isr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import logging
 import os
@@ -18,6 +17,7 @@ from kcli.broker.config.served import CannotServe
 from kcli.broker.dispatch.preload import preloading
 from kcli.broker.node import Node, NotInOrder
 from kcli.broker.process.descriptors import raise_limit
+from kcli.broker.process.memory import return_large_buffers
 from kcli.broker.process.unattended import attend
 from kcli.broker.process.uuid_hashes import guard_uuid_hashes
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 AT_ONCE_STATUS = 130
 LOOK_S = 0.05
-M_MMAP_THRESHOLD = -3
-LARGE_BUFFER_BYTES = 4 << 20
 THREAD_SWITCH_S = 0.0005
 """The interval, in seconds, after which a thread that works on a long request has to yield the interpreter's lock to
 the event loop (sys.setswitchinterval). It is short because the event loop gives up the lock at each system call, and so
@@ -114,7 +112,7 @@ async def _serve(
         supervised = Supervised(launcher, node, alone)
     if not await _started(node, signalled):
         return
-    _return_large_buffers()
+    return_large_buffers()
     gc.collect()
     gc.freeze()  # objects made at the start are never freed, and a full collection of them would take 30 ms
     sys.setswitchinterval(THREAD_SWITCH_S)
@@ -129,15 +127,6 @@ async def _serve(
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await stop(node)
-
-
-def _return_large_buffers() -> None:
-    """Have the C library return each large buffer to the system as soon as it is freed. By default, glibc raises its
-    threshold for that when a large buffer is freed, and then keeps up to 64 MB in the heap of each thread (mallopt(3),
-    M_MMAP_THRESHOLD)."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
 
 
 async def stop(node: Node) -> None:

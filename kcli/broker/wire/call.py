@@ -86,6 +86,6 @@ class Call:
         return self.messages.has(name, field)
 
     def respond(self, **values: Any) -> Message:
-        """Return the response, made of those values for which this version has a field, as in `new`."""
+        """Return the response, made of those values for which this version has a field; see `new`."""
         made: Message = self.messages.new(self.messages.response_name, values)
         return made

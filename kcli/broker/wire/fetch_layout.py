@@ -32,8 +32,9 @@ _DIVERGING = struct.Struct(">iq")
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """One partition's part of the response. An offset is -1 if unknown. region: the records, None for none. aborted:
-    the aborted transactions among the records; None, for a null array, with read_uncommitted.
+    """One partition's part of the response. An offset is -1 if unknown. region: the records, None for none; those of
+    tiered storage are in memory. aborted: the aborted transactions among the records; None, for a null array, with
+    read_uncommitted.
 
     diverging: the point at which the follower's log diverges from this log: this log's largest leader epoch that is at
     most the follower's last fetched epoch, and the end offset of that epoch; None if the logs do not diverge. leader:
@@ -46,7 +47,7 @@ class PartitionAnswer:
     last_stable_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     aborted: tuple[AbortedTxn, ...] | None = None
-    region: FileRegion | None = None
+    region: FileRegion | memoryview | None = None
     diverging: tuple[int, int] | None = None
     preferred_replica: int = UNKNOWN
     leader: bytes = b""
@@ -54,7 +55,10 @@ class PartitionAnswer:
     @property
     def size(self) -> int:
         """The size of the records, in bytes."""
-        return 0 if self.region is None else self.region.length
+        region = self.region
+        if region is None:
+            return 0
+        return region.length if isinstance(region, FileRegion) else len(region)
 
 
 class FetchFrame:

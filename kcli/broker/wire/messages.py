@@ -29,16 +29,20 @@ from kcli.protocol.kio_serial import SerialError, entity_reader, entity_writer
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-from formats.errors import FormatError
+from formats.errors import FormatError, LimitExceeded
 from formats.java_text import java_utf8
 from formats.kernels.wire import behind_tags
 from kcli.broker.wire.kio_readable import readable
+from kcli.broker.wire.produce_request import ProduceRequest
 from kcli.broker.wire.produce_request import read as read_produce
-from kcli.broker.wire.request_check import has_unknown_tags
+from kcli.broker.wire.request_check import ITEMS_MAX, has_unknown_tags
 
 HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of the client id
 PRODUCE, API_VERSIONS = 0, 18
 SIZE_BYTES = 4
+PRODUCE_ITEMS_AT_ONCE: Final = 1000
+"""The greatest number of topics and partitions of a Produce request that the event loop decodes, in a millisecond or
+two."""
 NO_THROTTLE = timedelta(0)
 # encoded again with this value, a response differs from one with NO_THROTTLE in the bytes of the throttle time alone
 OTHER_THROTTLE = timedelta(milliseconds=0x01010101)
@@ -233,13 +237,36 @@ def read_header(frame: memoryview) -> RequestHeader:
 
 def read_body(kind: Messages, frame: memoryview, header: RequestHeader) -> Any:
     """Decode the body of a request, which follows the tagged fields of a flexible header. Raises BadRequest."""
-    position = header.position
-    if kind.flexible:
-        try:
-            position = behind_tags(frame, position)
-        except FormatError as error:
-            raise BadRequest(f"the tagged fields of the header: {error.reason}", error.position) from error
-    return read_request(kind, frame, position)
+    return read_request(kind, frame, _body_at(kind, frame, header))
+
+
+def read_short_produce(kind: Messages, frame: memoryview, header: RequestHeader) -> ProduceRequest | None:
+    """Decode a Produce request. Return None if it has more than PRODUCE_ITEMS_AT_ONCE topics and partitions: then it
+    takes long to decode, whatever the size of its batches. Raises BadRequest."""
+    position = _body_at(kind, frame, header)
+    with suppress(LimitExceeded):
+        return _read_produce(kind, frame, position, PRODUCE_ITEMS_AT_ONCE)
+    return None
+
+
+def _body_at(kind: Messages, frame: memoryview, header: RequestHeader) -> int:
+    """Return the position in the frame at which the request's body begins. Raises BadRequest."""
+    if not kind.flexible:
+        return header.position
+    try:
+        return behind_tags(frame, header.position)
+    except FormatError as error:
+        raise BadRequest(f"the tagged fields of the header: {error.reason}", error.position) from error
+
+
+def _read_produce(kind: Messages, frame: memoryview, position: int, items_max: int) -> ProduceRequest:
+    """Decode the body of a Produce request. Raises BadRequest, LimitExceeded."""
+    try:
+        return read_produce(kind.version, frame, position, items_max)
+    except LimitExceeded:
+        raise
+    except FormatError as error:
+        raise _bad(kind, error) from error
 
 
 def read_request(kind: Messages, frame: memoryview, position: int) -> Any:
@@ -250,14 +277,19 @@ def read_request(kind: Messages, frame: memoryview, position: int) -> Any:
     """
     try:
         if kind.api_key == PRODUCE:
-            return read_produce(kind.version, frame, position)
+            return _read_produce(kind, frame, position, ITEMS_MAX)
         if not has_unknown_tags(kind.request_type, frame, position):
             with suppress(SerialError, ValueError, OverflowError):
                 return kind.read(frame.toreadonly(), position)[0]
         request, _ = kind.read(readable(kind.request_type, bytes(frame), position), 0)
+    except BadRequest:
+        raise
     except FormatError as error:
-        reason = f"{kind.request_type.__name__} version {kind.version}: {error.reason}"
-        raise BadRequest(reason, error.position) from error
+        raise _bad(kind, error) from error
     except (SerialError, ValueError, OverflowError, TypeError) as error:
         raise BadRequest(f"{kind.request_type.__name__} version {kind.version}: {error}", position) from error
     return request
+
+
+def _bad(kind: Messages, error: FormatError) -> BadRequest:
+    return BadRequest(f"{kind.request_type.__name__} version {kind.version}: {error.reason}", error.position)

@@ -51,9 +51,10 @@ class ProduceRequest:
     topic_data: tuple[TopicData, ...]
 
 
-def read(version: int, frame: memoryview, position: int) -> ProduceRequest:
-    """Return the request whose body begins at `position` of its frame. Raises FormatError."""
-    transactional_id, acks, timeout_ms, topics = read_produce(frame, position, version, ITEMS_MAX)
+def read(version: int, frame: memoryview, position: int, items_max: int = ITEMS_MAX) -> ProduceRequest:
+    """Return the request whose body begins at `position` of its frame. items_max: the greatest number of topics and
+    partitions together. Raises FormatError; LimitExceeded for more items."""
+    transactional_id, acks, timeout_ms, topics = read_produce(frame, position, version, items_max)
     found: list[TopicData] = []
     for topic, batches in topics:
         data = tuple([PartitionProduceData(index, records) for index, records in batches])

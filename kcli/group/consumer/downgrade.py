@@ -26,8 +26,8 @@ from kcli.protocol.error_code import ErrorCode
 
 def can_downgrade(turn: Turn, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> bool:
     """Return whether the group must become a classic group once the members `leaving` have left: at least one member
-    remains, all that remain are classic, group.consumer.migration.policy allows the downgrade, and group.max.size the
-    number of members."""
+    remains, all remaining members are classic, group.consumer.migration.policy allows the downgrade, and the remaining
+    members are not more than group.max.size."""
     left = len(group.members) - len(leaving)
     return group.are_others_classic(leaving) and left > 0 and _is_allowed(turn, left)
 

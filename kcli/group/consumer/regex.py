@@ -80,8 +80,9 @@ def _resolve_later(
     *,
     is_unknown: bool,
 ) -> None:
-    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. old, member,
-    describable: as in `update_regex`. is_unknown: whether the member brings an expression that no member had before."""
+    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled. old, member:
+    the member before and after the request. describable: the topics that the member's client may describe, None for
+    all of them. is_unknown: whether the member brings an expression that no member had before."""
     shard, key = turn.shard, _key(group.id)
     if (not is_unknown and not group.subscriptions.regexes) or shard.timers.is_scheduled(key):
         return

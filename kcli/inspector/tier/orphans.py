@@ -24,7 +24,7 @@ KEEP = "the metadata log is damaged, and may have named them: keep them; kcli ti
 
 
 class Orphans:
-    """The orphans of a tier. Attributes as TierVerification has them. Raises UsageError without a metadata log."""
+    """The orphans of a tier. It has the attributes of TierVerification. Raises UsageError without a metadata log."""
 
     def __init__(self, tier: Tier) -> None:
         if tier.log is None or not tier.log.directories:
@@ -42,8 +42,8 @@ class Orphans:
         self.unreadable: list[UnreadableInput] = []
 
     def findings(self) -> Iterator[Finding]:
-        """Yield a finding for each segment with objects that nothing names, and for each that lacks all objects; first
-        those of a damaged metadata log."""
+        """Yield a finding for each segment with objects that no metadata names, and for each segment that lacks all
+        objects. Findings about damage in the metadata log come first."""
         yield from metadata_causes(self._tier).settle(self._findings())
 
     def _findings(self) -> Iterator[Finding]:

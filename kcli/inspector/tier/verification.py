@@ -66,7 +66,7 @@ class TierVerification:
     """A verification of a tier. advance: called with the number of bytes read.
 
     Attributes that `findings` sets: files, bytes: the number and size of the objects that were checked. unreadable: the
-    objects that could not be read. unclean, unknown: 0, as in a verification of files.
+    objects that could not be read. unclean, unknown: always 0, as they count log directories.
     """
 
     def __init__(self, tier: Tier, advance: Callable[[int], None] = lambda _: None) -> None:
@@ -223,7 +223,8 @@ class TierVerification:
         found: str,
         lost: tuple[int, int] | None,
     ) -> Finding:
-        """Return the finding of a segment whose objects are not all that they should be."""
+        """Return the finding about a missing or faulty object of a segment. each: the partition of the segment. lost:
+        the first and the last offset that the fault loses; None if it loses none."""
         local = each.local_part(segment)
         if lost is None:
             action = "brokers fail where they need the object; kcli tier fetch makes an index that is missing"
@@ -313,7 +314,7 @@ class TierVerification:
         )
         return of_object(finding)
 
-    # what is about a segment or a partition as a whole
+    # findings about a segment or a partition as a whole
 
     def _unfinished(self, segment: RemoteSegment, objects: SegmentObjects) -> Finding:
         assert segment.state is not None, "a segment that metadata describes"
@@ -382,7 +383,8 @@ def _begins_at(offset: int, finding: Finding) -> bool:
 
 
 def metadata_causes(tier: Tier) -> Causes:
-    """Return the findings of records that are lost or not understood, as causes of what these records would explain."""
+    """Return the findings about metadata records that are lost or not understood. Each is a cause: it takes the
+    findings that these records may explain as its consequences."""
     causes = Causes()
     troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
     for trouble in troubles[:TROUBLES_MAX]:
@@ -413,13 +415,15 @@ def of_metadata(trouble: Trouble) -> Finding:
 
 
 def _at(finding: Finding, addresses: Mapping[str, str]) -> Finding:
-    """Return the finding with the address of the object. addresses: by the path of the file that was checked."""
+    """Return the finding with the address of the object in place of the path of the local file. addresses: the object's
+    address by the path of the file that was checked."""
     address = addresses.get(finding.path, finding.path)
     return finding if address == finding.path else replace(finding, path=address, command=None)
 
 
 def _ends(log: Path, verifier: LogVerifier) -> tuple[int | None, int | None]:
-    """Return the first and the last offset of a .log object; None for both without a sound batch at its begin."""
+    """Return the first and the last offset of a .log object; None for both if the object does not begin with a sound
+    batch."""
     source = FileSource(log)
     try:
         header = read_header(source, 0)

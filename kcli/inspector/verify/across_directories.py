@@ -146,8 +146,8 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
 
 
 def _odd_names(directory: Path) -> Iterator[Finding]:
-    """Yield the findings of directories in an unformatted log directory whose names would keep Kafka from starting as
-    well, such as lost+found on a new disk."""
+    """Yield a finding for each directory, in a log directory without meta.properties, whose name also keeps Kafka from
+    starting: lost+found on a new disk, for example."""
     with suppress(UnreadableInput):
         for each in LogDirectory(directory).misnamed() if directory.is_dir() else ():
             yield from odd_name(each)

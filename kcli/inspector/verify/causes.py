@@ -30,7 +30,7 @@ class _Cause:
     def take(self, other: Finding) -> None:
         self.counted[other.kind] += 1
         self.counted.update(other.consequences)
-        if self.is_of_many or self.finding is None:  # lost offsets belong to one partition: the cause cannot have them
+        if self.is_of_many or self.finding is None:  # lost offsets are of one partition: this cause is not
             return
         first, last = other.lost_first_offset, other.lost_last_offset
         if first is not None and self.finding.lost_first_offset is None and self.finding.lost_last_offset is None:

@@ -122,8 +122,8 @@ def _end_text(copy: Copy, directory: Path) -> str:
 
 
 def _only_text(copy: Copy) -> str:
-    """Return, in words, the offsets that only one of the two directories has; "" if there are none that their ends do
-    not show."""
+    """Return, in words, the offsets that only one of the two directories has; "" if the different ends of the two logs
+    already show all of them."""
     path = copy.second if copy.left_out is None else copy.left_out
     words = ""
     for which, directory in (("this", path), ("that", copy.other if path == copy.path else copy.path)):

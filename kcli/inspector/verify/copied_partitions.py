@@ -80,7 +80,8 @@ def _compared(
 
     Returns the equal batches; the directory that is the copy, None if it is not known which of the two is; and whether
     a copy is certain. Returns None without evidence, if a file cannot be read, and if both names are links to one file
-    or directory: other checks report the latter two. topic_id, count: as in `copied_partitions`.
+    or directory: other checks report the latter two. topic_id: returns the id of a topic in the metadata log.
+    count: returns a topic's number of partitions; 0 if the number is not known.
     """
     try:
         if one.logs[min(one.logs)].samefile(other.logs[min(other.logs)]):

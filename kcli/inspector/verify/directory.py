@@ -350,7 +350,8 @@ class Verification:
         from kcli.inspector.verify.promoted_logs import PROMOTED, follows  # imported only if it is needed
 
         causes = Causes(self._tell)
-        for cause in (each for each in found if each.kind == PROMOTED):  # is_of_many: it names the lost offsets itself
+        # is_of_many: the cause names the lost offsets itself, and takes none from its consequences
+        for cause in (each for each in found if each.kind == PROMOTED):
             causes.add(cause, partial(follows, compared=promoted), is_of_many=True)
         return causes.settle(each for each in found if each.kind != PROMOTED)
 
@@ -536,8 +537,8 @@ class Verification:
     ) -> tuple[Sequence[MissedLog], Sequence[tuple[int, int]]]:
         """Find the .log files that Kafka's next start deletes because of their suffix.
 
-        Return those of them whose offsets the partition's log lacks; they, and the indexes beside them, are added to
-        `contents`. Also return the first and last offset of each other one, which a compacted topic does not need.
+        Return the .log files whose offsets the partition's log lacks, and add these files and the indexes beside them
+        to `contents`. Also return the first and last offset of each other .log file: without it no record is lost.
         """
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
@@ -595,7 +596,7 @@ class Verification:
         inside: _Inside,
     ) -> list[Finding]:
         """Return the findings of a partition's directory. Add the facts about the partition to `inside`, for the checks
-        of the log directory, and move to it those findings that may have a cause in the log directory. own: the
+        of the log directory, and move to `inside` those findings that may have a cause in the log directory. own: the
         findings in the directory's files."""
         if name.state in ("", "future") and verifier.bounds is not None and not _is_behind(path, name, inside.around):
             inside.logs.setdefault(TopicPartition(name.topic, name.partition), verifier.bounds)
@@ -742,8 +743,8 @@ class _Inside:
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
         """Move the errors in the metadata log's files from the findings to `metadata_damage`, since the first of them
-        is a cause of later findings. Return the other findings, without a command after which Kafka would lose
-        metadata.
+        is a cause of later findings. Return the other findings; commands after which Kafka would lose metadata are
+        taken out of these.
 
         Returns all findings as they are if there is no such damage, or if the directory is not a broker's log
         directory.
@@ -762,9 +763,9 @@ class _Inside:
         return [each for each in findings if each.path not in self._emptied]
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
-        """Move the findings that a log ends too early to `short`, since two directories may have exchanged their names,
-        which shows only when all are verified. Return the other findings; all findings if the directory is not a
-        broker's log directory."""
+        """Move to `short` the findings which say that a log ends too early: two directories may have exchanged their
+        names, which shows only when all directories are verified. Return the other findings; all findings if the
+        directory is not a broker's log directory."""
         if self.around is None or not self.around.is_broker:
             return findings
         self.short += (each for each in findings if each.kind == "log-end")
@@ -825,14 +826,14 @@ class _Contents:
                 self._snapshots.pop((base, ""), None)
 
     def names(self) -> frozenset[str]:
-        """The names of the segments' files and of the leftovers."""
+        """The names of the segments' files, of the producer snapshots and of the leftovers."""
         paths = [path for segment in self._segments.values() for path in segment.files.values()]
         return frozenset(
             path.name for path in (*paths, *self._snapshots.values(), *(path for path, _ in self.leftovers))
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of `missed`, which have a suffix such as .swap, as if they had their names without it."""
+        """Add the files of `missed`, which have a suffix such as .swap, as if their names had no such suffix."""
         for each in missed:
             for name in each.names:
                 parsed = parse(name)
@@ -844,8 +845,8 @@ class _Contents:
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
     def complete_swaps(self) -> list[SegmentFiles]:
-        """Add the `.swap` segments in whose range of offsets no .log file begins: Kafka's start renames them into
-        place. Returns these segments."""
+        """Add to the directory's segments the `.swap` segments in whose range of offsets no .log file begins, because
+        Kafka's start renames them into place. Returns the added segments."""
         logs = [segment.base for segment in self.local_segments()]
         completed = []
         for swap in self.swaps():
@@ -1109,7 +1110,7 @@ def _is_served(path: Path, name: DirectoryName, around: Surroundings | None) -> 
     if promoted.promotion.is_resumed:
         return True
     is_kept = promoted.is_current_better and (bool(promoted.lost) or promoted.promotion.is_refused)
-    if promoted.promotion.is_refused:  # Kafka starts only once one of the two is moved away
+    if promoted.promotion.is_refused:  # Kafka starts only once one of the two logs is moved away
         return is_kept is (not name.state)
     return is_kept or bool(name.state)
 

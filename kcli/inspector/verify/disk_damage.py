@@ -68,8 +68,8 @@ def bytes_of(finding: Finding) -> tuple[int, int]:
 
 
 def repeated_bytes(findings: Iterable[Finding]) -> str | None:
-    """Return the words "bytes A..B repeat bytes C..D" of the first of these findings for which `with_causes` has found
-    this cause; None if there is none."""
+    """Return the words "bytes A..B repeat bytes C..D" from the first of these findings in which `with_causes` has put
+    such words; None if there is none."""
     causes = (str(each.found).partition(": ")[0] for each in findings if is_damage(each))
     return next((each for each in causes if " repeat bytes " in each), None)
 
@@ -149,7 +149,7 @@ def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None
     first, behind = start // SECTOR_BYTES, min(-(-stop // SECTOR_BYTES), len(sectors))
     for number in range(first, behind):
         same = places[sectors[number]]
-        if len(same) != 2 or len(set(sectors[number])) < DISTINCT_MIN:  # records that are alike repeat more often
+        if len(same) != 2 or len(set(sectors[number])) < DISTINCT_MIN:  # equal records also make equal sectors
             continue
         low, high = same
         begin, end = 0, 1

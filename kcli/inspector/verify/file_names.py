@@ -136,7 +136,7 @@ def _of_empty_log(directory: Path, base: int, names: Container[str]) -> list[str
 
 
 def _renamed_log(path: Path, base: int, in_the_way: Sequence[str], renamed: Mapping[str, FileName]) -> Finding:
-    """Return the finding of a segment whose .log file has another name than its base offset gives, and can be renamed.
+    """Return the finding of a segment whose .log file is not named after its base offset, and can be renamed.
 
     in_the_way: the files of an empty segment that have the right names already. renamed: the right names of the .log
     file and of the segment's other files, by the names that these files have.

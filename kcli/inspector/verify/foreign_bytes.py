@@ -29,9 +29,9 @@ SHOWN_BYTES = 24
 
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings in a .log file. A finding of a wrong length, or of a batch cut off by the file's end, gets
-    another kind if its bytes begin no batch, or if sound batches follow; damage whose only cause is a wrong length gets
-    the kind batch-length. Raises UnreadableInput."""
+    """Yield the findings in a .log file, some with another kind. batch-length: a wrong length is the only damage of a
+    batch, or sound batches follow a batch that by its length ends behind the file's end. foreign-bytes: no batch can
+    begin with the bytes of a finding of a wrong length or of a cut batch. Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:
             yield each

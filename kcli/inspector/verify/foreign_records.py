@@ -82,8 +82,8 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
 
 
 def _is_beside(other: Finding, found: list[Run], starts: list[int]) -> bool:
-    """Whether a finding in the same file is about bytes or batches in one of the runs of foreign batches, or right
-    before or after one. starts: the byte where each run begins."""
+    """Whether another finding in the .log file is about bytes or batches in a run of foreign batches, or right before
+    or after such a run. found: the runs. starts: the byte where each run begins."""
     if other.position is None:
         return False
     number = bisect_right(starts, other.position)
@@ -141,8 +141,8 @@ def _equal(log: Path, other: Path, run: Run) -> tuple[int, int] | None:
 
 
 def _pages(start: int, end: int) -> tuple[int, int]:
-    """Return the whole pages in bytes [start, end), because equal bytes before and after the pages may be chance;
-    [start, end) itself if it contains no whole page."""
+    """Return the bytes [start, end) without the incomplete pages at both ends, because the bytes of these may be equal
+    by chance. If [start, end) contains no whole page, return it unchanged."""
     first, last = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
     return (first, last) if first < last else (start, end)
 

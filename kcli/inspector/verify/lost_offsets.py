@@ -143,8 +143,8 @@ def missing_segment(
     """Return the finding that no segment has these offsets.
 
     base: the base offset in the name of the missing .log file; None if it is not known: the finding is then about the
-    partition's directory. why: the evidence that a segment had the offsets. home: the log directory, None if it is not
-    known. renamed: the .log files that have these offsets under other names.
+    partition's directory. why: the evidence that a segment had the offsets. known: what other files say about the
+    log. renamed: the .log files that have these offsets under other names.
     """
     lost = offsets_text(first, last)
     begin = _names_between(first, last) if base is None else f"{base:020}"
@@ -189,7 +189,8 @@ def _behind_link(finding: Finding, directory: Path) -> Finding:
 
 
 def returned_segments(logs: Sequence[Path], begin: int) -> Finding:
-    """Return the finding that segments are there again which Kafka had deleted, by retention or DeleteRecords.
+    """Return the finding of segments that Kafka had deleted, by retention or DeleteRecords, and that are in the
+    directory again.
 
     logs: their .log files. begin: the base offset of the first segment that Kafka had kept.
     """
@@ -208,7 +209,7 @@ def returned_segments(logs: Sequence[Path], begin: int) -> Finding:
 
 def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
     """Return the finding of lost offsets, changed to say that the missing .log files were found under other names: then
-    nothing is lost, unless only a part of one was found.
+    nothing is lost, unless only a part of a missing .log file was found.
 
     directory: the partition's. renamed: the .log files that were found, at least one.
     """

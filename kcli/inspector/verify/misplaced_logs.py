@@ -2,10 +2,10 @@
 
 A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A .log
 file does not fit its own place if its first batch, its last batch or most entries of the place's indexes contradict
-that. Two more kinds of .log files count as another partition's: one without index files that does not begin where the
-.log file before it ends, if it fits the indexes that are left of another partition's missing .log file; and one with
-index entries that does not begin there either, if another partition has a gap that begins at the same base offset. Such
-.log files are compared with the places in the other partitions of the log directory:
+that. Two more kinds of .log files count as another partition's, if they do not begin where the .log file before them
+ends: one without index files, if it fits the indexes that are left of another partition's missing .log file; and one
+with index entries, if another partition has a gap that begins at the same base offset. Such .log files are compared
+with the places in the other partitions of the log directory:
 
     keys      the topic is a coordinator's, and the hash of the records' keys is the number of the partition to which
               the file belongs

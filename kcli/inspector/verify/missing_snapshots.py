@@ -1,8 +1,8 @@
 """The finding of partitions without a producer snapshot before a clean start: Kafka then does not read their logs for
 producers, and forgets their open transactions and the sequences of idempotent producers.
 
-Each clean stop writes a snapshot. If a partition has at least one, a clean start reads its log from there on, and a
-start after a crash rebuilds all from the log. Source: UnifiedLog.rebuildProducerState.
+Each clean stop writes a snapshot. If a partition has a snapshot, a clean start reads the log from the latest snapshot
+on. A start after a crash rebuilds the producer state from the log. Source: UnifiedLog.rebuildProducerState.
 """
 
 from __future__ import annotations

@@ -52,15 +52,15 @@ def of_segment(known: Known, until: int | None) -> NextStart:
         return NextStart.PASSES_OVER
     if not known.is_clean:
         return NextStart.RECOVERS
-    if known.directory is None:  # with -stray, -delete or -future in its name
+    if known.directory is None:  # the directory has -stray, -delete or -future in its name
         return NextStart.LEAVES
     return NextStart.APPENDS if until is None else NextStart.TRUSTS
 
 
 def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: bool) -> Finding:
-    """Return a finding in a .log file, with advice and command for what Kafka does with the segment when it starts.
-    home: the log directory. is_whole: whether the sound batches have all offsets up to the next segment's base
-    offset."""
+    """Return a finding in a .log file; its action and command become those that fit what Kafka does with the segment
+    when it starts. home: the log directory. is_whole: whether the sound batches have all offsets up to the next
+    segment's base offset."""
     if finding.action != RECOVER or start is NextStart.RECOVERS or home is None:
         return finding
     directory = Path(finding.path).parent

@@ -115,7 +115,7 @@ def dump(path: str | Path, offset: int | None = None) -> str:
     if not bucket_commands.is_url(path):
         return _command(*command, _named(path))
     url = str(path)
-    if url.endswith(FileKind.LOG):  # of other kinds the name tells, which standard input does not have
+    if url.endswith(FileKind.LOG):  # other files are recognized by their names, which standard input lacks
         return f"{bucket_commands.download(url, '-')} | {_command(*command, '-')}"
     name = _named(url.rpartition("/")[2])
     return f"{bucket_commands.download(url, name)} && {_command(*command, name)}"
@@ -285,7 +285,7 @@ def show(path: str | Path) -> str:
 
 
 def list_file(path: str | Path) -> str:
-    """The command that shows what kind of a file, or which object, this is."""
+    """The command that shows what kind of a file is at the path, or which object has the URL."""
     if bucket_commands.is_url(path):
         return bucket_commands.show(str(path))
     return f"ls -ld -- {quoted(path)}"

@@ -141,7 +141,8 @@ class LogVerifier:
         self._check = LogCheck(control, sequences=not any(map(_is_coordinators, segments)))
         self._orphans = {orphan.base: orphan for orphan in orphans}
         self._known = known or Known()
-        self._has_own = self._has_foreign = False  # whether the current segment has batches of its partition, of others
+        # whether the current segment has batches of its own partition, and whether it has batches of others
+        self._has_own = self._has_foreign = False
         self._causes = Causes() if causes is None else causes
         self._gaps: list[tuple[int, int, Path]] = []
         self._tail: tuple[Finding, SegmentFiles, int] | None = None

@@ -327,8 +327,8 @@ def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Sourc
 
 
 def _end(headers: Iterable[Header]) -> int:
-    """Return the last offset, plus 1, of the batches that from the first on follow each other without a gap between
-    their offsets; 0 without a batch."""
+    """Return the end offset of a file's leading batches, up to the first gap between their offsets; 0 without a
+    batch."""
     end = None
     for header in headers:
         if end is not None and header.first != end:
@@ -343,8 +343,8 @@ def _open(path: Path) -> Source:
 
 
 def _command(path: Path, directory: Path, base: int) -> str:
-    """Return the command that gives a .log file its name. If the present name differs only in case, the command also
-    renames the index and snapshot files beside it."""
+    """Return the command that gives a .log file the name that its base offset demands. If the present name differs from
+    that name only in case, the command also renames the index and snapshot files beside it."""
     target = directory / log_name(base)
     codec = codec_of(path)
     if codec is not None:

@@ -40,7 +40,8 @@ class SegmentFiles:
 
 
 def file_beside(log: Path, kind: FileKind) -> Path:
-    """Return the path of a segment's file of another kind than its .log file, without a suffix such as .deleted."""
+    """Return the path of the file of `kind` that lies beside a segment's .log file. The path has no suffix such as
+    .deleted, even if the .log file has one."""
     name = parse(log.name)
     if name is None or not name.state:
         return log.with_suffix(kind)
@@ -146,10 +147,10 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
     """Return each segment that once replaced others in a cleaning, with those of the replaced segments that are in the
     directory again.
 
-    A segment has replaced others if its batches reach beyond their base offsets, and one of two conditions holds: at
-    the offsets of the others it has only what the cleaner leaves of their batches; or its indexes fit its name and
-    reach beyond the base offsets of the others, none of which is the active segment, as the cleaner does not replace
-    that one; a single batch with a wrong base offset does not lead to such indexes.
+    A segment has replaced others if its batches reach beyond their base offsets, and one of two conditions holds. At
+    the offsets of the others, the segment has only what the cleaner leaves of their batches. Or its indexes fit its
+    name and reach beyond the base offsets of the others, to which a single batch with a wrong base offset does not
+    lead; and none of the others is the active segment, which the cleaner never replaces.
     """
     found = []
     left = sorted(segments, key=lambda each: each.base)
@@ -171,9 +172,9 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
 
 
 def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
-    """Return whether the batches that `segment` has at the offsets of the segments `others` are what the cleaner has
-    left of the batches of `others`, and `segment` is no copy of them: it also has batches at other offsets, or a batch
-    that lacks some of its records."""
+    """Return whether the cleaner has made `segment` from the segments `others`: at the offsets of `others`, `segment`
+    has batches, and each is one that the cleaner can have left of a batch there. False if all batches of `segment` are
+    unchanged batches of `others`: then it is only a copy."""
     whole: dict[tuple[int, int], Header] = {}
     ranges: list[tuple[int, int]] = []
     for other in others:
@@ -221,8 +222,8 @@ def _last_indexed(segment: SegmentFiles) -> int:
 
 
 def _copy_at_end(segment: SegmentFiles, other: SegmentFiles) -> int | None:
-    """Return the first offset of `other` if the .log file of `segment` ends with a copy of the .log file of `other`, or
-    of the beginning of that one; else None."""
+    """Return the first offset of `other` if the .log file of `segment` ends with a copy of the whole .log file of
+    `other` or of its beginning; else None."""
     log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
     first, position = first_header(copied), 0
     for header in headers(log):
@@ -256,8 +257,10 @@ def _placed(
     snapshots: Iterable[int],
     right: Collection[int],
 ) -> Placed:
-    """Return the segments of a log in their true order. The caller has left out replaced segments that came back.
-    orphans, snapshots: as in `place`. right: the base offsets of segments whose names are known to be right."""
+    """Return the segments of a log in their true order. segments: without those that the cleaner had
+    replaced and that came back. orphans: index files without a .log file, by the offset in their names. snapshots:
+    offsets in the names of producer snapshots. right: the base offsets of segments whose names are known to be
+    right."""
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}
@@ -366,8 +369,8 @@ def _swapped(
     named: Mapping[int, SegmentFiles], cycle: list[int], moved: Mapping[int, list[tuple[Path, Path]]]
 ) -> Finding:
     """Return the finding of .log files that have exchanged their names: each should have the name of the next one in
-    the cycle. cycle: the offsets in their names. moved: by such an offset, the renames (old, new) of the segment's
-    files."""
+    the cycle. cycle: the offsets in their names. moved: by each of these offsets, the renames (old, new) of the
+    segment's files."""
     path = named[cycle[0]].files[FileKind.LOG]
     others = ", ".join(log_name(base) for base in cycle[1:])
     pairs = [pair for base in cycle for pair in moved[base]]

@@ -239,9 +239,9 @@ def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surrou
 
 
 def with_marker_step(finding: Finding, around: Surroundings) -> Finding:
-    """Return the finding with a command as its next step: it removes the clean-shutdown marker, if a start without the
-    marker harms no partition; otherwise it salvages, and the finding's `action` names the partitions that such a start
-    would harm."""
+    """Return the finding with the command of its next step. The command removes the clean-shutdown marker if a start
+    without the marker harms no partition. Otherwise it shows what salvage keeps, and the finding's `action` names the
+    other partitions that such a start would harm."""
     directory, action = Path(finding.path).parent, finding.action
     harmed = around.harmed_without_marker
     if harmed is None:

@@ -166,8 +166,8 @@ class Surroundings:
 
     @cached_property
     def start_points(self) -> Mapping[TopicPartition, int]:
-        """The offsets from which on Kafka's start recovers logs after a crash: the recovery points, or those of another
-        broker."""
+        """The offsets from which on Kafka's start recovers logs after a crash: the entries of
+        recovery-point-offset-checkpoint, even if another broker wrote that file."""
         return self._offsets(FileKind.RECOVERY_POINTS)
 
     @cached_property
@@ -610,8 +610,9 @@ class Surroundings:
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
-        """The directories of the partitions, the metadata log included, of which Kafka's next start loses sound
-        batches, or at which it fails, once nothing else keeps Kafka from starting. None if files cannot be read."""
+        """The directories of the partitions (the metadata log included) of which Kafka's next start would lose sound
+        batches, or at which the start would fail, once everything else that keeps Kafka from starting is repaired. None
+        if files cannot be read."""
         starts = self._starts(clean=None)
         return None if starts is None or not starts.is_readable else starts.harmed
 

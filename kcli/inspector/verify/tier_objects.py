@@ -26,7 +26,8 @@ _ACTIONS = {FileKind.LOG: SERVED, FileKind.PRODUCER_SNAPSHOT: REPLICAS, FileKind
 
 
 def of_object(finding: Finding) -> Finding:
-    """Return the finding with what it means for an object of the tier, and a command that shows more."""
+    """Return the finding about an object of the tier, with the next step for such an object, and a command that shows
+    more."""
     name = parse(finding.path.rpartition("/")[2])
     if name is None or name.remote_id is None or finding.severity == "info":
         return finding

@@ -243,7 +243,8 @@ def _fault(judged: Judged, batches: BatchFilter) -> Uncleanable:
 
 
 class CleanedSegment:
-    """The segment that a group is rewritten into; its files have the suffix `.cleaned` until it is swapped in."""
+    """The segment into which a group of segments is rewritten. Its files have the suffix `.cleaned`
+    until it is swapped in."""
 
     def __init__(self, disk: Disk, directory: Path, base_offset: int, index_interval_bytes: int) -> None:
         """Create the files; those that an earlier attempt left are removed. Raises OSError."""

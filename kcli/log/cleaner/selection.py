@@ -37,7 +37,7 @@ class Selection:
     first_dirty_offset: int
     bound: Bound
     bound_offset: int
-    bound_until_ms: int | None  # when min.compaction.lag.ms is over, ms since 1970; None: something else ends the part
+    bound_until_ms: int | None  # when min.compaction.lag.ms is over, ms since 1970; None if another bound ends the part
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int

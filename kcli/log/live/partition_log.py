@@ -248,8 +248,8 @@ class PartitionLog:
         return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
 
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
-        """Append an ordinary batch through the Runway, which is fast. Return None, with nothing changed, if the
-        batch needs all checks."""
+        """Append a plain batch through the Runway (formats/kernels/append), which makes only the checks that a plain
+        batch needs. Return None, with nothing changed, if the batch needs all checks."""
         runway = self.runway
         if runway is None or runway.leader_epoch != leader_epoch:
             return None
@@ -385,7 +385,7 @@ class PartitionLog:
                 f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
             )
             raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
-        # The CRC does not cover base offsets, so one may be damaged: no segment can hold offsets that far apart.
+        # No segment can hold offsets this far apart. A base offset may be damaged: the CRC does not cover it.
         if last.last_offset - start > INT_MAX:
             reason = f"offsets {start:,} and {last.last_offset:,} do not fit into one segment"
             raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, reason)
@@ -785,6 +785,12 @@ class PartitionLog:
             self.highest_tiered_offset = max(self.highest_tiered_offset, offset)
 
     copied = update_highest_tiered
+
+    @property
+    def untiered_bytes(self) -> int:
+        """The size of the local segments that begin at or behind the last offset in remote storage: those that it does
+        not have."""
+        return sum(each.size for each in self._segments.all if each.base_offset >= self.highest_tiered_offset)
 
     def closed_segments(
         self, from_offset: int, below_offset: int, *, count_max: int = CLOSED_SEGMENTS_MAX

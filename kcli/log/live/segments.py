@@ -38,7 +38,7 @@ class LogRead:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Files to remove for good in delay_ms (file.delete.delay.ms), by calling `run` then."""
+    """Files to remove for good. The caller calls `run` after delay_ms (file.delete.delay.ms)."""
 
     delay_ms: int
     paths: tuple[Path, ...]

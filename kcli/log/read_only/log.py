@@ -385,8 +385,9 @@ class ReadOnlyLog:
         return LogRead(None)
 
     def _aborted(self, i: int, transactions: list[tuple[int, int]]) -> Iterator[AbortedTxn]:
-        """Yield those of the given transactions that were aborted. transactions: producer id and first offset of each,
-        in the batches that are read from segment i."""
+        """Yield those of `transactions` that were aborted. transactions: the (producer id, first offset) of each. i:
+        the index of the segment that has the transactions' batches; end markers are looked for in this segment and the
+        later ones."""
         for producer, first in transactions:
             for segment in self._segments[i:]:
                 end = segment.end_of_transaction(producer, first)

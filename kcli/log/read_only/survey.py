@@ -231,8 +231,8 @@ class Survey:
         self.event_offsets.append(offset)
 
     def events(self, begin: int = 0) -> Iterator[tuple[int, int, int]]:
-        """Yield offset, producer id and kind of the transactions' events, in the order of the file, from the event
-        numbered `begin` on."""
+        """Yield offset, producer id and kind (ABORT, COMMIT, BEGIN or LOST) of the transactions' events, in the order
+        of the file, from the event numbered `begin` on."""
         for i in range(begin, len(self.event_offsets)):
             yield self.event_offsets[i], self.event_producers[i], self.event_kinds[i]
 

@@ -44,8 +44,8 @@ NEVER = 2**63
 @dataclass(frozen=True, slots=True)
 class MissedLog:
     """The files of a segment whose .log file is a missed log, and the first and last offset of its batches. suffix:
-    .deleted or .swap; the restored files have names without it. needed: in a compacted topic, the records that it
-    needs, which may be none; None in another topic, which needs all of them."""
+    .deleted or .swap; the restored files have names without it. needed: for a compacted topic, those records of the
+    missed log that the topic needs, perhaps none; None for any other topic, which needs all records."""
 
     base_offset: int
     last_offset: int
@@ -60,7 +60,7 @@ class MissedLog:
 
     @property
     def right_names(self) -> dict[str, str]:
-        """The names of the files without the suffix, by the names that they have now."""
+        """The names that the files get when they are restored, without `suffix`, by their present names."""
         return {name: name.removesuffix(self.suffix) for name in self.names}
 
 
@@ -103,7 +103,7 @@ def missed_logs(
         before = max((each for each in live if each < base), default=None)
         behind = min((each for each in live if each > base), default=None)
         if base in live or (before is not None and live[before] != deleted.get(before, live[before])):
-            continue  # the cleaner has replaced it: alone, or together with the segment before it
+            continue  # the cleaner has replaced this segment: alone, or together with the one before it
         own = bounds.of(name)
         if own is None or own[0] < base:
             continue

@@ -66,9 +66,9 @@ class _Ended(NamedTuple):
     last: tuple[int, int] | None
 
     def is_told(self, begun: _Open, row: BatchRow | None) -> bool:
-        """Whether the evidence holds for the open transaction `begun`. row: the batch that begins at `offset`.
+        """Whether this evidence shows that the transaction `begun` had ended. row: the batch that begins at `offset`.
 
-        A marker that bumps the epoch (KIP-890) leaves the producer in a snapshot without a last offset.
+        In a snapshot taken after a marker with a higher epoch (KIP-890), the producer has no last offset.
         """
         if self.last is None:
             return row is not None and (row.base_offset, row.producer_id) == (self.offset, self.producer_id)
@@ -274,8 +274,8 @@ class _Search:
             self._gap(_Missing(max(first, base), last, name, row.position, before, is_known=True))
 
     def end(self) -> None:
-        """Note all offsets behind the last batch of the log as missing, and write the markers that were among them
-        according to the evidence. To be called after the last `read`."""
+        """Note all offsets behind the last batch of the log as missing, and write the markers of which there is
+        evidence (see the module's docstring) at these offsets. To be called after the last `read`."""
         before = self._before
         if before is not None and before.last_offset < OFFSET_MAX:
             self._settle_ended(before.last_offset + 1)

@@ -48,8 +48,9 @@ def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path
         fitting = [log for log in places if log.parent != place.parent and _fits(log, place)]
         if len(fitting) == 1:
             found[place] = fitting[0]
-    # The file at the path `log` belongs at the path `place`. It is kept only if another file belongs at the path `log`,
-    # and if it is known at which path the file that is now at `place` belongs. Repeat until no file is left out.
+    # The file at the path `log` belongs at the path `place`. Keep this entry only if another entry moves a file to
+    # `log`, and another one moves the file that is now at `place`. Repeat until no entry is left out: the rest are
+    # cycles.
     while found.keys() != set(found.values()):
         found = {place: log for place, log in found.items() if log in found and place in found.values()}
     return found

@@ -43,7 +43,7 @@ class ForeignCheckpoints(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What is wrong, and what Kafka does with it, in words."""
+        """What is wrong with the checkpoints, and what Kafka does with them, in words."""
         found = f"none of the {self.entries:,} entries of {', '.join(self.kinds)} is of a partition in this directory"
         if self.owner is not None:
             found = f"{', '.join(self.kinds)} {'is' if len(self.kinds) == 1 else 'are'} of {self.owner}"
@@ -84,7 +84,7 @@ def foreign_checkpoints(
 
 
 def _are_most(names: set[TopicPartition], there: set[TopicPartition]) -> bool:
-    """Whether more than half of the partitions `names` are among `there`; the others may be deleted."""
+    """Whether `there` has more than half of the partitions `names`; the rest may have been deleted since."""
     return 2 * len(names & there) > len(names)
 
 

@@ -43,8 +43,9 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
 
 
 def is_of_another(source: Source, directory: Path) -> bool:
-    """Return whether a file that is no segment's .log file is a copy of the .log file of another partition than that of
-    `directory`: this has the file's first sound batch at the same byte. Raises UnreadableInput."""
+    """Return whether a file that is no segment's .log file is a copy of a .log file of another partition than that of
+    `directory`: whether such a .log file has the first sound batch of the file at the same byte. Raises
+    UnreadableInput."""
     found = _first_header(source)
     if found is None:
         return False

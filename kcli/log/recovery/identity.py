@@ -4,7 +4,7 @@
     is missing                    makes the directory a stray          writes the topic id of the directory's name
     cannot be read                fails                                writes the topic id of the directory's name
     has the id of another topic   serves neither this partition nor
-                                  some other partitions:
+                                  some of the node's others:
       whose directory exists                                           writes the topic id of the directory's name
       whose directory is missing                                       gives the directory the name of the id's topic
     has the id of another topic,  leaves the directory as it is, and

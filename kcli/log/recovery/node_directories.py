@@ -4,8 +4,8 @@
                           directory.id of its own
     __cluster_metadata-0  exists only in the directory that metadata.log.dir names, else in the first of log.dirs
     <topic>-<partition>   exists in one log directory only ("Duplicate log directories"), and so does the directory with
-                          -future; directories that the start renames to -stray do not count: of two, one of which
-                          lacks partition.metadata, as where a copy broke off, Kafka serves the other
+                          -future; directories that the start renames to -stray do not count: if one of two lacks
+                          partition.metadata, because a copy broke off, Kafka serves the other
     I/O errors            the broker runs without a directory whose checkpoints or meta.properties it cannot read
                           (LogDirectory.failures), unless that directory has the metadata log, or no other can be used
 

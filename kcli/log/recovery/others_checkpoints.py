@@ -51,9 +51,9 @@ tell."""
 
 
 class OthersCheckpoint(NamedTuple):
-    """A checkpoint of another broker. kind: which. entries: their number. strange: the partitions that it names,
-    although they are not this node's. beyond: those here whose offset in it is above the end of the log, while the
-    other checkpoint agrees with this end."""
+    """A checkpoint of another broker. kind: of which kind it is. entries: the number of its entries. strange: the
+    partitions in it that are not this node's. beyond: the partitions of this log directory whose offset in it is above
+    the end of their log, while the offset in another checkpoint is not."""
 
     kind: FileKind
     entries: int
@@ -71,7 +71,8 @@ class OthersCheckpoint(NamedTuple):
         )
 
     def is_harmful(self, *, is_clean: bool) -> bool:
-        """Whether Kafka's start goes by the file. is_clean: whether that is a clean start."""
+        """Whether the file does harm at Kafka's start, which then recovers logs only from the recovery points in it.
+        is_clean: whether the start follows a clean shutdown, after which it recovers no log."""
         return self.kind is FileKind.RECOVERY_POINTS and not is_clean
 
     def reason(self, *, is_clean: bool) -> str:
@@ -108,8 +109,8 @@ def others_checkpoints(home: Path, has_replica: HasReplica) -> Mapping[FileKind,
 
 
 def names_absent_partitions(home: Path) -> bool:
-    """Whether a checkpoint in a log directory names as many partitions without a directory as make it suspicious: only
-    then is the metadata log needed. Raises UnreadableInput."""
+    """Whether a checkpoint in a log directory names STRANGE_LEAST or more partitions that have no directory there: only
+    then must the metadata log be read. Raises UnreadableInput."""
     here = {each.partition for each in LogDirectory(home).partitions()}
     return any(len(LogDirectory(home).legible_offsets(kind).keys() - here) >= STRANGE_LEAST for kind in WITNESSES)
 
@@ -121,7 +122,7 @@ def strange_partitions(
     partition directories, whatever its suffix, and without a replica on this node."""
     here = {each.partition for each in directories}
     absent = sorted(set(named) - here)
-    if len(absent) < STRANGE_LEAST:  # spares the caller the metadata log
+    if len(absent) < STRANGE_LEAST:  # so few prove nothing: the metadata log need not be read
         return []
     return [each for each in absent if has_replica(each) is False]
 

@@ -37,13 +37,14 @@ class Copy(NamedTuple):
     """Two directories of one partition: `path`, and `other` in another log directory of the broker.
 
     end, other_end: the log end offsets; None if there is no log. only, other_only: the offsets that only `path`, or
-    only `other`, has. is_kept: whether salvage keeps `path`. It does if only `path` has offsets that the other lacks;
-    if both or neither have such offsets, if the log there ends at the higher offset. If both end at the same offset, it
-    does if only `other` is a symbolic link, or else if the metadata log assigns the partition to the log directory of
-    `path`. left_out: the one of the two that lacks partition.metadata: Kafka's start renames it to -stray, and serves
-    the other one. If it has no offsets that the other lacks, or if `completing` is not empty, salvage keeps the other
-    one. None if both have that file: Kafka does not start. completing: the files of the one that salvage does not keep
-    which complete the log of the kept one, by name; empty if they do not.
+    only `other`, has. left_out: the directory without partition.metadata: Kafka's start renames it to -stray, and
+    serves the other directory. None if both have that file: Kafka does not start. completing: the files, by name, of
+    the directory that salvage does not keep, which complete the log of the kept one; empty if they do not.
+
+    is_kept: whether salvage keeps `path`. Salvage does not keep `left_out` if it has no offsets that the other lacks,
+    or if `completing` is not empty. Otherwise salvage keeps the directory that alone has offsets which the other
+    lacks; if both or neither have such offsets, the one whose log ends at the higher offset; at equal ends, the one
+    that is no symbolic link, then the one in the log directory to which the metadata log assigns the partition.
     """
 
     path: Path
@@ -67,7 +68,7 @@ class Copy(NamedTuple):
         return self.other if self.is_kept else self.path
 
     def only_in(self, directory: Path) -> Ranges:
-        """Return the offsets that only this one of the two directories has."""
+        """Return the offsets that only `directory`, one of the two directories, has."""
         return self.only if directory == self.path else self.other_only
 
     def end_in(self, directory: Path) -> int | None:
@@ -127,9 +128,9 @@ def count(ranges: Ranges) -> int:
 
 
 def _completing(second: PartitionDirectory, segments: Segments, kept: Segments, only: Ranges) -> dict[str, Path]:
-    """Return the files in the directory `second` that complete the log of the kept directory, by name; an empty dict if
-    not all of the offsets `only` lie in segments that join those of the kept log without an overlap and, unless the log
-    was compacted, without a gap.
+    """Return the files in the directory `second` that complete the log of the kept directory, by name. The segments
+    among them must have all of the offsets `only`, and join the segments of the kept log without an overlap and, unless
+    the log was compacted, without a gap; otherwise return an empty dict.
 
     segments, kept: those of the two directories. only: the offsets that only `second` has. Raises UnreadableInput.
     """
@@ -153,8 +154,8 @@ def _completing(second: PartitionDirectory, segments: Segments, kept: Segments, 
 
 
 def _belongs(file: str, moved: Segments, kept: Segments, end: int) -> bool:
-    """Whether a file in the directory of the segments `moved` goes with them: it is one of theirs, an index of a
-    segment in `kept`, or a producer snapshot of an offset up to `end`, or has the leader epochs."""
+    """Whether a file is moved together with the segments `moved` of its directory: a .log or index file of a segment in
+    `moved`, an index of a segment in `kept`, a producer snapshot of an offset up to `end`, or the leader epochs."""
     name = parse(file)
     if name is None or name.state:
         return False

@@ -185,9 +185,9 @@ def plan(
 
 
 def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | None]:
-    """Return what a view has in place of a file that cannot be read as a whole, by file name: its readable part, or
-    None if the view lacks the file. If a .log file or an index is None, all indexes of that segment are None, too: a
-    start rebuilds them."""
+    """Return, by file name, what a view has in place of the file `name`, which cannot be read as a whole: `readable`,
+    its readable part, or None if the view lacks the file. If the view lacks a .log file or an index, it also lacks all
+    indexes of that segment: a start rebuilds them."""
     parsed = parse(name)
     if readable is not None or parsed is None or parsed.base_offset is None or parsed.kind not in (LOG, *INDEXES):
         return {name: readable}
@@ -196,9 +196,9 @@ def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | Non
 
 
 def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
-    """Return the plan with salvage of a partition that has unreadable files (`readable`), without the events that lose
-    records and without the events of these files: Kafka's start does not cut a file at bytes that it cannot read, but
-    fails, and so loses nothing."""
+    """Return `planned`, a plan with salvage, without the events that lose records and without the events of the
+    unreadable files: at bytes that it cannot read, Kafka's start fails and cuts no file, and so loses nothing.
+    readable: the names of the unreadable files."""
     events = [
         (event, lost)
         for event, lost in zip(planned.events, planned.lost, strict=True)
@@ -217,8 +217,8 @@ def _plan(
     checked: Checked,
     readable: Mapping[str, Content | None],
 ) -> PartitionPlan:
-    """Return the same as `plan`, for a directory with unreadable files. The other arguments are those of `plan`.
-    readable: what the view has in their place, by file name."""
+    """Make the plan that `plan` returns, with other content in place of unreadable files. readable: this content by
+    file name; None removes the file from the view. The other arguments are those of `plan`."""
     planned = _load(directory, PartitionView(directory, readable), options, advance)
     planned = _with_logs_gone(planned)
     missed = _missed(planned)
@@ -277,7 +277,7 @@ def misdirected(planned: PartitionPlan) -> list[Misdirected]:
 
 def _missed(planned: PartitionPlan) -> list[MissedLog]:
     """Return the missed logs (see kcli.log.recovery.deleted): those that the start deletes though the log lacks their
-    offsets; in a compacted topic only those of which it needs records. Raises UnreadableInput."""
+    offsets; in a compacted topic, only those with records that the topic needs. Raises UnreadableInput."""
     options = planned.options
     if options.is_metadata or options.is_deleted:
         return []
@@ -494,10 +494,14 @@ def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
 def _first_unread(
     view: PartitionView, options: LoadOptions, but: Container[str]
 ) -> tuple[Home, dict[str, list[Run]], dict[str, int]]:
-    """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out, as a tuple: the
-    partition, with the names of the files that also have batches of other partitions; these batches, by file name; and,
-    by file name, the byte of the first batch that belongs to another partition, or that consumers or the topic's
-    coordinator cannot read. but: the names of files to leave out of the third. Raises UnreadableInput.
+    """Return what Kafka's start keeps in the .log files of a view, although salvage leaves it out, as a tuple of
+
+    - the partition, whose `mixed` has the names of the files that also have batches of other partitions
+    - the batches of other partitions, by file name
+    - the byte of the first batch that belongs to another partition, or that consumers or the topic's coordinator cannot
+      read, by file name, without the files in `but`
+
+    Raises UnreadableInput.
     """
     home = Home(topic_of(view.directory)) if options.home is None else options.home
     try:
@@ -607,9 +611,10 @@ def _add_kept(
     epochs: Mapping[str, Sequence[RightEpoch]],
     counted: Container[str],
 ) -> None:
-    """List in `last.saved` the .log files changed back to what they were before a transfer in text mode and the leader
-    epochs put right, and count the records of these files and of .deleted files that the start would lose. counted: the
-    .log files whose records are counted already. planned: the plan without salvage. Raises UnreadableInput."""
+    """List in `last.saved` the .log files that were changed back to what they were before a transfer in text mode, and
+    the leader epochs that were corrected. Add to `last.saved.records` the records of the .log files and of .deleted
+    files that the start would lose. counted: the .log files whose records are counted already. planned: the plan
+    without salvage. Raises UnreadableInput."""
     saved = last.saved
     saved.text_mode = sorted(before)
     saved.epochs = [each for wrong in epochs.values() for each in wrong]

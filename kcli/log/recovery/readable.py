@@ -75,9 +75,9 @@ class Room:
     """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None if it is not
     known.
 
-    moved, resized: set by `in_place`, by the byte at which a batch begins: for each batch that is yielded with a
-    corrected base offset, the base offset in the file; for each that is yielded with a corrected length, the length in
-    the file. is_copy(row): whether the log has the same batch a second time, at another byte.
+    `in_place` fills moved and resized, whose keys are the bytes at which batches begin. moved: the base offset in the
+    file of each batch that is yielded with a corrected base offset. resized: the length in the file of each batch that
+    is yielded with a corrected length. is_copy(row): whether the log has the same batch a second time, at another byte.
     """
 
     begin: int | None = None
@@ -156,9 +156,9 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
     """Return whether the header of a batch has wrong offsets, as its two neighbours show.
 
-    Either its last offset is beyond that of its last record, and the next batch begins right behind that record; or its
-    base offset does not follow the batch before it, though the two neighbours leave exactly as many offsets as it
-    spans.
+    Either the batch's last offset is beyond the offset of its last record, and the next batch begins right behind that
+    record; or the batch's base offset does not follow the batch before it, though the two neighbours leave exactly as
+    many offsets as the batch spans.
     """
     span = row.last_offset - row.base_offset + 1
     if row.magic >= MAGIC_WITH_HEADER and span > row.count and row.base_offset + row.count == first_offset(behind):

@@ -249,8 +249,8 @@ class Recovery:
         return {**checked, **completed}
 
     def _find_wrong_starts(self) -> WrongLogStarts | None:
-        """Return the log start offsets that no broker has written, and add the file to `passed_over`; None if there are
-        none, or if they are not looked for."""
+        """Return the log start offsets that no broker has written, and add log-start-offset-checkpoint to
+        `passed_over`; None if there are none, or if they are not looked for."""
         if not self._has_holder or not self.looks_around:
             return None
         wrong = wrong_log_starts(self._holder.path, self.config, self.of_others.get(FileKind.LOG_START_OFFSETS))
@@ -264,7 +264,8 @@ class Recovery:
         return self.salvage and self.wrong_starts is not None and self.wrong_starts.is_wrong(partition)
 
     def _right_start(self, directory: PartitionDirectory) -> int:
-        """Return the log start offset in place of a wrong one; 0 if the log begins at its first segment."""
+        """Return the log start offset with which salvage replaces a wrong one; 0 if the log begins at its first
+        segment."""
         is_compacted = self.wrong_starts is not None and directory.partition in self.wrong_starts.impossible
         return 0 if is_compacted else start_by_epochs(directory.path)
 
@@ -429,9 +430,8 @@ class Recovery:
             planned.lost_state = hidden_state(home, [each for each in logs if each.is_file()], hidden.start)
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
-        """Return the partition of the directory, if its topic is that of a coordinator; None for any other one, for a
-        directory of which all files may be another partition's, and if the topic's number of partitions is not
-        known."""
+        """Return the partition of the directory if its topic is a coordinator's. Return None for any other topic, if
+        all files of the directory may be another partition's, or if the topic's number of partitions is not known."""
         name = directory.name
         is_moved = directory.path in self.identities or directory.path in self.in_the_place
         is_exchanged = any(directory.path in {place.parent, log.parent} for place, log in self.exchanged.items())
@@ -454,8 +454,9 @@ class Recovery:
         return self._recovery_points if kind is FileKind.RECOVERY_POINTS else self._high_watermarks
 
     def _plan_log(self, directory: PartitionDirectory, options: LoadOptions) -> PartitionPlan:
-        """Return the plan of a partition's log. A start goes by a recovery point of another broker; salvage checks the
-        whole log instead, unless a start that recovers it from its beginning would fail. Raises UnreadableInput."""
+        """Return the plan of a partition's log. Kafka's start uses the recovery points even if another broker wrote
+        them; salvage then checks the whole log, unless a start that recovers the whole log would fail. Raises
+        UnreadableInput."""
         planned = partial(
             plan,
             directory.path,
@@ -660,8 +661,8 @@ class Recovery:
             backup.add(name, FileRange(path, 0, path.stat().st_size))
 
     def _put_in_place(self) -> None:
-        """Rename exchanged .log files to the paths where they belong, beside their own indexes. After a crash in
-        between, some of the files lie at these paths with the suffix `.misplaced`. Raises OSError."""
+        """Rename exchanged .log files to the paths where they belong, beside their own indexes. If a crash interrupts
+        the renaming, some of the files lie at these paths with the suffix `.misplaced`. Raises OSError."""
         if self._has_holder and self._holder.was_shut_down_cleanly:
             self._holder.remove_marker(self.disk)
         for place, log in self.exchanged.items():
@@ -751,9 +752,8 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _copy_text(copy: Copy) -> str:
-    """Return, in words, that `copy.other`, in another log directory, is a directory of the same partition. Kafka then
-    does not start; or, if `copy.other` lacks partition.metadata, makes that a stray although its log ends no
-    earlier, or has offsets that this one lacks."""
+    """Return, in words, that `copy.other`, in another log directory, is a directory of the same partition as
+    `copy.path`, what Kafka's start does with the two, and which offsets only one of them has."""
     ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
     outcome = "Duplicate log directories"
     if copy.left_out is not None:

@@ -85,8 +85,8 @@ class PutBack:
 
     @property
     def overlapped(self) -> range:
-        """The offsets behind this batch's right last offset that the batch would also have if the base offset in the
-        file were right."""
+        """The offsets above `last_offset`, up to the last offset that the batch would have with the base offset in the
+        file."""
         return range(self.last_offset + 1, self.before + self.last_offset - self.base_offset + 1)
 
 
@@ -192,8 +192,8 @@ class Checked:
         return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
-        """Return a Checked like this one that uses no files from outside the directory, and lists these as `unused`:
-        recovery in place renames files, but does not copy them."""
+        """Return this Checked without the files from outside the directory and without `moved`; both are added to
+        `unused`. Recovery in place renames files within a directory, but does not copy files."""
         outside = {name: path for name, path in self._paths.items() if path.parent != directory}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
@@ -441,8 +441,9 @@ def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int
 
 
 class _Copies:
-    """The batches that the .log files of a partition have twice, recognized by base offset, CRC and size. The headers
-    are read at the first call of `has`, once or twice; the memory used is bounded (HASH_BITS, COPIES_MAX).
+    """The batches that the .log files of a partition have twice, recognized by base offset, CRC and size. The first
+    call of `has` reads all headers, and reads them again if batches have equal hashes. The memory used is bounded
+    (HASH_BITS, COPIES_MAX).
 
     logs: all .log files of the partition, by name.
     """
@@ -464,8 +465,8 @@ class _Copies:
         return _identity(row) in self._twice
 
     def _possible(self) -> Counter[tuple[int, int, int]] | None:
-        """Return the batches whose hash an earlier batch has, each with the count 0; None if there are more than
-        COPIES_MAX."""
+        """Return the batches that may be there twice, since an earlier batch has the same hash: (base offset, CRC,
+        size), each with the count 0; None if there are more than COPIES_MAX."""
         hashes = bytearray(HASH_BITS // 8)  # a bit for each hash
         possible: Counter[tuple[int, int, int]] = Counter()
         for each in self._identities():
@@ -635,8 +636,8 @@ def _record_count(row: BatchRow) -> int:
 class _Rows:
     """The batches of a .log file that salvage may keep, in the order of their offsets.
 
-    is_ordered: whether the batches have that order in the file. claims: if they do not, for each batch that is left out
-    its position, and the first and last offset in its header.
+    is_ordered: whether the batches have that order in the file. claims: unless is_ordered, the position of each batch
+    that is left out, with the first and last offset in its header.
     """
 
     def __init__(self, name: str, home: Home, content: Content, room: Room) -> None:
@@ -680,7 +681,8 @@ class _Kept:
     """The batches that salvage keeps of one .log file, and of other versions of this file.
 
     name: the name of the .log file. next_offset: the lowest offset that the next kept batch may have. limit: a batch
-    with this offset or a higher one is not kept. end, is_copy: as in Room, by which wrong base offsets are corrected.
+    with this offset or a higher one is not kept. end, is_copy: fields of the Room by which wrong base
+    offsets are corrected.
 
     ranges: the bytes of the kept batches, in the order of their offsets. out_of_order: the number of kept batches that
     the .log file has behind a kept batch with higher offsets. put_back: an entry for each batch that is kept with a
@@ -713,8 +715,8 @@ class _Kept:
         self._next_older: BatchRow | None = None
 
     def fill_from(self, source: str, content: Content) -> None:
-        """Let `read` take batches of an older version of the file in place of bytes that it leaves out. source: the
-        name of the file with that version."""
+        """Let `read` fill gaps: where it leaves out bytes of the file, it keeps the batches that an older version of
+        the file has for the missing offsets. source: the name of the older version. content: its content."""
         self._source, self._older = source, content
         self._older_rows = iter(_Rows(self._name, self._home, content, Room()))
         self._next_older = next(self._older_rows, None)
@@ -772,7 +774,8 @@ class _Kept:
         self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
 
     def add_to(self, salvaged: Salvaged) -> None:
-        """Add what was corrected, put in order or taken from the older version to what salvage changes."""
+        """Add to `salvaged` the changes of this .log file: batches put in the order of their offsets, corrected base
+        offsets and lengths, and batches taken from an older version of the file."""
         if self.out_of_order:
             salvaged.reordered.append(Reordered(self._name, self.out_of_order))
         salvaged.put_back += self.put_back
@@ -788,7 +791,8 @@ class _Kept:
 
     def _batch(self, content: Content, row: BatchRow, saved_from: int, room: Room) -> bool:
         """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
-        saved_from: as in `read`. room: has the base offsets and lengths that `in_place` has corrected."""
+        saved_from: the records of a batch from this byte on are counted in saved_records. room: has the base offsets
+        and lengths that `in_place` has corrected."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
@@ -840,7 +844,8 @@ def _accounted(
     of the gap are those missing offsets that were in these bytes: either a batch in the range has them in its header,
     or the range is adjacent to the batch before or behind the missing offsets.
 
-    left_out: first byte and end of each range. claims: as in _Rows.
+    left_out: first byte and end of each range. claims: the position of each batch that is left out, and the first and
+    last offset in its header.
     """
     for start, stop in left_out:
         stated = [(first, last) for position, first, last in claims if start <= position < stop]
@@ -854,7 +859,7 @@ def _accounted(
 
 
 def _is_there(each: _Missing, start: int, stop: int, stated: list[tuple[int, int]]) -> bool:
-    if each.last is None:  # behind the last batch nothing need be missing
+    if each.last is None:  # after the last batch, there may be nothing missing
         return any(last >= each.first for _, last in stated)
     if any(first <= each.last and last >= each.first for first, last in stated):
         return True

@@ -182,7 +182,7 @@ class RecoverySegment:
         """
         source = self._view.source(self.log_name)
         try:
-            left = max(1, (source.size() if stop is None else stop) - start)  # a window takes window_bytes, full or not
+            left = max(1, (source.size() if stop is None else stop) - start)  # each window takes window_bytes of memory
             window_bytes = min(WINDOW_BYTES, left)
             parts = read_segment(
                 source, start=start, stop=stop, check_crc=check_crc, resync=False, window_bytes=window_bytes

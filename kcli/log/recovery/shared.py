@@ -17,8 +17,8 @@ from kcli.log.log_directory import LogDirectory, partition_named
 
 
 def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Iterator[StartRefused]:
-    """Yield an error for each directory of a partition that is in fact the directory of another partition. shared:
-    these directories, each with that of the other partition."""
+    """Yield an error for each directory of a partition that is in fact the directory of another partition. shared: the
+    path of the other partition's directory, by the path of each of these directories."""
     for path, other in shared.items():
         yield StartRefused(path.name, f"{shared_text(holder.path, path, other)}; a copy has {other.name} alone")
 

@@ -164,7 +164,7 @@ def unfounded_transactions(
             if isinstance(part, Damage):
                 return []
             if not check.batch_count and base == begin and part.batches.field(0, BASE_OFFSET) > first:
-                return []  # a wrong index led behind the first transaction
+                return []  # the index is wrong: reading began after the first transaction
             check.batches(part.batches, part.data)
             check.events()
             check.aborted()

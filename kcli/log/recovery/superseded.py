@@ -7,8 +7,8 @@ A start deletes these logs. In a compacted topic nothing is lost with a record t
     tombstone        no segment has an older record of its key
     marker           no segment has records of its transaction
 
-Keys are compared by hashes, in maps of bounded memory: if a map is full, the next one has the keys of the offsets
-behind. Damaged batches are passed over. Source: Cleaner.
+Keys are compared by hashes, in maps of bounded memory: if a map is full, the next map begins at the
+first offset that it lacks. Damaged batches are passed over. Source: Cleaner.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ def needed_records(files: Mapping[str, Content], live: Mapping[int, str], logs: 
 @dataclass(slots=True)
 class _Transactions:
     """The transactions of a log. ranges: by producer id, the first offset of each transaction that was aborted or is
-    open, and the offset of its marker, NEVER without one. markers: the markers in the logs with a suffix, by name: the
-    offset of each, with the names of the .log files that have records of its transaction."""
+    open, and the offset of its marker, NEVER without one. markers: by the name of a
+    log with a suffix, the offset of each marker in it, with the names of the other .log files that have records of the
+    marker's transaction."""
 
     ranges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     markers: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -162,9 +163,8 @@ class _Comparison:
         return found
 
     def _maps(self, logs: Mapping[int, str], first: int, until: int) -> Iterator[KeyMap]:
-        """Yield maps with the latest offset of each key in `logs`, each map for the offsets behind those of the one
-        before. first: the offset from which on records count. until: .log files from this base offset on do not
-        count."""
+        """Yield maps with the latest offset of each key in `logs`, each map for the offsets behind those of the map
+        before it. Records below the offset `first`, and .log files with base offsets from `until` on, are left out."""
         chosen = [(base, name) for base, name in sorted(logs.items()) if base < until]
         if not chosen:
             return

@@ -11,7 +11,8 @@ from kcli.log.text_mode import size_before
 
 
 class BeforeTransfer(NamedTuple):
-    """A .log file as it was before a transfer in text mode. sound: the counts of its batches with a right CRC."""
+    """A .log file as it was before a transfer in text mode. sound: the numbers of its batches with a right CRC and of
+    their records, and their first and last offset."""
 
     content: Content
     sound: Lost
@@ -42,6 +43,6 @@ def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
 
 
 def _offset(sound: Lost) -> int:
-    """Return the highest offset of the sound batches; -1 if there are none. If the transfer put a CR into a base
-    offset, that offset is higher than it was."""
+    """Return the highest offset of the sound batches; -1 if there are none. A base offset into which the transfer has
+    put a CR is higher than before."""
     return -1 if sound.last_offset is None else sound.last_offset

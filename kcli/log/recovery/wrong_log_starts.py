@@ -69,9 +69,10 @@ class HiddenOffsets(NamedTuple):
 class WrongLogStarts(NamedTuple):
     """The wrong entries of a log-start-offset-checkpoint.
 
-    source: the other checkpoint of the directory of which the file is a copy; None if it is none. of_other: the file,
-    if another broker wrote it. entries: the wrong entries that hide offsets. is_whole: whether no entry of the file is
-    to be trusted. impossible: those entries of topics that are only compacted.
+    source: the kind of the checkpoint in the same directory of which this checkpoint is a copy; None if it is no copy.
+    of_other: the checkpoint, if another broker wrote it; else None. entries: the wrong entries that hide offsets.
+    is_whole: whether all entries of the checkpoint are wrong. impossible: the partitions in `entries` whose topics are
+    only compacted.
     """
 
     source: FileKind | None
@@ -82,7 +83,7 @@ class WrongLogStarts(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What is wrong, and what Kafka does with it, in words."""
+        """What is wrong with the checkpoint, and what Kafka does with it, in words."""
         offsets = sum(each.start - each.first for each in self.entries.values())
         segments = sum(each.segments for each in self.entries.values())
         if self.of_other is not None:
@@ -122,9 +123,9 @@ def hidden_offsets(directory: Path, start: int) -> HiddenOffsets | None:
 
 
 def start_by_epochs(directory: Path) -> int:
-    """Return the log start offset of a log of which records were deleted by DeleteRecords, by its leader epochs: the
-    first epoch begins there, although the log's first batch, below that offset, has the same epoch. Returns 0 for any
-    other log, and if the files cannot be read."""
+    """Return the log start offset of a log whose first records DeleteRecords has deleted, as leader-epoch-checkpoint
+    shows it: the first leader epoch begins at the log start offset, although the log's first batch, which begins below
+    it, has the same epoch. Returns 0 for any other log, and if the files cannot be read."""
     try:
         _, first = min(files_of_kind(directory, FileKind.LOG))
         checkpoint = directory / FileKind.LEADER_EPOCHS
@@ -144,8 +145,8 @@ def wrong_log_starts(
     home: Path, config: Callable[[str], LogConfig], of_other: OthersCheckpoint | None = None
 ) -> WrongLogStarts | None:
     """Return the wrong entries of the log-start-offset-checkpoint in the log directory `home`; None where there are
-    none. config: the configuration of a topic's log. of_other: the file, if another broker wrote it. Raises
-    UnreadableInput."""
+    none. config: the configuration of a topic's log. of_other: describes this checkpoint if another broker wrote it;
+    else None. Raises UnreadableInput."""
     starts = LogDirectory(home).legible_offsets(FileKind.LOG_START_OFFSETS)
     if not any(starts.values()):
         return None
@@ -183,8 +184,8 @@ def _is_copy(
     hidden: Mapping[TopicPartition, HiddenOffsets],
     other: Mapping[TopicPartition, int],
 ) -> bool:
-    """Whether another checkpoint (`other`) has the same offset for at least SAME_LEAST, and at least half, of the log
-    start offsets that hide something (`hidden`)."""
+    """Whether another checkpoint (`other`) has the same offset as `starts` for at least SAME_LEAST, and at least half,
+    of the partitions in `hidden`, whose log start offsets hide offsets of the log."""
     same = sum(starts[each] == other.get(each) for each in hidden)
     return same >= SAME_LEAST and 2 * same >= len(hidden)
 

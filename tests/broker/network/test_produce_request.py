@@ -10,7 +10,16 @@ import pytest
 from formats.errors import BadValue, FormatError, LimitExceeded
 from formats.kernels.wire import read_produce
 from kcli.broker.wire.apis import APIS, is_flexible
-from kcli.broker.wire.messages import BadRequest, messages, read_request
+from kcli.broker.wire.messages import (
+    HEADER,
+    PRODUCE_ITEMS_AT_ONCE,
+    BadRequest,
+    messages,
+    read_body,
+    read_header,
+    read_request,
+    read_short_produce,
+)
 from kcli.broker.wire.produce_request import ProduceRequest, read
 from kcli.broker.wire.request_check import ITEMS_MAX
 from tests.broker.network.test_request_check import UNKNOWN, body_of
@@ -58,6 +67,34 @@ def test_batches_are_views_of_the_frame() -> None:
     assert each.records is not None
     frame[-1] = ord("c")
     assert bytes(each.records) == b"ac"
+
+
+@pytest.mark.parametrize("over", [0, 1])
+@pytest.mark.parametrize("count", [1, 10])
+def test_a_request_of_many_partitions_is_not_decoded_at_once(count: int, over: int) -> None:
+    """count: the topics; all topics and partitions together are at the limit, or one over it."""
+    kind = messages(PRODUCE.key, 9)
+    partitions = PRODUCE_ITEMS_AT_ONCE - count + over
+    topics = [partitions // count + (i < partitions % count) for i in range(count)]
+    body = b"\0" + b"\xff\xff" + bytes(4) + varint(count + 1)
+    for number in topics:
+        body += b"\2t" + varint(number + 1) + number * (bytes(4) + b"\0" + b"\0") + b"\0"
+    frame = memoryview(bytearray(HEADER.pack(PRODUCE.key, 9, 7, -1) + b"\0" + body + b"\0"))
+    found = read_short_produce(kind, frame, read_header(frame))
+    assert (found is None) == bool(over)
+    if found is not None:
+        assert [len(each.partition_data) for each in found.topic_data] == topics
+    assert len(read_body(kind, frame, read_header(frame)).topic_data) == count
+    with pytest.raises(BadRequest):
+        read_body(kind, frame[: 1 + len(frame) // 2], read_header(frame))
+    if not over:
+        with pytest.raises(BadRequest):
+            read_short_produce(kind, frame[: 1 + len(frame) // 2], read_header(frame))
+
+
+def varint(number: int) -> bytes:
+    """An unsigned varint of up to 14 bits."""
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7])
 
 
 @pytest.mark.parametrize(

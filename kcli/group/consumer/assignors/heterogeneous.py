@@ -141,9 +141,9 @@ class _Loads:
         least loaded -> |       | <- most loaded
 
     `next_least` returns a member that is to gain a partition. It first returns each member of the least load L once; as
-    each gains a partition, all of these then have the load L + 1. Next it returns each member of load L + 1 once, these
-    and those that had that load from the beginning; and so on upwards. `next_most` returns a member that is to lose a
-    partition, in the same way from the largest load downwards.
+    each gains a partition, all of these then have the load L + 1. Next it returns each member whose load is now L + 1
+    once, whether it has gained a partition or had that load before; and so on upwards. `next_most` returns a member
+    that is to lose a partition, in the same way from the largest load downwards.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:
@@ -169,7 +169,7 @@ class _Loads:
         return self._sorted[self._least_next - 1]
 
     def next_most(self) -> int:
-        """Return the reader to take a partition from; NOBODY if none is left."""
+        """Return the reader with the most load, to take a partition of the topic from; NOBODY if no reader is left."""
         if self._most_next < self._most_start:
             if self._most_end <= self._most_start > 0:
                 self._most_level = self._load(self._most_start - 1)

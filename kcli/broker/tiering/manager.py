@@ -1,0 +1,318 @@
+"""What a broker does for its tiered partitions: it copies, expires and deletes segments, in tasks of each partition.
+
+    look      every remote.log.manager.task.interval.ms, and after changes of the metadata: which replicas of this
+              broker are tiered, and which of them it leads
+    leader    copies the closed segments below the last stable offset, one after the other (remote.log.copy.disable
+              ends that); deletes what retention, the log start offset or the lineage no longer need
+    follower  notes how far the tier has the log, so that local retention may delete what is there
+    deleted   of a deleted topic, and of one with remote.storage.enable=false and remote.log.delete.on.disable=true,
+              the leader deletes all segments
+
+A task that fails logs why, waits (remote.log.manager.task.retry.backoff.ms, doubled with each failure in a row), and
+tries again. All that waits for the store runs in threads. Source: RemoteLogManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from kcli.broker.process.unattended import begin, report
+from kcli.broker.tiering.config import TierConfig, tier_config
+from kcli.broker.tiering.metadata_topic import MetadataTopic, NotReady
+from kcli.broker.tiering.pool import ThreadPool
+from kcli.broker.tiering.quota import TierRate
+from kcli.broker.tiering.reader import tiered
+from kcli.broker.tiering.reading import TierReading
+from kcli.broker.tiering.segment_tasks import SegmentTasks
+from kcli.broker.tiering.store import empty, open_tier
+from kcli.tier.copying import first_tiered, last_tiered
+from kcli.tier.expiry import LogState, expired
+
+if TYPE_CHECKING:
+    from kcli.broker.coordinators.context import CoordinatorContext
+    from kcli.broker.network.peers import Peer
+    from kcli.broker.partition.partitions import Partition
+    from kcli.log.disk import Disk
+    from kcli.log.live.partition_log import PartitionLog
+    from kcli.metadata.changes import Changes
+    from kcli.tier.segment import TieredPartition
+    from kcli.tier.store import Store
+
+log = logging.getLogger("kcli.broker")
+
+UNLIMITED: Final = 2**31
+
+
+@dataclass(eq=False, slots=True)
+class _Tracked:
+    """A tiered replica of this broker. epoch: the leader epoch in which the tasks run. copied_offset: the last offset
+    that is in the tier, None until the leader has looked."""
+
+    whose: TieredPartition
+    partition: Partition
+    opened: PartitionLog
+    is_leader: bool
+    epoch: int
+    copied_offset: int | None = None
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def is_as(self, partition: Partition, opened: PartitionLog) -> bool:
+        """Whether the tasks are still those that the replica needs."""
+        is_same = self.partition is partition and self.opened is opened
+        return is_same and self.is_leader == partition.is_leader and self.epoch == partition.leader_epoch
+
+    def cancel(self) -> None:
+        """End the tasks."""
+        for each in self.tasks:
+            each.cancel()
+        self.tasks.clear()
+
+
+class Tiering:
+    """The tiered storage of this broker. reading: reads from it, for clients and for followers.
+
+    Made by `open`; `start` begins the tasks, once the broker is unfenced.
+    """
+
+    def __init__(self, context: CoordinatorContext, controller: Peer, store: Store, disk: Disk) -> None:
+        self._context, self._store = context, store
+        self._now_ms = context.clock.now_ms
+        self.reconfigured()
+        config = self._config
+        self._metadata = MetadataTopic(context, controller, config.metadata)
+        fetch_rate = TierRate(lambda: self._config.fetch_quota, self._now_ms)
+        self.reading = TierReading(context.config, store, self._metadata, fetch_rate, disk)
+        copiers = ThreadPool("tier-copier", lambda: self._config.copier_threads, lambda: UNLIMITED)
+        deleters = ThreadPool("tier-expiration", lambda: self._config.expiration_threads, lambda: UNLIMITED)
+        self._pools = copiers, deleters
+        self._copy_rate = TierRate(lambda: self._config.copy_quota, self._now_ms)
+        self._segments = SegmentTasks(
+            store, self._metadata, self.reading.indexes, copiers, deleters, context.node_id, self._now_ms
+        )
+        self._tracked: dict[TieredPartition, _Tracked] = {}
+        self._deletions: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    @classmethod
+    async def open(cls, context: CoordinatorContext, controller: Peer, disk: Disk) -> Tiering | None:
+        """Open the store and the cache of indexes; return None if the broker has no tiered storage. Raises KcliError,
+        OSError."""
+        config = tier_config(context.config)
+        if config is None:
+            return None
+        store = await asyncio.to_thread(open_tier, config.store, disk)
+        tiering = cls(context, controller, store, disk)
+        await tiering.reading.start()
+        return tiering
+
+    def reconfigured(self) -> None:
+        """Take over the broker's configuration, which has changed."""
+        config = tier_config(self._context.config)
+        assert config is not None, "it cannot be switched off while the broker runs"
+        self._config: TierConfig = config
+
+    # starting and stopping
+
+    def start(self) -> None:
+        """Begin to look for tiered partitions."""
+        self._metadata.start()
+        self._looking = begin(self._look_on(), "tiered partitions are not looked at any more")
+
+    async def stop(self) -> None:
+        """End all tasks. Raises KcliError, OSError where the store is to be emptied."""
+        if self._looking is not None:
+            self._looking.cancel()
+        for tracked in self._tracked.values():
+            tracked.cancel()
+        for task in self._deletions:
+            task.cancel()
+        self._metadata.stop()
+        self.reading.stop()
+        for pool in self._pools:
+            pool.close()
+        if self._config.store.is_emptied:
+            await asyncio.to_thread(empty, self._store)
+
+    # which partitions
+
+    def apply(self, changes: Changes) -> None:
+        """Look at the partitions after a change of the metadata image, which the logs have applied."""
+        for topic_id in changes.topics_deleted:
+            for tracked in [each for each in self._tracked.values() if each.partition.topic_id == topic_id]:
+                self._drop(tracked, has_to_go=tracked.is_leader)
+        self._changed.set()
+
+    async def _look_on(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                await self._look()
+            except Exception as error:  # noqa: BLE001  (a bug that shows once must not end it)
+                report("tiered partitions are looked at again", error)
+            try:
+                async with asyncio.timeout(self._config.task_interval_ms / 1000):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _look(self) -> None:
+        seen = set()
+        async for partition in self._context.turns.over(self._context.partitions):
+            whose = self._look_at(partition)
+            if whose is not None:
+                seen.add(whose)
+        for tracked in [each for whose, each in self._tracked.items() if whose not in seen]:
+            self._drop(tracked, has_to_go=self._is_switched_off(tracked))
+
+    def _look_at(self, partition: Partition) -> TieredPartition | None:
+        """Begin the tasks of a replica, if it is tiered. Return its name in the tier then."""
+        opened = partition.opened_log
+        if opened is None or not opened.is_tiered or partition.is_offline or partition.is_deleted:
+            return None
+        whose = tiered(partition)
+        known = self._tracked.get(whose)
+        if known is not None and known.is_as(partition, opened):
+            return whose
+        if known is not None:
+            known.cancel()
+        self._metadata.follow(whose)
+        tracked = _Tracked(whose, partition, opened, partition.is_leader, partition.leader_epoch)
+        self._tracked[whose] = tracked
+        works = (self._copy, self._expire) if tracked.is_leader else (self._follow,)
+        tracked.tasks = [begin(self._repeat(tracked, work), f"{partition}: the tier is not kept up") for work in works]
+        return whose
+
+    def _is_switched_off(self, tracked: _Tracked) -> bool:
+        """Whether this broker leads a partition for which tiered storage was switched off, together with what is
+        there."""
+        partition, opened = tracked.partition, tracked.opened
+        if partition.is_deleted or partition.is_offline or not tracked.is_leader or opened.config.remote_storage:
+            return False
+        return opened.config.remote_delete_on_disable
+
+    def _drop(self, tracked: _Tracked, *, has_to_go: bool) -> None:
+        """End the tasks of a replica. has_to_go: whether its segments are deleted."""
+        tracked.cancel()
+        self._tracked.pop(tracked.whose, None)
+        if has_to_go:
+            self._deletions.add(task := begin(self._delete_all(tracked.whose), f"{tracked.whose} is left in the tier"))
+            task.add_done_callback(self._deletions.discard)
+        else:
+            self._metadata.forget(tracked.whose)
+
+    # the tasks of one replica
+
+    async def _repeat(self, tracked: _Tracked, work: Callable[[_Tracked], Awaitable[None]]) -> None:
+        """Do the work again and again."""
+        failures = 0
+        while True:
+            try:
+                await self._metadata.ready(tracked.whose)
+                await work(tracked)
+            except NotReady:
+                return
+            except Exception as error:  # noqa: BLE001  (the work is tried again, whatever happens)
+                report(f"{tracked.partition}: {work.__name__.strip('_')} in the tier", error)
+                failures += 1
+                await asyncio.sleep(self._backoff_s(failures))
+            else:
+                failures = 0
+                await asyncio.sleep(self._config.task_interval_ms / 1000)
+
+    def _backoff_s(self, failures: int) -> float:
+        config = self._config
+        backoff_ms = min(config.retry_backoff_ms << min(failures - 1, 20), config.retry_backoff_ms_max)
+        return backoff_ms * (1 + random.uniform(-config.retry_jitter, config.retry_jitter)) / 1000  # noqa: S311
+
+    async def _copy(self, tracked: _Tracked) -> None:
+        """Copy all closed segments below the last stable offset."""
+        opened = tracked.opened
+        if tracked.copied_offset is None:
+            self._begin_to_lead(tracked)
+        while opened.config.remote_copy and tracked.copied_offset is not None:
+            stable = opened.last_stable_offset
+            start = max(tracked.copied_offset + 1, opened.log_start_offset)
+            if not tracked.copied_offset < stable or not (closed := opened.closed_segments(start, stable)):
+                return
+            for each in closed:
+                while (wait_ms := self._copy_rate.throttle_ms()) > 0:  # noqa: ASYNC110  (time brings it)
+                    await asyncio.sleep(wait_ms / 1000)
+                self._copy_rate.record(each.size)
+                try:
+                    await self._segments.copy(tracked.whose, opened, each)
+                except FileNotFoundError:
+                    if each.log_path.exists():
+                        raise
+                    return  # retention or a deletion was faster: the next round sees what is left
+                tracked.copied_offset = each.next_offset - 1
+                opened.update_highest_tiered(tracked.copied_offset)
+                log.info("%s: copied %s to the tier", tracked.partition, each.log_path.name)
+
+    def _begin_to_lead(self, tracked: _Tracked) -> None:
+        """Set the log start offset to the first offset in the tier, and find out how far the log is copied."""
+        opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
+        first = first_tiered(cache, opened.leader_epochs)
+        self._advance(tracked, opened.local_log_start_offset if first is None else first)
+        tracked.copied_offset = last_tiered(cache, opened.leader_epochs, opened.log_end_offset)
+        opened.update_highest_tiered(tracked.copied_offset)
+
+    @staticmethod
+    def _advance(tracked: _Tracked, offset: int) -> None:
+        tracked.partition.advance_log_start(min(offset, tracked.opened.high_watermark))
+
+    async def _expire(self, tracked: _Tracked) -> None:
+        """Delete what the log no longer needs."""
+        opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
+        if not cache.segments():
+            return
+        if opened.highest_tiered_offset < 0:
+            opened.update_highest_tiered(last_tiered(cache, opened.leader_epochs, opened.log_end_offset))
+        state = LogState(
+            lineage=opened.leader_epochs,
+            log_start_offset=opened.log_start_offset,
+            log_end_offset=opened.log_end_offset,
+            local_bytes=opened.untiered_bytes,
+            retention_ms=opened.config.retention_ms,
+            retention_bytes=opened.config.retention_bytes,
+        )
+        copying = self._segments.being_copied
+        found = expired(cache, state, self._now_ms(), broker_id=self._context.node_id, being_copied=copying)
+        if found.log_start_offset is not None:
+            self._advance(tracked, found.log_start_offset)
+        for segment in found.segments:
+            await self._segments.delete(segment)
+        if found.segments:
+            begins = opened.log_start_offset
+            log.info(
+                "%s: %d segments deleted in the tier, it begins at %d", tracked.partition, len(found.segments), begins
+            )
+
+    async def _follow(self, tracked: _Tracked) -> None:
+        """Note how far the tier has the log."""
+        opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
+        opened.update_highest_tiered(last_tiered(cache, opened.leader_epochs, opened.log_end_offset))
+
+    async def _delete_all(self, whose: TieredPartition) -> None:
+        """Delete all segments of a partition, and follow it no longer."""
+        failures = 0
+        while True:
+            try:
+                await self._metadata.ready(whose)
+                for segment in self._metadata.cache(whose).segments():
+                    await self._segments.delete(segment)
+            except NotReady:
+                return
+            except Exception as error:  # noqa: BLE001  (as in _repeat)
+                report(f"{whose}: deletion in the tier", error)
+                failures += 1
+                await asyncio.sleep(self._backoff_s(failures))
+            else:
+                self._metadata.forget(whose)
+                log.info("%s: all segments are deleted in the tier", whose)
+                return

@@ -1,0 +1,320 @@
+"""Reads from segments in the tier: what a consumer's Fetch asks for, and the first record at or after a timestamp.
+
+    read       whole batches of one segment, from the batch with an offset on, and the aborted transactions among them
+    find_time  the offset of the first record at or after a timestamp
+
+Which segment has an offset follows from the metadata and the lineage of leader epochs, on the event loop; what waits
+for the store runs in threads: of the segment's object only the range is read that the offset index names, and that the
+Fetch asks for. A store that hangs delays nobody but those who read from it.
+
+    no segment has the offset        OFFSET_OUT_OF_RANGE
+    no batch of the segment has it   the next segment is read: records were compacted away before the copy
+    the store fails, bad bytes       UNKNOWN_SERVER_ERROR and a line in the log; the client tries again
+    too many reads wait              the same
+    the metadata are not replayed    waits for them
+
+Aborted transactions come from the transaction index of the segment, of later ones, and of the local log, until one says
+that all transactions before the read's end have ended. Source: RemoteLogManager, RemoteLogReader,
+RemoteLogOffsetReader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from formats.errors import BadLength
+from formats.file_name import FileKind
+from formats.kernels.batches import BatchTable
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, MAX_TIMESTAMP, SIZE, START, BatchRow, RecordRow
+from formats.kernels.records import RecordTable
+from formats.kernels.scan import SCAN_BAD_LENGTH, SCAN_INCOMPLETE, scan
+from formats.txn_index import AbortedTxn
+from kcli.broker.process.unattended import report
+from kcli.broker.tiering.reads import RemoteRead, Wanted
+from kcli.errors import UnreadableInput
+from kcli.log.batch_records import decode
+from kcli.log.live.partition_log import OffsetOutOfRange
+from kcli.log.live.segment import FoundRecord
+from kcli.log.segment_reader import MAX_BATCH_BYTES, Damage, Window, read_segment
+from kcli.metadata.partition import from_uuid
+from kcli.protocol.error_code import ErrorCode
+from kcli.tier.layout import object_name
+from kcli.tier.lineage import last_readable, segment_at, segment_from, segments_with_txn_index
+from kcli.tier.segment import RemoteSegment, TieredPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kcli.broker.partition.partitions import Partition
+    from kcli.broker.tiering.index_cache import IndexCache, Indexes
+    from kcli.broker.tiering.pool import ThreadPool
+    from kcli.log.live.partition_log import PartitionLog
+    from kcli.tier.cache import SegmentCache
+    from kcli.tier.store import Store
+
+log = logging.getLogger("kcli.broker")
+
+SKIPPED_BYTES: Final = 32 << 10
+"""How many bytes are read besides those that are asked for, as the index names a batch some KB before the offset's."""
+LOOKED_AT_ONCE: Final = 200
+"""How many segments are looked at before other work on the event loop gets its turn."""
+
+
+class Segments(Protocol):
+    """What `__remote_log_metadata` says: see MetadataTopic."""
+
+    async def ready(self, partition: TieredPartition) -> None:
+        """Wait until the records about a partition are replayed. Raises NotReady."""
+
+    def cache(self, partition: TieredPartition) -> SegmentCache:
+        """Return the segments of a partition as they are now. Raises NotReady."""
+
+
+class FetchQuota(Protocol):
+    """remote.log.manager.fetch.max.bytes.per.second."""
+
+    def throttle_ms(self) -> int:
+        """Return for how many ms nothing is read from the tier, 0 if the quota is not used up."""
+
+    def record(self, size: int) -> None:
+        """Count bytes that were read."""
+
+
+class _Found(NamedTuple):
+    """What a thread has read from one segment. first_offset: the base offset of the first batch. upper: an offset above
+    those of all batches. aborted: from the segment's own index. is_complete: whether no later index has more."""
+
+    records: memoryview
+    first_offset: int = -1
+    upper: int = -1
+    aborted: tuple[AbortedTxn, ...] = ()
+    is_complete: bool = True
+
+
+def tiered(partition: Partition) -> TieredPartition:
+    """Return the partition as the tier names it."""
+    return TieredPartition(partition.topic, partition.number, from_uuid(partition.topic_id))
+
+
+class RemoteReader:
+    """Reads for the requests of clients. pool: the threads that read (remote.log.reader.threads)."""
+
+    def __init__(
+        self, store: Store, segments: Segments, indexes: IndexCache, pool: ThreadPool, quota: FetchQuota
+    ) -> None:
+        self._store, self._segments, self._indexes = store, segments, indexes
+        self._pool, self._quota = pool, quota
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether nothing is read for Fetches now, as the quota is used up."""
+        return self._quota.throttle_ms() > 0
+
+    async def read(self, partition: Partition, opened: PartitionLog, wanted: Wanted) -> RemoteRead | ErrorCode:
+        """Return what a Fetch reads from the tier, or the error of the partition. opened: the partition's log."""
+        try:
+            found = await self._read(tiered(partition), opened, wanted)
+        except OffsetOutOfRange:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        except Exception as error:  # noqa: BLE001  (a client gets an answer, whatever happens)
+            report(f"{partition}: nothing is read from the tier at offset {wanted.offset:,}", error)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        self._quota.record(len(found.records))
+        return found
+
+    async def find_time(
+        self, partition: Partition, opened: PartitionLog, timestamp: int
+    ) -> FoundRecord | ErrorCode | None:
+        """Return the first record of a tiered log with a timestamp (ms) of at least `timestamp`, None if there is none;
+        or the error of the partition."""
+        try:
+            return await self._find_in_tier(partition, opened, timestamp)
+        except Exception as error:  # noqa: BLE001  (as in `read`)
+            report(f"{partition}: no offset is found in the tier for timestamp {timestamp:,}", error)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+
+    # on the event loop
+
+    async def _find_in_tier(self, partition: Partition, opened: PartitionLog, timestamp: int) -> FoundRecord | None:
+        from_offset = opened.log_start_offset
+        whose = tiered(partition)
+        await self._segments.ready(whose)
+        offset, count = from_offset, 0
+        while True:
+            lineage = opened.leader_epochs
+            found = segment_from(self._segments.cache(whose), lineage, offset)
+            if found is None or found[1] >= opened.local_log_start_offset:
+                break
+            segment, first = found
+            last = last_readable(segment, lineage, first)
+            newest = segment.max_timestamp_ms
+            if newest is None or newest >= timestamp:
+                record = await self._pool.run(self._find_time, segment, timestamp, from_offset, last)
+                if record is not None:
+                    return record
+            offset, count = last + 1, count + 1
+            if not count % LOOKED_AT_ONCE:
+                await asyncio.sleep(0)
+        return opened.offset_for_timestamp(timestamp)
+
+    async def _read(self, whose: TieredPartition, opened: PartitionLog, wanted: Wanted) -> RemoteRead:
+        await self._segments.ready(whose)
+        offset = wanted.offset
+        segment = segment_at(self._segments.cache(whose), opened.leader_epochs, offset)
+        if segment is None:
+            raise OffsetOutOfRange(f"no segment in the tier has offset {offset:,}")
+        found: _Found | None = None
+        while segment is not None:
+            last = last_readable(segment, opened.leader_epochs, offset)
+            found = await self._pool.run(self._from_segment, segment, last, wanted)
+            if found is not None:
+                break
+            offset = segment.end_offset + 1
+            segment = segment_at(self._segments.cache(whose), opened.leader_epochs, offset)
+        if found is None or segment is None:
+            return RemoteRead(memoryview(b""))
+        aborted = list(found.aborted)
+        if not found.is_complete:
+            aborted += await self._later_aborted(whose, opened, segment, found)
+        unique = {(each.producer_id, each.first_offset): each for each in aborted}
+        return RemoteRead(found.records, tuple(unique.values()))
+
+    async def _later_aborted(
+        self, whose: TieredPartition, opened: PartitionLog, segment: RemoteSegment, found: _Found
+    ) -> Sequence[AbortedTxn]:
+        """Return the aborted transactions of a read whose markers are in segments behind it, in the tier or here."""
+        aborted: list[AbortedTxn] = []
+        while True:
+            behind = segment.end_offset + 1
+            following = next(segments_with_txn_index(self._segments.cache(whose), opened.leader_epochs, behind), None)
+            if following is None:
+                break
+            more, is_complete = await self._pool.run(self._aborted, following, found.first_offset, found.upper)
+            aborted += more
+            if is_complete:
+                return aborted
+            segment = following
+        return aborted + opened.aborted_transactions(found.first_offset, found.upper)
+
+    # in threads
+
+    def _from_segment(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
+        """Read from one segment, up to `last_offset`; None if no batch has the offset or a later one."""
+        with self._indexes.open(segment) as indexes:
+            at = indexes.position_of(wanted.offset)
+            most = max(wanted.max_bytes, 0) + SKIPPED_BYTES
+            while at < segment.size:
+                data = self._store.read(_log_name(segment), at, min(at + most, segment.size))
+                table = BatchTable()
+                behind, how, needed = scan(data, 0, len(data), at, table, check_crc=False)
+                first = bisect_right(range(table.count), wanted.offset - 1, key=lambda i: table.field(i, LAST_OFFSET))
+                if first < table.count:
+                    return self._cut(segment, indexes, last_offset, wanted, _Batches(data, table, first, at))
+                if how == SCAN_BAD_LENGTH or (how == SCAN_INCOMPLETE and needed > MAX_BATCH_BYTES):
+                    raise BadLength(f"{_log_name(segment)}: no batch begins here", at + behind)
+                if how == SCAN_INCOMPLETE:
+                    if at + behind + needed > segment.size:
+                        break  # as in a log, an incomplete batch at the end is none
+                    if not behind and len(data) >= needed:
+                        raise BadLength(f"{_log_name(segment)}: no whole batch is here", at)
+                    if len(data) < min(most, segment.size - at):
+                        raise UnreadableInput(_log_name(segment), f"the object ends at byte {at + len(data):,}")
+                    if needed > wanted.max_bytes and not wanted.min_one_batch:
+                        return _Found(memoryview(b""))
+                    most = max(most, needed)
+                elif not behind:
+                    break
+                at += behind
+            return None
+
+    def _cut(
+        self, segment: RemoteSegment, indexes: Indexes, last_offset: int, wanted: Wanted, batches: _Batches
+    ) -> _Found:
+        """Return the batches that a read asks for, with the aborted transactions of the segment's own index."""
+        data, table, first, position = batches
+        start, size = table.field(first, START), table.field(first, SIZE)
+        if size > wanted.max_bytes and not wanted.min_one_batch:
+            return _Found(memoryview(b""))
+        end = start + max(size, wanted.max_bytes)
+        rows = range(first + 1, table.count)
+        count = bisect_right(rows, end, key=lambda i: table.field(i, START) + table.field(i, SIZE))
+        count = min(count, bisect_right(rows, last_offset, key=lambda i: table.field(i, LAST_OFFSET)))
+        last = first + count
+        records = data[start : table.field(last, START) + table.field(last, SIZE)]
+        if not wanted.with_aborted:
+            return _Found(records)
+        first_offset = table.field(first, BASE_OFFSET)
+        upper = indexes.upper_bound(position + start + len(records))
+        upper = segment.end_offset + 1 if upper is None else upper
+        if not segment.has_txn_index:
+            return _Found(records, first_offset, upper, is_complete=False)
+        return _Found(records, first_offset, upper, *_among(indexes.aborted(), first_offset, upper))
+
+    def _aborted(self, segment: RemoteSegment, first: int, upper: int) -> tuple[tuple[AbortedTxn, ...], bool]:
+        with self._indexes.open(segment) as indexes:
+            return _among(indexes.aborted(), first, upper)
+
+    def _find_time(
+        self, segment: RemoteSegment, timestamp: int, from_offset: int, last_offset: int
+    ) -> FoundRecord | None:
+        """Return the first record of a segment at or above `from_offset`, and not above `last_offset`, with a timestamp
+        of at least `timestamp`."""
+        with self._indexes.open(segment) as indexes:
+            at = indexes.position_of_time(timestamp, from_offset)
+        source = self._store.open(_log_name(segment))
+        try:
+            for part in read_segment(source, start=at, check_crc=False, resync=False):
+                if isinstance(part, Damage):
+                    if part.at_end and part.position + part.length >= segment.size:
+                        break
+                    raise part.error
+                found = _first_record(part, timestamp, from_offset)
+                if found is not None:
+                    return found if found.offset <= last_offset else None
+                part.release()
+        finally:
+            source.close()
+        return None
+
+
+class _Batches(NamedTuple):
+    """Batches in memory. first: the row of the first one that is read. position: the byte of the object where `data`
+    begins."""
+
+    data: memoryview
+    table: BatchTable
+    first: int
+    position: int
+
+
+def _log_name(segment: RemoteSegment) -> str:
+    return object_name(segment.partition, segment.start_offset, segment.id, FileKind.LOG)
+
+
+def _among(aborted: Sequence[AbortedTxn], first: int, upper: int) -> tuple[tuple[AbortedTxn, ...], bool]:
+    """Return the aborted transactions with records in [first, upper), and whether later indexes have no more of them.
+    Source: TransactionIndex.collectAbortedTxns."""
+    found = []
+    for each in aborted:
+        if each.last_offset >= first and each.first_offset < upper:
+            found.append(each)
+        if each.last_stable_offset >= upper:
+            return tuple(found), True
+    return tuple(found), False
+
+
+def _first_record(window: Window, timestamp: int, from_offset: int) -> FoundRecord | None:
+    table, records = window.batches, RecordTable(256)
+    for i in range(table.count):
+        if table.field(i, MAX_TIMESTAMP) < timestamp or table.field(i, LAST_OFFSET) < from_offset:
+            continue
+        epoch = BatchRow._make(table.row(i)).leader_epoch
+        for _ in decode(window, records, first=i, last=i + 1):
+            for each in range(records.count):
+                row = RecordRow._make(records.row(each))
+                if row.timestamp >= timestamp and row.offset >= from_offset:
+                    return FoundRecord(row.timestamp, row.offset, epoch)
+    return None

@@ -1,0 +1,57 @@
+"""What a broker has to read from its tier: the cached indexes, the threads, and the two who use them.
+
+    reader   for Fetch and ListOffsets of clients      Broker.tier
+    states   for logs that begin behind the tier       ReplicaManager.tier
+
+All limits are read from the configuration when they are needed, as most of them are dynamic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kcli.broker.tiering.following import StatesInTier
+from kcli.broker.tiering.index_cache import IndexCache
+from kcli.broker.tiering.pool import ThreadPool
+from kcli.broker.tiering.reader import RemoteReader
+
+if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.tiering.reader import FetchQuota, Segments
+    from kcli.log.disk import Disk
+    from kcli.tier.store import Store
+
+STATES_PENDING_MAX = 100_000
+"""More than the partitions of a broker: each of them may wait for its state after a start."""
+
+
+class TierReading:
+    """Reading from one store. segments: what `__remote_log_metadata` says, as MetadataTopic knows it."""
+
+    def __init__(
+        self, config: BrokerConfig, store: Store, segments: Segments, quota: FetchQuota, disk: Disk | None = None
+    ) -> None:
+        self.indexes = IndexCache(
+            Path(config.log_dirs[0]), store, lambda: config.number("remote.log.index.file.cache.total.size.bytes"), disk
+        )
+        self._pool = ThreadPool(
+            "remote-log-reader",
+            lambda: config.number("remote.log.reader.threads"),
+            lambda: config.number("remote.log.reader.max.pending.tasks"),
+        )
+        self._state_pool = ThreadPool(
+            "remote-log-state", lambda: config.number("num.replica.fetchers"), lambda: STATES_PENDING_MAX
+        )
+        self.reader = RemoteReader(store, segments, self.indexes, self._pool, quota)
+        self.states = StatesInTier(store, segments, self._state_pool)
+
+    async def start(self) -> None:
+        """Take over the cached indexes. Call it before `reader` is used. Raises OSError."""
+        await asyncio.to_thread(self.indexes.load)
+
+    def stop(self) -> None:
+        """End the threads. Reads that wait are cancelled; one that hangs ends with the process."""
+        self._pool.close()
+        self._state_pool.close()

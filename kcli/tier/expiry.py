@@ -1,0 +1,160 @@
+"""Which segments of the tier are deleted, and where the log then begins.
+
+    of each leader epoch, the earliest first, segment by segment until one stays:
+    deletion begun     a segment whose deletion has failed before
+    below the start    ends below the log start offset, and has no epoch behind the log's first one
+    retention.ms       its greatest timestamp is older
+    retention.bytes    without it, what the tier and the local log have together is not smaller than this
+    not of the log     a segment outside of the lineage stays, until its epochs lie below the log's first one
+
+    dangling           the copy of a segment has begun and will never end: it was this broker's, before a restart or a
+                       failure, or another broker's and has begun DANGLING_MS ago. Kafka leaves these to retention
+    unreferenced       all epochs of the segment lie below the log's first epoch
+
+The local log counts from the first segment on that the tier does not have yet. Source:
+RemoteLogManager.cleanupExpiredRemoteLogSegments, isRemoteSegmentWithinLeaderEpochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from formats.checkpoint import EpochEntry
+from kcli.tier.cache import SegmentCache
+from kcli.tier.segment import RemoteSegment, SegmentState
+
+DANGLING_MS: Final = 3_600_000
+"""The time in ms after which the copy of another broker has failed: no task of a former leader lasts as long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """What expiry needs to know of the leader's log. local_bytes: the size of the local segments that the tier does not
+    have. lineage: its leader epochs. retention_ms, retention_bytes: -1 for no limit."""
+
+    lineage: Sequence[EpochEntry]
+    log_start_offset: int
+    log_end_offset: int
+    local_bytes: int
+    retention_ms: int
+    retention_bytes: int
+
+
+@dataclass(slots=True)
+class Expired:
+    """The segments to delete, in their order, and the log start offset that is set before; None if it stays."""
+
+    segments: list[RemoteSegment] = field(default_factory=list)
+    log_start_offset: int | None = None
+
+
+def expired(
+    cache: SegmentCache, log: LogState, now_ms: int, *, broker_id: int, being_copied: Collection[str] = ()
+) -> Expired:
+    """Return what is deleted now. being_copied: the ids of the segments that this broker, whose id is broker_id, copies
+    at the moment."""
+    found = Expired()
+    lineage = with_records(log.lineage)
+    if not lineage:
+        return found
+    chosen: dict[str, RemoteSegment] = {}
+    excess = _excess_bytes(cache, log, lineage)
+    for segment in _in_turn(cache, lineage):
+        if segment.id in being_copied:
+            break
+        if segment.id in chosen:
+            continue
+        if segment.state is SegmentState.DELETE_SEGMENT_STARTED:
+            chosen[segment.id] = segment
+            continue
+        if _is_below_start(segment, log.log_start_offset, lineage):
+            chosen[segment.id] = segment
+            continue
+        if not is_of_lineage(segment, lineage, log.log_end_offset):
+            continue
+        if _is_too_old(segment, log.retention_ms, now_ms):
+            excess = max(0, excess - segment.size)
+        elif 0 < excess >= segment.size:
+            excess -= segment.size
+        else:
+            break
+        chosen[segment.id] = segment
+        found.log_start_offset = max(found.log_start_offset or 0, segment.end_offset + 1)
+    earliest = log.lineage[0].epoch
+    for segment in cache.segments():
+        is_unreferenced = all(epoch < earliest for epoch, _ in segment.leader_epochs)
+        if segment.id not in being_copied and (is_unreferenced or _is_dangling(segment, broker_id, now_ms)):
+            chosen.setdefault(segment.id, segment)
+    found.segments = list(chosen.values())
+    return found
+
+
+def _in_turn(cache: SegmentCache, lineage: Mapping[int, int]) -> Iterator[RemoteSegment]:
+    """Yield the segments of each epoch, those of several epochs more than once."""
+    for epoch in lineage:
+        yield from cache.segments_of(epoch)
+
+
+def with_records(lineage: Sequence[EpochEntry]) -> dict[int, int]:
+    """Return epoch -> start offset, without epochs that have no records: where another epoch begins at the same
+    offset."""
+    return {
+        each.epoch: each.start_offset
+        for i, each in enumerate(lineage)
+        if i + 1 == len(lineage) or lineage[i + 1].start_offset != each.start_offset
+    }
+
+
+def _excess_bytes(cache: SegmentCache, log: LogState, lineage: Mapping[int, int]) -> int:
+    """Return by how many bytes the tier and the local log together are above retention.bytes."""
+    if log.retention_bytes < 0:
+        return 0
+    copied = [each for each in cache.segments() if each.state is SegmentState.COPY_SEGMENT_FINISHED]
+    if log.local_bytes + sum(each.size for each in copied) <= log.retention_bytes:
+        return 0
+    tiered = sum(each.size for each in copied if is_of_lineage(each, lineage, log.log_end_offset))
+    return max(0, log.local_bytes + tiered - log.retention_bytes)
+
+
+def _is_too_old(segment: RemoteSegment, retention_ms: int, now_ms: int) -> bool:
+    until = now_ms - retention_ms
+    return retention_ms >= 0 and until >= 0 and (segment.max_timestamp_ms or 0) < until
+
+
+def _is_below_start(segment: RemoteSegment, log_start_offset: int, lineage: Mapping[int, int]) -> bool:
+    first = next(iter(lineage))
+    return segment.end_offset < log_start_offset and all(epoch <= first for epoch, _ in segment.leader_epochs)
+
+
+def _is_dangling(segment: RemoteSegment, broker_id: int, now_ms: int) -> bool:
+    if segment.state is SegmentState.DELETE_SEGMENT_STARTED:
+        return True
+    if segment.state is not SegmentState.COPY_SEGMENT_STARTED:
+        return False
+    return segment.broker_id == broker_id or now_ms - (segment.event_timestamp_ms or 0) > DANGLING_MS
+
+
+def is_of_lineage(segment: RemoteSegment, lineage: Mapping[int, int], log_end_offset: int) -> bool:
+    """Whether the offsets of a segment have the leader epochs that they have in the log. The first epochs of the
+    segment may be gone from the log's lineage, as it began anew behind them. lineage: see `with_records`."""
+    epochs = with_records(segment.leader_epochs)
+    order, own = list(lineage), list(epochs)
+    first, last = next(iter(order)), own[-1]
+    if not first <= last <= order[-1] or segment.end_offset >= log_end_offset:
+        return False
+    own = [epoch for epoch in own if epoch >= first]
+    if any(epoch not in lineage for epoch in own):
+        return False
+    if own[0] != first and epochs[own[0]] < lineage[own[0]]:
+        return False
+    for i, epoch in enumerate(own):
+        place = order.index(epoch)
+        behind = order[place + 1] if place + 1 < len(order) else None
+        if epoch == last:
+            if behind is not None and segment.end_offset >= lineage[behind]:
+                return False
+        elif behind != own[i + 1] or lineage[behind] != epochs[behind]:
+            return False
+    return True

@@ -1,0 +1,142 @@
+"""A broker copies its closed segments to the tier, reads them from there, and deletes them when they have expired."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kcli.inspector.tier.orphans import Orphans
+from kcli.tier.local import LocalStore
+from kcli.tier.tier import Tier
+from tests.broker.running import Client, ServedNode, served_node
+
+TIMEOUT_S = 60.0
+RECORDS = 600
+SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "3",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.min.isr": "1",
+    "remote.log.manager.task.interval.ms": "100",
+    "remote.log.manager.task.retry.backoff.ms": "50",
+    "log.retention.check.interval.ms": "100",
+    "log.initial.task.delay.ms": "100",
+}
+CONFIGS = {"remote.storage.enable": "true", "internal.segment.bytes": "4096", "local.retention.bytes": "4096"}
+
+
+@contextmanager
+def tiered_node(home: Path, **more: str) -> Iterator[ServedNode]:
+    """A broker whose tier is a directory."""
+    options = (
+        SETTINGS
+        | {"rsm.config.dir": str(home / "remote")}
+        | {key.replace("_", "."): each for key, each in more.items()}
+    )
+    with served_node(home / "data", *[word for each in options.items() for word in ("-o", "=".join(each))]) as node:
+        yield node
+
+
+def bootstrap(node: ServedNode) -> str:
+    return node.bootstrap
+
+
+def produce(node: ServedNode, topic: str, first: int, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap(node), "linger.ms": 0, "batch.num.messages": 5})
+    for i in range(first, first + count):
+        producer.produce(topic, f"value {i:06}".encode() * 5, partition=0)
+        if i % 5 == 4:
+            producer.flush()
+    producer.flush()
+
+
+def consumed(node: ServedNode, topic: str, first: int, count: int) -> list[str]:
+    """The values of `count` records from an offset on."""
+    consumer = Consumer({"bootstrap.servers": bootstrap(node), "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, first)])
+    found: list[str] = []
+    until = time.monotonic() + TIMEOUT_S
+    try:
+        while len(found) < count and time.monotonic() < until:
+            for message in consumer.consume(count - len(found), 1):
+                assert message.error() is None, message.error()
+                value = message.value()
+                assert value is not None
+                found.append(value.decode()[:12])
+    finally:
+        consumer.close()
+    return found
+
+
+def offsets(node: ServedNode, topic: str) -> dict[str, int]:
+    """Log start, local log start and last tiered offset of partition 0."""
+    found = {}
+    with Client(node.address) as client:
+        for name, timestamp in (("start", -2), ("local", -4), ("tiered", -5)):
+            asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+            topics = [{"name": topic, "partitions": [asked]}]
+            answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
+            found[name] = answer["topics"][0]["partitions"][0]["offset"]
+    return found
+
+
+def wait_until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
+    until = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < until, what()
+        time.sleep(0.05)
+
+
+def objects(home: Path) -> list[str]:
+    return [each.name for each in LocalStore(home / "remote").list_objects()]
+
+
+def test_segments_are_copied_deleted_here_and_read_from_the_tier(tmp_path: Path) -> None:
+    with tiered_node(tmp_path) as node:
+        with Client(node.address) as client:
+            client.create_topic("orders", 1, CONFIGS)
+        produce(node, "orders", 0, RECORDS)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS - 150, lambda: offsets(node, "orders"))
+        found = offsets(node, "orders")
+        assert found["start"] == 0
+        assert found["local"] <= found["tiered"] + 1
+        assert consumed(node, "orders", 0, RECORDS) == [f"value {i:06}" for i in range(RECORDS)]
+    tier = Tier.read(LocalStore(tmp_path / "remote"), tmp_path / "data")
+    (partition,) = tier.partitions
+    assert not partition.plan().gaps
+    assert not list(Orphans(tier).findings())
+
+
+def test_what_has_expired_goes_in_both_tiers(tmp_path: Path) -> None:
+    with tiered_node(tmp_path) as node:
+        with Client(node.address) as client:
+            client.create_topic("orders", 1, CONFIGS | {"retention.bytes": "16384"})
+        produce(node, "orders", 0, RECORDS)
+        wait_until(lambda: offsets(node, "orders")["start"] > RECORDS // 2, lambda: offsets(node, "orders"))
+        start = offsets(node, "orders")["start"]
+        assert consumed(node, "orders", start, RECORDS - start) == [f"value {i:06}" for i in range(start, RECORDS)]
+        with Client(node.address) as client:
+            client.call("delete_topics", 6, topics=[{"name": "orders", "topic_id": None}], timeout=10_000)
+        wait_until(lambda: not objects(tmp_path), lambda: objects(tmp_path))
+
+
+def test_a_broker_that_is_killed_while_it_copies(tmp_path: Path) -> None:
+    with tiered_node(tmp_path) as node:
+        with Client(node.address) as client:
+            client.create_topic("orders", 1, CONFIGS)
+        produce(node, "orders", 0, RECORDS // 2)
+        wait_until(lambda: len(objects(tmp_path)) > 5, lambda: objects(tmp_path))
+        node.process.kill()
+        node.process.communicate()
+    with tiered_node(tmp_path) as node:
+        produce(node, "orders", RECORDS // 2, RECORDS // 2)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS - 150, lambda: offsets(node, "orders"))
+        values = consumed(node, "orders", 0, RECORDS)
+        assert values == [f"value {i:06}" for i in range(RECORDS)]
+    assert not list(Orphans(Tier.read(LocalStore(tmp_path / "remote"), tmp_path / "data")).findings())
