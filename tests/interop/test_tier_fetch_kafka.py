@@ -50,9 +50,10 @@ def fetched(client: Client, end: int) -> Iterator[tuple[tuple[int, ...], Answer]
     for isolation in (0, 1):
         for partition_bytes in (1, 900, 5_000, 1 << 20):
             for offset in [*range(0, end, 23), *range(end - 3, end + 2)]:
-                # within a second of waiting Kafka has read what a Fetch asks for, on any machine
-                asked = {"isolation": isolation, "partition_bytes": partition_bytes}
-                found = answers(fetch(client, {PARTITION: offset}, max_wait=0, **asked))[PARTITION]
+                response = fetch(
+                    client, {PARTITION: offset}, max_wait=0, isolation=isolation, partition_bytes=partition_bytes
+                )
+                found = answers(response)[PARTITION]
                 aborted = found["aborted_transactions"]
                 yield (
                     (isolation, partition_bytes, offset),

@@ -39,6 +39,7 @@ class StatesInTier:
         """Return the state behind the segment that has an offset of an epoch. Waits until the metadata about the
         partition are replayed. Raises NotInTier, KcliError, OSError, FormatError."""
         whose = tiered(partition)
+        self._segments.follow(whose)
         await self._segments.ready(whose)
         segment = self._segments.cache(whose).segment_at(epoch, offset)
         if segment is None:

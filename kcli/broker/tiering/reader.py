@@ -66,6 +66,9 @@ LOOKED_AT_ONCE: Final = 200
 class Segments(Protocol):
     """What `__remote_log_metadata` says: see MetadataTopic."""
 
+    def follow(self, partition: TieredPartition) -> None:
+        """Replay the records about a partition, if they are not replayed yet."""
+
     async def ready(self, partition: TieredPartition) -> None:
         """Wait until the records about a partition are replayed. Raises NotReady."""
 
@@ -141,6 +144,7 @@ class RemoteReader:
     async def _find_in_tier(self, partition: Partition, opened: PartitionLog, timestamp: int) -> FoundRecord | None:
         from_offset = opened.log_start_offset
         whose = tiered(partition)
+        self._segments.follow(whose)
         await self._segments.ready(whose)
         offset, count = from_offset, 0
         while True:
@@ -161,6 +165,7 @@ class RemoteReader:
         return opened.offset_for_timestamp(timestamp)
 
     async def _read(self, whose: TieredPartition, opened: PartitionLog, wanted: Wanted) -> RemoteRead:
+        self._segments.follow(whose)
         await self._segments.ready(whose)
         offset = wanted.offset
         segment = segment_at(self._segments.cache(whose), opened.leader_epochs, offset)

@@ -54,6 +54,9 @@ class Known:
     def __init__(self, caches: dict[TieredPartition, SegmentCache]) -> None:
         self.caches = caches
 
+    def follow(self, partition: TieredPartition) -> None:
+        assert partition in self.caches
+
     async def ready(self, partition: TieredPartition) -> None:
         assert partition in self.caches
 
