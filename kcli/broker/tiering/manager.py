@@ -50,6 +50,7 @@ log = logging.getLogger("kcli.broker")
 UNLIMITED: Final = 2**31
 STOP_S: Final = 3.0
 """How long a stop waits for copies to break off between two windows."""
+DELETIONS_S: Final = 10.0
 THROTTLED_S: Final = 1.0
 """After this time a copy looks at its quota again, which may have changed."""
 OPENING_S: Final = 0.2
@@ -131,6 +132,12 @@ class Tiering:
         """Begin to look for tiered partitions."""
         self._metadata.start()
         self._looking = begin(self._look_on(), "tiered partitions are not looked at any more")
+
+    async def finish_deletions(self) -> None:
+        """Wait until the segments of deleted topics are gone, at most DELETIONS_S seconds: no later start deletes
+        them, as no broker has the partitions any more. Call it before the broker gives up its leaderships."""
+        if self._deletions:
+            await asyncio.wait(self._deletions, timeout=DELETIONS_S)
 
     async def stop(self) -> None:
         """End all tasks. Raises KcliError, OSError where the store is to be emptied."""
