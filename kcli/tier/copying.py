@@ -29,6 +29,8 @@ def first_tiered(cache: SegmentCache, lineage: Sequence[EpochEntry], log_start_o
 
 def last_tiered(cache: SegmentCache, lineage: Sequence[EpochEntry], log_end_offset: int) -> int:
     """Return the last offset of a log that the tier has; -1 if it has none."""
+    if not lineage:
+        return NONE
     ends = [*(behind.start_offset for _, behind in pairwise(lineage)), log_end_offset]
     for (epoch, _), end in zip(reversed(lineage), reversed(ends), strict=True):
         last = cache.last_copied(epoch)

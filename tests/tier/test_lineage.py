@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.checkpoint import EpochEntry
 from kcli.tier.cache import Refused, SegmentCache
-from kcli.tier.lineage import Part, from_segment_start, is_within, plan
+from kcli.tier.copying import last_tiered
+from kcli.tier.lineage import (
+    Part,
+    from_segment_start,
+    is_within,
+    last_readable,
+    plan,
+    segment_at,
+    segment_from,
+    segments_with_txn_index,
+)
 from kcli.tier.metadata import RemoteLogMetadata
 from kcli.tier.segment import RemoteSegment
 from tests.tier.records import PARTITION, Epochs, life, started, updated, uuid
@@ -106,3 +117,59 @@ def test_each_offset_once_and_of_the_epoch_that_the_lineage_has(seed: int, entri
             assert not below or cache.segment_at(below[-1], offset) is None
         else:
             assert segment.start_offset <= offset <= segment.last_offset_of(below[-1])
+
+
+@given(st.integers(0, 10**9), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 200)), max_size=6))
+def test_reads_one_after_the_other(seed: int, entries: list[tuple[int, int]]) -> None:
+    """Whoever reads each segment up to `last_readable`, and then the next one, gets all that the plan of the whole has,
+    each offset once and of the epoch that the lineage has there."""
+    metadata = RemoteLogMetadata()
+    for each in life(seed):
+        with suppress(Refused):
+            metadata.replay(each)
+    cache = metadata.caches.get(PARTITION, SegmentCache())
+    epochs: list[EpochEntry] = []
+    for epoch, start in sorted(set(entries)):
+        if not epochs or (epoch > epochs[-1].epoch and start > epochs[-1].start_offset):
+            epochs.append(EpochEntry(epoch, start))
+    sources: dict[int, RemoteSegment] = {}
+    offset = 0
+    while (found := segment_from(cache, epochs, offset)) is not None:
+        segment, first = found
+        assert first >= offset
+        assert segment_at(cache, epochs, first) is segment
+        offset = last_readable(segment, epochs, first) + 1
+        assert offset > first
+        sources |= dict.fromkeys(range(first, offset), segment)
+    for part in plan(cache, epochs, 0, 250).parts:
+        assert sources.keys() >= set(range(part.first, part.last + 1))
+    for at, segment in sources.items():
+        wanted = [each.epoch for each in epochs if each.start_offset <= at][-1]
+        assert [each.epoch for each in segment.leader_epochs if each.start_offset <= at][-1] == wanted
+        assert at <= segment.end_offset
+
+
+def test_segments_with_a_transaction_index() -> None:
+    metadata = RemoteLogMetadata()
+    for segment_id, start, has in ((A, 0, True), (B, 10, False), (C, 20, True)):
+        metadata.replay(started(segment_id, start, start + 9, [(0, start)], has_txn_index=has))
+        metadata.replay(updated(segment_id, 1))
+    cache, entries = metadata.caches[PARTITION], lineage((0, 0))
+
+    def found(offset: int, entries: Sequence[EpochEntry] = entries) -> list[str]:
+        return [each.id for each in segments_with_txn_index(cache, entries, offset)]
+
+    assert [found(at) for at in (0, 5, 9, 10, 20, 29, 30)] == [[A, C], [A, C], [A, C], [C], [C], [C], []]
+    assert found(0, lineage((1, 0))) == []
+    assert found(0, lineage((0, 0), (1, 15))) == [A]
+    metadata.replay(updated(C, 2))
+    assert found(0) == [A]
+    metadata.replay(started(uuid(9), 30, 39, [(0, 30)], has_txn_index=True))
+    assert found(0) == [A], "it is not copied yet"
+    metadata.replay(updated(uuid(9), 1))
+    assert found(0) == [A, uuid(9)]
+
+
+def test_a_log_without_leader_epochs_has_nothing_in_the_tier() -> None:
+    assert last_tiered(copied((A, 0, 9, [(0, 0)])), (), 10) == -1
+    assert last_tiered(copied((A, 0, 9, [(0, 0)])), lineage((0, 0)), 20) == 9

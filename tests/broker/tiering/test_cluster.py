@@ -111,10 +111,10 @@ def test_a_replica_begins_behind_the_tier_and_leads(tmp_path: Path, behind_last:
         shutil.rmtree(cluster.node_directory(2) / f"{TOPIC}-0")
         for isolation, more in produce(cluster, ROUNDS).items():
             values[isolation] += more
+        wait_for(lambda: offsets(cluster, 1)[1] > offsets(cluster, 1)[2] // 2, "log that is in the tier")
+        cluster.start(2)  # meanwhile the marker of the last transaction is written
+        wait_for(lambda: len({offsets(cluster, each)[2] for each in (1, 2)}) == 1, "replica that has caught up")
         end = offsets(cluster, 1)[2]
-        wait_for(lambda: offsets(cluster, 1)[1] > end // 2, "log that is in the tier")
-        cluster.start(2)
-        wait_for(lambda: offsets(cluster, 2)[2] == end, "replica that has caught up")
         start, local, _ = offsets(cluster, 2)
         assert start == 0 < local
         epochs = {node_id: cluster.on(node_id, lambda node: log_of(node).leader_epochs) for node_id in (1, 2)}
