@@ -10,6 +10,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
@@ -19,7 +21,8 @@ from formats.file_name import FileKind
 from formats.producer_snapshot import parse as parse_snapshot
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
-from kcli.log.live.partition_log import OpenOptions, PartitionLog
+from kcli.log.live.partition_log import OffsetOutOfRange, OpenOptions, PartitionLog
+from kcli.log.live.validator import Origin
 from kcli.log.log_directory import LogDirectory
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.layout import object_name
@@ -27,10 +30,15 @@ from kcli.tier.local import LocalStore
 from kcli.tier.segment import RemoteSegment
 from kcli.tier.tier import PartitionTier, Tier
 from tests.broker.running import Client
-from tests.interop.kit import kafka
+from tests.conftest import is_soak
+from tests.interop.kit import Oracle, kafka
 from tests.interop.test_tier_live_kafka import tiered_storage as tiered_storage  # noqa: PLC0414  (a fixture)
+from tests.log.batches import NOW_MS, batch, marker
 
 NODE = f"kcli-tiered-log-{os.getpid()}"
+ORACLE = Path(__file__).with_name("TieredLogOracle.java")
+PLAYS, SOAK_PLAYS = 100, 2000
+HOUR_MS = 3_600_000
 WAIT_S = 60.0
 TIERED = {"remote.storage.enable": "true", "internal.segment.bytes": "8000"}
 TOPICS = {
@@ -168,6 +176,14 @@ def live(tiered_storage: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
             kafka("rm", NODE)
 
 
+@pytest.fixture(scope="module")
+def oracle(kafka_jars: Path) -> Iterator[Oracle]:
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    started = Oracle(kafka_jars, ORACLE, quiet, "-Dlog4j2.level=OFF")
+    yield started
+    started.close()
+
+
 def opened(live: Live, topic: str, directory: Path, **changed: str) -> PartitionLog:
     """Open a copy of Kafka's log, with all of it replicated."""
     shutil.copytree(live.data / f"{topic}-0", directory)
@@ -270,3 +286,153 @@ def test_a_follower_begins_with_what_kafka_copied(live: Live, tmp_path: Path) ->
     assert follower.leader_epochs == tuple(each for each in log.leader_epochs if each.start_offset <= last.end_offset)
     (ours,) = (tmp_path / "follower-0").glob("*.snapshot")
     assert parse_snapshot(ours.read_bytes()).entries == parse_snapshot(snapshot).entries
+
+
+class Play(NamedTuple):
+    """A closed log, and steps: a configuration, the log start offset in the checkpoint, and what is done to the open
+    log."""
+
+    directory: Path
+    config: dict[str, str]
+    log_start: int
+    steps: list[list[Any]]
+
+
+def play_of(seed: int, directory: Path) -> Play:
+    """A log of random batches, producers, transactions and leader epochs, and random steps."""
+    random = Random(seed)
+    config = {
+        "internal.segment.bytes": "700",
+        "index.interval.bytes": "100",
+        "segment.index.bytes": "4096",
+        "cleanup.policy": random.choice(["delete", "delete", ""]),
+        "remote.storage.enable": "true" if random.random() < 0.9 else "false",
+        "retention.ms": "-1",
+    }
+    directory.mkdir(parents=True)
+    log = PartitionLog(directory, Disk(), LogConfig(config), NOW_MS)
+    epoch, time_ms, sequences = 0, NOW_MS, [0, 0, 0]
+    for _ in range(random.randrange(4, 40)):
+        epoch += random.random() < 0.2
+        time_ms += random.randrange(-HOUR_MS, 3 * HOUR_MS)
+        producer = random.randrange(-1, 3)
+        values = [bytes(random.randrange(100))] * random.randrange(1, 4)
+        more: dict[str, Any] = {}
+        if producer >= 0:
+            more = {"producer": (producer, 0), "sequence": sequences[producer], "transactional": producer == 2}
+            sequences[producer] += len(values)
+        log.append_as_leader(batch(*values, timestamp_ms=time_ms, **more), epoch, time_ms)
+        if producer == 2 and random.random() < 0.8:
+            ended = marker((2, 0), commit=random.random() < 0.5, timestamp_ms=time_ms)
+            log.append_as_leader(ended, epoch, time_ms, origin=Origin.COORDINATOR)
+    end = log.log_end_offset
+    log.close(NOW_MS)
+    steps: list[list[Any]] = [["high watermark", end if random.random() < 0.7 else random.randrange(end + 1)]]
+    for _ in range(random.randrange(3, 12)):
+        offset = random.randrange(end + 3)
+        match random.randrange(10):
+            case 0 | 1 | 2:
+                steps.append(["tiered", offset])
+            case 3 | 4 | 5:
+                steps.append(["retain", time_ms + random.randrange(-10, 10) * HOUR_MS])
+            case 6:
+                steps.append([random.choice(["delete", "advance"]), offset])
+            case 7:
+                steps.append(random.choice([["high watermark", offset], ["truncate", random.randrange(end)]]))
+            case 8 if random.random() < 0.3:
+                steps.append(["fully", offset, random.randrange(offset + 1)])
+            case _:
+                steps.append(["configure", config | retention(random)])
+    start = 0 if random.random() < 0.7 else random.randrange(end)
+    return Play(directory, config | retention(random), start, steps)
+
+
+def retention(random: Random) -> dict[str, str]:
+    sizes, times = (0, 1, 500, 1500, 5000), (0, 1, 5 * HOUR_MS, 20 * HOUR_MS)
+    found = {"remote.log.copy.disable": "true" if random.random() < 0.2 else "false"}
+    for name, values in {"bytes": sizes, "ms": times}.items():
+        found[f"retention.{name}"] = str(random.choice([-1, random.choice(values)]))
+        found[f"local.retention.{name}"] = str(random.choice([-2, -1, random.choice(values)]))
+    return found
+
+
+def state_of(log: PartitionLog, error: str) -> dict[str, Any]:
+    special = [log.offset_for_timestamp(each) for each in (-2, -4, -1, -5, -6)]
+    return {
+        "error": error,
+        "tiered": log.is_tiered,
+        "offsets": [
+            log.log_start_offset,
+            log.local_log_start_offset,
+            log.last_stable_offset,
+            log.high_watermark,
+            log.log_end_offset,
+        ],
+        "segments": [
+            [each.base_offset, each.size, each.age_timestamp if each.size else -1] for each in log._segments.all
+        ],
+        "epochs": [list(each) for each in log.leader_epochs],
+        "special": [[each.offset, each.leader_epoch] for each in special if each is not None],
+        "snapshots": sorted(path.name for path in log.directory.glob("*.snapshot")),
+    }
+
+
+def played(play: Play) -> list[dict[str, Any]]:
+    """The states of kcli's log, as the oracle answers."""
+    options = OpenOptions(log_start_offset=play.log_start, may_be_tiered=True)
+    log = PartitionLog(play.directory, Disk(), LogConfig(play.config), NOW_MS, options)
+    states = [state_of(log, "")]
+    for what, *values in play.steps:
+        error = ""
+        try:
+            match what:
+                case "high watermark":
+                    log.update_high_watermark(*values)
+                case "tiered":
+                    log.update_highest_tiered(*values)
+                case "delete":
+                    log.delete_records(*values)
+                case "advance":
+                    log.advance_log_start(*values)
+                case "truncate":
+                    log.truncate_to(values[0], NOW_MS)
+                case "fully":
+                    log.truncate_fully_and_start_at(values[0], NOW_MS, log_start_offset=values[1])
+                case "configure":
+                    log.set_config(LogConfig(*values))
+                case "retain":
+                    log.delete_old_segments(*values)
+        except OffsetOutOfRange:
+            error = "out of range"
+        states.append(state_of(log, error))
+    log.close_handles()
+    return states
+
+
+@pytest.mark.hypothesis
+def test_a_log_is_what_kafkas_is_after_each_step(oracle: Oracle, tmp_path: Path) -> None:
+    deleted = 0
+    for seed in range(SOAK_PLAYS if is_soak() else PLAYS):
+        play = play_of(seed, tmp_path / f"{seed}" / "t-0")
+        theirs_in = tmp_path / f"{seed}" / "kafka" / "t-0"
+        shutil.copytree(play.directory, theirs_in)
+        theirs = oracle.ask(
+            "play",
+            directory=str(theirs_in),
+            config=play.config,
+            log_start=play.log_start,
+            now_ms=NOW_MS,
+            system=True,
+            steps=play.steps,
+        )
+        ours = played(play)
+        for number, (mine, their) in enumerate(zip(ours, theirs, strict=True)):
+            _, local_start, _, high_watermark, _ = their["offsets"]
+            if local_start > high_watermark:
+                break  # Kafka lets the high watermark, and even the log's end, lie below the local log start offset
+            if ["truncate"] in [step[:1] for step in play.steps[:number]]:
+                mine["offsets"][2] = their["offsets"][2]  # ended transactions above the high watermark, read anew
+            assert mine == their, (seed, number, play.config, play.steps[:number])
+            deleted += mine["tiered"] and mine["offsets"][0] < mine["segments"][0][0]
+        shutil.rmtree(tmp_path / f"{seed}")
+    assert deleted > PLAYS // 2, "the plays have local retention"

@@ -127,6 +127,9 @@ def test_what_requests_see(tmp_path: Path) -> None:
         assert [offset(node, each) for each in (-2, -4)] == [(0, 6, 1), (0, 12, 1)]
         assert deleted(node, 14) == (0, 14)
         assert starts(log) == (14, 14)
+        (described,) = ask(node, "describe_log_dirs", 4, topics=None)["results"]
+        (size,) = [found["partition_size"] for topic in described["topics"] for found in topic["partitions"]]
+        assert 0 < size == log.size < 20 * 200, "that of the local segments"
         assert [offset(node, each)[1] for each in (-2, -4, -5, -6)] == [14, 14, 11, 14]
         assert deleted(node, 21) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
