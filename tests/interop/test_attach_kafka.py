@@ -114,6 +114,8 @@ def test_kafka_goes_on_with_what_was_attached(  # noqa: PLR0915  (one story: eac
         assert troubles == [], "but for reads before Kafka has read its metadata topic"
         epochs = parse_leader_epochs((data / "r-keep-0/leader-epoch-checkpoint").read_bytes())
         assert epochs[0].start_offset == 0, "the lineage of the tier is kept"
+        golden = {path.relative_to(TIERED / "remote") for path in (TIERED / "remote").rglob("*.log")}
+        assert golden <= {path.relative_to(store) for path in store.rglob("*.log")}, "Kafka deletes nothing"
     finally:
         kafka("rm", NODE)
 

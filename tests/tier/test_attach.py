@@ -30,9 +30,11 @@ from kcli.tier.local import LocalStore
 from kcli.tier.metadata_log import read_metadata_log
 from kcli.tier.segment import SegmentState
 from kcli.tier.tier import Tier, chosen
+from tests.broker.cluster import wait_for
 from tests.broker.running import running_node
 from tests.cli.run import Ended, kcli
 from tests.conftest import files_below
+from tests.interop.test_restore_kafka import consumed, wanted
 from tests.tier.records import PARTITION
 from tests.tier.stores import TIERED
 from tests.tier.worlds import make
@@ -125,6 +127,25 @@ def test_lost_records_are_written_again(node: Path, store: Path) -> None:
     assert states == [SegmentState.COPY_SEGMENT_FINISHED] * 7
 
 
+def test_a_log_that_has_moved_on_gets_no_records(node: Path, store: Path) -> None:
+    """Kafka deletes from the tier what is in front of its log start offset, or out of the lineage: as a leader that has
+    run without the metadata has moved both."""
+    assert run(node, store, "--in-place").status == 0
+    for path in node.glob("__remote_log_metadata-*"):
+        shutil.rmtree(path)
+    epochs = node / "r-short-0/leader-epoch-checkpoint"
+    whole = epochs.read_bytes()
+    epochs.write_bytes(b"0\n1\n2 254\n")
+    ended = run(node, store, "--in-place")
+    assert (ended.status, "brokers would delete segments" in ended.stderr) == (1, True)
+    epochs.write_bytes(whole)
+    LogDirectory(node).write_offsets(Disk(), FileKind.LOG_START_OFFSETS, {TopicPartition("r-short", 0): 254})
+    ended = run(node, store, "--in-place")
+    assert (ended.status, "log start offset is 254" in ended.stderr) == (1, True)
+    LogDirectory(node).write_offsets(Disk(), FileKind.LOG_START_OFFSETS, {})
+    assert run(node, store, "--in-place").status == 0
+
+
 @pytest.mark.parametrize("failing", [1, 2, 5, 10, 14, 20, 30, 37])
 def test_a_failure_at_any_step(node: Path, store: Path, failing: int) -> None:
     """The cluster does not know the topic before all of it is there, and the command goes on where it ended."""
@@ -188,8 +209,16 @@ def test_what_is_not_attached(node: Path, store: Path) -> None:
     refused("the cluster has another r-keep, with topic id", topic="r-keep")
 
 
+def can_read(address: str) -> bool:
+    """Whether the broker reads from the tier."""
+    try:
+        return bool(consumed(address, ["r-short"], "read_uncommitted"))
+    except AssertionError:
+        return False
+
+
 def test_kcli_goes_on_behind_the_tier(tmp_path: Path, store: Path) -> None:
-    """Reading what is in the tier: tests of kcli/broker/tiering."""
+    """And reads what is in the tier."""
     node = tmp_path / "data"
     with running_node(node):
         pass
@@ -202,6 +231,10 @@ def test_kcli_goes_on_behind_the_tier(tmp_path: Path, store: Path) -> None:
         "rlmm_config_remote_log_metadata_topic_replication_factor": "1",
     }
     with running_node(node, None, **options) as started, started.client() as client:
+        wait_for(lambda: can_read(started.bootstrap), "the metadata topic is read")
+        found = consumed(started.bootstrap, ["r-short"], "read_uncommitted")["r-short"]
+        whole = wanted(TIERED / "expected/truth/r-short.jsonl.gz")
+        assert found == [each for each in whole if each["offset"] < (254, 282)[each["partition"]]]
         for timestamp, expected in ((-2, [0, 0]), (-4, [254, 282]), (-1, [254, 282])):
             asked = [{"partition_index": each, "current_leader_epoch": -1, "timestamp": timestamp} for each in (0, 1)]
             topics = [{"name": "r-short", "partitions": asked}]

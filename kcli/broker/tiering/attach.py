@@ -9,7 +9,8 @@
 The node is stopped, and is the only voter of its quorum. A crash before step 4 leaves a cluster that does not know the
 topic, directories that a start renames to -stray, and records that nobody reads; the same command then goes on: it
 writes the records that are missing, and replaces logs of the topic that have no records. A topic that the cluster
-already has, under the same id, gets the missing records alone.
+already has, under the same id, gets the missing records alone, if its log still has the tier's log start offset and
+leader epochs: brokers delete from the tier what is not in their log.
 
 The leader epoch begins above all of the tier, so that the log's lineage stays in order, and the next producer id above
 those of the producers in the log, so that no new producer is taken for one of them. retention.ms and
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from formats.batch_writer import write_batch
-from formats.checkpoint import build_leader_epochs
+from formats.checkpoint import EpochEntry, build_leader_epochs, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, FileKind, FileName, build
 from formats.properties import PartitionMetadata, build_partition_metadata
@@ -41,6 +42,7 @@ from kcli.log.live.partition_log import OpenOptions, PartitionLog
 from kcli.log.log_directory import DirectoryLock, LogDirectory, read_meta_properties
 from kcli.log.partition_directory import files_of_kind, make_partition_directory, topic_id_of
 from kcli.log.partition_view import PartitionView
+from kcli.log.source import read_whole
 from kcli.metadata.image import TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import Partition, Topic, from_uuid, to_uuid
 from kcli.metadata.producer_ids import BLOCK_SIZE, LONG_MAX
@@ -51,11 +53,13 @@ from kcli.metadata_log.replay import refuse, replay
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.attachment import NotAttached
 from kcli.tier.cache import SegmentCache
+from kcli.tier.lineage import is_within
 from kcli.tier.metadata import TOPIC, metadata_partition
 from kcli.tier.metadata_log import MetadataLog, read_metadata_log
 
 if TYPE_CHECKING:
     from kcli.tier.attachment import Attachment
+    from kcli.tier.segment import RemoteSegment
 
 RECORDS_IN_A_BATCH = 500
 DEFAULTS = {"remote.storage.enable": "true", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -139,7 +143,9 @@ def plan_attaching(
             found.troubles.append(f"{each.partition}: {TOPIC} says that it is deleted from the tier")
         else:
             cache = log.metadata.caches.get(each.partition, SegmentCache())
-            found.records[each.partition.partition] = each.missing_records(cache, node_id, now_ms)
+            missing = found.records[each.partition.partition] = each.missing_records(cache, node_id, now_ms)
+            if missing and known is not None:
+                found.troubles += _troubles_of_known(LogDirectory(log_directory), each)
     return found
 
 
@@ -160,7 +166,8 @@ def _troubles_of_topic(found: Attaching, image: MetadataImage, known: Topic | No
         yield f"the cluster has another {found.topic}, with topic id {from_uuid(known.id)}: delete or rename that first"
     elif known is not None:
         for each in found.attachments:
-            yield from _troubles_of_known(found.log_directory / str(each.partition), each)
+            if each.partition.partition not in known.partitions:
+                yield f"the cluster's {found.topic} has no partition {each.partition.partition}"
     else:
         if (reason := fault(found.topic)) is not None:
             yield reason
@@ -174,13 +181,34 @@ def _troubles_of_topic(found: Attaching, image: MetadataImage, known: Topic | No
             yield f"{path}: is there already, with records, or of another topic"
 
 
-def _troubles_of_known(path: Path, each: Attachment) -> Iterator[str]:
-    """Yield why a partition that the cluster has cannot go on behind the tier."""
+def _troubles_of_known(home: LogDirectory, each: Attachment) -> Iterator[str]:
+    """Yield why a partition that the cluster has does not go on behind the tier, or would lose it: a leader deletes
+    segments in front of its log start offset, or out of the lineage of its leader epochs. One that has run without the
+    metadata has moved both to where its local log begins."""
+    key = TopicPartition(each.partition.topic, each.partition.partition)
+    path = home.path / str(each.partition)
     bases = [base for base, _ in files_of_kind(path, FileKind.LOG)] if path.is_dir() else []
     if not bases:
         yield f"{path}: no log of the partition, which the cluster has"
-    elif min(bases) > each.end:
+        return
+    if min(bases) > each.end:
         yield f"{path}: begins with offset {min(bases):,}, and the tier ends before {each.end:,}"
+    start = home.offsets(FileKind.LOG_START_OFFSETS).get(key, 0)
+    if start > each.start:
+        yield f"{path}: its log start offset is {start:,}: what the tier has below, brokers would delete"
+        return
+    try:
+        epochs = parse_leader_epochs(read_whole(path / LEADER_EPOCHS))
+    except FormatError as error:
+        yield f"{path / LEADER_EPOCHS}: {error}"
+        return
+    if any(not _has_whole(epochs, segment) for segment in each.segments):
+        yield f"{path}: its leader epochs are not those of the tier: brokers would delete segments from it"
+
+
+def _has_whole(epochs: Sequence[EpochEntry], segment: RemoteSegment) -> bool:
+    """Whether a log with these leader epochs has all of a segment."""
+    return bool(epochs) and epochs[0].start_offset <= segment.start_offset and is_within(segment, epochs)
 
 
 def _troubles_of_left_over(found: Attaching, log: MetadataLog) -> Iterator[str]:

@@ -223,6 +223,18 @@ def test_a_topic_with_another_number_of_partitions_is_not_used(
     assert "has 4 partitions, not the 3" in caplog.text
 
 
+def test_a_record_that_the_topic_does_not_take_fails_at_once(node: RunningNode) -> None:
+    with topic_on(node) as on:
+        on.follow(A)
+        large = replace(segment(0), custom_metadata=bytes(2 << 20))
+        begun = time.monotonic()
+        with pytest.raises(MetadataFailed, match="orders-0"):
+            on.wait(lambda: on.topic.append(A, segment_value(large), SEGMENT))
+        assert time.monotonic() - begun < 5, "not tried again"
+        on.copy(segment(0))
+        assert on.ids() == [segment(0).id]
+
+
 def test_records_that_say_nothing_are_passed_over(node: RunningNode, caplog: pytest.LogCaptureFixture) -> None:
     number = metadata_partition(A, COUNT)
     whole = record_bytes(SEGMENT, segment_value(segment(7)))
