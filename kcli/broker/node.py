@@ -559,6 +559,9 @@ class Node:
         if broker.is_alone:
             self._server.stop_listening()
         step = self._stopping.step
+        if self._tiering is not None:
+            with step("segments of deleted topics are left in tiered storage"):
+                await self._tiering.finish_deletions()
         with step("controlled shutdown"):
             if not self.ended.done():
                 await self._unless_ended(self._lifecycle.shut_down())

@@ -175,6 +175,9 @@ class BucketStore:
         except UnreadableInput as error:
             raise OSError(errno.EIO, error.reason, url) from None
 
+    def forget(self, directory: str) -> None:
+        """Do nothing: a bucket has no directories."""
+
     @property
     def _is_sorted(self) -> bool:
         """Whether keys are listed in order: not so in a directory bucket of S3 Express."""

@@ -139,6 +139,10 @@ class SegmentCache:
         """Return all segments, by start offset, then end offset and id."""
         return sorted(self._segments.values(), key=lambda each: (each.start_offset, each.end_offset, each.id))
 
+    def unsorted(self) -> list[RemoteSegment]:
+        """Return all segments, in no order."""
+        return list(self._segments.values())
+
     def segment(self, segment_id: str) -> RemoteSegment | None:
         """Return the segment with this id."""
         return self._segments.get(segment_id)
@@ -169,6 +173,13 @@ class SegmentCache:
         epoch, also superseded ones. The cache must not change meanwhile."""
         for _, segment_id in self._txn_starts[bisect_left(self._txn_starts, (offset, "")) :]:
             yield self._segments[segment_id]
+
+    def last_copied(self, epoch: int) -> int | None:
+        """Return the last offset of the epoch that a copied segment has now; None if there is none."""
+        of_epoch = self._epochs.get(epoch)
+        if of_epoch is None or not of_epoch.starts:
+            return None
+        return self._segments[of_epoch.ids[of_epoch.starts[-1]]].last_offset_of(epoch)
 
     def highest_offset(self, epoch: int) -> int | None:
         """Return the highest offset of the epoch that was ever copied, whether or not its segment still exists."""

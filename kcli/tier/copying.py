@@ -1,10 +1,12 @@
 """What a leader finds in the tier when it begins: the log start offset, and how far the log is copied.
 
-    first_tiered     the start of the first segment of the earliest leader epoch that has one
-    last_tiered      the highest offset of the latest leader epoch that has a copied segment; not above the end of that
+    first_tiered     the first offset of the lineage that a copied segment has
+    last_tiered      the last offset of the latest leader epoch that has a copied segment; not above the end of that
                      epoch in the lineage, as an earlier leader may have copied records that this one does not have
 
-Source: RemoteLogManager.findLogStartOffset, findHighestRemoteOffset.
+Kafka counts segments that are gone, too, or are being deleted: it would not copy again what was deleted when tiered
+storage was switched off for a while, and local retention would then remove the only records that are left. Source:
+RemoteLogManager.findLogStartOffset, findHighestRemoteOffset.
 """
 
 from __future__ import annotations
@@ -14,17 +16,15 @@ from itertools import pairwise
 
 from formats.checkpoint import EpochEntry
 from kcli.tier.cache import SegmentCache
+from kcli.tier.lineage import segment_from
 
 NONE = -1
 
 
-def first_tiered(cache: SegmentCache, lineage: Sequence[EpochEntry]) -> int | None:
-    """Return the first offset that the tier has of a log; None if it has no segment of the lineage."""
-    for epoch, _ in lineage:
-        found = cache.segments_of(epoch)
-        if found:
-            return found[0].start_offset
-    return None
+def first_tiered(cache: SegmentCache, lineage: Sequence[EpochEntry], log_start_offset: int) -> int | None:
+    """Return the first offset at or above the log start offset that the tier has of a log; None if it has none."""
+    found = segment_from(cache, lineage, log_start_offset) if lineage else None
+    return None if found is None else found[1]
 
 
 def last_tiered(cache: SegmentCache, lineage: Sequence[EpochEntry], log_end_offset: int) -> int:
@@ -33,7 +33,7 @@ def last_tiered(cache: SegmentCache, lineage: Sequence[EpochEntry], log_end_offs
         return NONE
     ends = [*(behind.start_offset for _, behind in pairwise(lineage)), log_end_offset]
     for (epoch, _), end in zip(reversed(lineage), reversed(ends), strict=True):
-        highest = cache.highest_offset(epoch)
-        if highest is not None:
-            return min(highest, end - 1)
+        last = cache.last_copied(epoch)
+        if last is not None:
+            return min(last, end - 1)
     return NONE

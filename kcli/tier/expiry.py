@@ -8,7 +8,7 @@
     not of the log     a segment outside of the lineage stays, until its epochs lie below the log's first one
 
     dangling           the copy of a segment has begun and will never end: it was this broker's, before a restart or a
-                       failure, or another broker's and has begun DANGLING_MS ago. Kafka leaves these to retention
+                       failure, or has begun DANGLING_MS ago. Kafka leaves these to retention
     unreferenced       all epochs of the segment lie below the log's first epoch
 
 The local log counts from the first segment on that the tier does not have yet. Source:
@@ -17,16 +17,15 @@ RemoteLogManager.cleanupExpiredRemoteLogSegments, isRemoteSegmentWithinLeaderEpo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from formats.checkpoint import EpochEntry
-from kcli.tier.cache import SegmentCache
 from kcli.tier.segment import RemoteSegment, SegmentState
 
 DANGLING_MS: Final = 3_600_000
-"""The time in ms after which the copy of another broker has failed: no task of a former leader lasts as long."""
+"""The time in ms after which a copy has failed: no task of a former leader lasts as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +50,32 @@ class Expired:
 
 
 def expired(
-    cache: SegmentCache, log: LogState, now_ms: int, *, broker_id: int, being_copied: Collection[str] = ()
+    segments: Sequence[RemoteSegment],
+    log: LogState,
+    now_ms: int,
+    *,
+    broker_id: int,
+    being_copied: Collection[str] = (),
+    unsettled: Collection[str] = (),
 ) -> Expired:
-    """Return what is deleted now. being_copied: the ids of the segments that this broker, whose id is broker_id, copies
-    at the moment."""
+    """Return what is deleted now. segments: all of the partition. being_copied: the ids of the segments that this
+    broker, whose id is broker_id, copies at the moment. unsettled: those of its copies of which it does not know how
+    they ended."""
     found = Expired()
     lineage = with_records(log.lineage)
     if not lineage:
         return found
     chosen: dict[str, RemoteSegment] = {}
-    excess = _excess_bytes(cache, log, lineage)
-    for segment in _in_turn(cache, lineage):
+    place = {epoch: i for i, epoch in enumerate(lineage)}
+    excess = _excess_bytes(segments, log, lineage)
+    own = {*being_copied, *unsettled}
+    for segment in segments:
+        if segment.id not in own and _is_dangling(segment, broker_id, now_ms):
+            chosen[segment.id] = segment
+    for segment in _in_turn(segments, place):
         if segment.id in being_copied:
             break
         if segment.id in chosen:
-            continue
-        if segment.state is SegmentState.DELETE_SEGMENT_STARTED:
-            chosen[segment.id] = segment
             continue
         if _is_below_start(segment, log.log_start_offset, lineage):
             chosen[segment.id] = segment
@@ -83,18 +91,22 @@ def expired(
         chosen[segment.id] = segment
         found.log_start_offset = max(found.log_start_offset or 0, segment.end_offset + 1)
     earliest = log.lineage[0].epoch
-    for segment in cache.segments():
-        is_unreferenced = all(epoch < earliest for epoch, _ in segment.leader_epochs)
-        if segment.id not in being_copied and (is_unreferenced or _is_dangling(segment, broker_id, now_ms)):
+    for segment in segments:
+        if segment.id not in being_copied and all(epoch < earliest for epoch, _ in segment.leader_epochs):
             chosen.setdefault(segment.id, segment)
-    found.segments = list(chosen.values())
+    found.segments = sorted(chosen.values(), key=lambda each: (each.start_offset, each.end_offset))
     return found
 
 
-def _in_turn(cache: SegmentCache, lineage: Mapping[int, int]) -> Iterator[RemoteSegment]:
-    """Yield the segments of each epoch, those of several epochs more than once."""
-    for epoch in lineage:
-        yield from cache.segments_of(epoch)
+def _in_turn(segments: Sequence[RemoteSegment], place: Mapping[int, int]) -> list[RemoteSegment]:
+    """Return the segments by the first of their epochs that the lineage has, then by start offset, without those that
+    have none. place: where each epoch is in the lineage."""
+    found = []
+    for segment in segments:
+        first = next((place[epoch] for epoch, _ in segment.leader_epochs if epoch in place), None)
+        if first is not None:
+            found.append((first, segment.start_offset, segment.end_offset, segment.id, segment))
+    return [each[-1] for each in sorted(found, key=lambda each: each[:-1])]
 
 
 def with_records(lineage: Sequence[EpochEntry]) -> dict[int, int]:
@@ -107,11 +119,11 @@ def with_records(lineage: Sequence[EpochEntry]) -> dict[int, int]:
     }
 
 
-def _excess_bytes(cache: SegmentCache, log: LogState, lineage: Mapping[int, int]) -> int:
+def _excess_bytes(segments: Sequence[RemoteSegment], log: LogState, lineage: Mapping[int, int]) -> int:
     """Return by how many bytes the tier and the local log together are above retention.bytes."""
     if log.retention_bytes < 0:
         return 0
-    copied = [each for each in cache.segments() if each.state is SegmentState.COPY_SEGMENT_FINISHED]
+    copied = [each for each in segments if each.state is SegmentState.COPY_SEGMENT_FINISHED]
     if log.local_bytes + sum(each.size for each in copied) <= log.retention_bytes:
         return 0
     tiered = sum(each.size for each in copied if is_of_lineage(each, lineage, log.log_end_offset))

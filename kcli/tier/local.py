@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kcli.errors import UnreadableInput, UsageError
@@ -119,26 +119,39 @@ class LocalStore:
 
     def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """Write a new object: a file of another name, which is renamed when it is whole."""
-        path, parent, last = self._path(name)
+        path, parent, _ = self._path(name)
         self._disk.make_directory(parent)
         with self._opened_parent(path, parent):  # no link
-            partial = path.with_name(f".{last}.part")
+            partial = _partial(path)
             self._disk.remove(partial)
-            with self._disk.open(partial, create=True, truncate=True) as file:
-                done = 0
-                for part in parts:
-                    done += file.write([part], done)
-                file.sync()
-            self._disk.rename(partial, path)
+            try:
+                with self._disk.open(partial, create=True, truncate=True) as file:
+                    done = 0
+                    for part in parts:
+                        done += file.write([part], done)
+                    file.sync()
+                self._disk.rename(partial, path)
+            except BaseException:
+                with suppress(OSError):
+                    self._disk.remove(partial)
+                raise
             self._disk.sync_directory(parent)
 
     def delete(self, name: str) -> None:
-        """Remove an object."""
+        """Remove an object, and what a crash has left of a `write`."""
         path, parent, _ = self._path(name)
         if parent.is_dir():
             with self._opened_parent(path, parent):
                 self._disk.remove(path)
+                self._disk.remove(_partial(path))
                 self._disk.sync_directory(parent)
+
+    def forget(self, directory: str) -> None:
+        """Remove the directory of a partition, if nothing is in it."""
+        path = self._path(f"{directory}/none")[1]
+        if stat.S_ISDIR(_mode(path)) and not any(path.iterdir()):
+            self._disk.remove_directory(path)
+            self._disk.sync_directory(self._root)
 
     def _path(self, name: str) -> tuple[Path, Path, str]:
         """Return the path of an object, its directory, and the last part of its name. Raises UsageError for a name that
@@ -160,6 +173,11 @@ class LocalStore:
             yield fd
         finally:
             os.close(fd)
+
+
+def _partial(path: Path) -> Path:
+    """Return the path of a file that is being written."""
+    return path.with_name(f".{path.name}.part")
 
 
 def _not_opened(path: Path, error: OSError) -> ObjectMissing | UnreadableInput:

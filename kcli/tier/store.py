@@ -7,6 +7,7 @@
     as_file       an object as a file on this machine, for what reads files alone
     write         a new object, whole or not at all
     delete        removes an object
+    forget        removes what is left of a partition without objects: an empty directory
 
 A name is a path of at least two parts between slashes: `orders-0-<topic id>/<offset>-<segment id>.log`. A store follows
 no link, and gives nothing that is not in it. `kcli.tier.local` is a directory, `kcli.tier.bucket` a bucket;
@@ -70,3 +71,6 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove an object that may already be gone. Raises OSError; UsageError for a name that no object can have."""
+
+    def forget(self, directory: str) -> None:
+        """Remove the directory of a partition, if the store has directories and nothing is in this one."""

@@ -19,6 +19,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kcli.broker.process.unattended import begin, report
@@ -32,6 +33,7 @@ from kcli.broker.tiering.segment_tasks import SegmentTasks
 from kcli.broker.tiering.store import empty, open_tier
 from kcli.tier.copying import first_tiered, last_tiered
 from kcli.tier.expiry import LogState, expired
+from kcli.tier.segment import PartitionDeleteState as DeleteState
 
 if TYPE_CHECKING:
     from kcli.broker.coordinators.context import CoordinatorContext
@@ -46,6 +48,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 
 UNLIMITED: Final = 2**31
+STOP_S: Final = 3.0
+"""How long a stop waits for copies to break off between two windows."""
+DELETIONS_S: Final = 10.0
+THROTTLED_S: Final = 1.0
+"""After this time a copy looks at its quota again, which may have changed."""
+OPENING_S: Final = 0.2
+"""After this time partitions are looked at again whose logs are about to be made."""
 
 
 @dataclass(eq=False, slots=True)
@@ -89,7 +98,7 @@ class Tiering:
         self.reading = TierReading(context.config, store, self._metadata, fetch_rate, disk)
         copiers = ThreadPool("tier-copier", lambda: self._config.copier_threads, lambda: UNLIMITED)
         deleters = ThreadPool("tier-expiration", lambda: self._config.expiration_threads, lambda: UNLIMITED)
-        self._pools = copiers, deleters
+        self._deleters, self._pools = deleters, (copiers, deleters)
         self._copy_rate = TierRate(lambda: self._config.copy_quota, self._now_ms)
         self._segments = SegmentTasks(
             store, self._metadata, self.reading.indexes, copiers, deleters, context.node_id, self._now_ms
@@ -124,6 +133,12 @@ class Tiering:
         self._metadata.start()
         self._looking = begin(self._look_on(), "tiered partitions are not looked at any more")
 
+    async def finish_deletions(self) -> None:
+        """Wait until the segments of deleted topics are gone, at most DELETIONS_S seconds: no later start deletes
+        them, as no broker has the partitions any more. Call it before the broker gives up its leaderships."""
+        if self._deletions:
+            await asyncio.wait(self._deletions, timeout=DELETIONS_S)
+
     async def stop(self) -> None:
         """End all tasks. Raises KcliError, OSError where the store is to be emptied."""
         if self._looking is not None:
@@ -132,6 +147,7 @@ class Tiering:
             tracked.cancel()
         for task in self._deletions:
             task.cancel()
+        await self._segments.copies_ended(timeout_s=STOP_S)
         self._metadata.stop()
         self.reading.stop()
         for pool in self._pools:
@@ -145,30 +161,36 @@ class Tiering:
         """Look at the partitions after a change of the metadata image, which the logs have applied."""
         for topic_id in changes.topics_deleted:
             for tracked in [each for each in self._tracked.values() if each.partition.topic_id == topic_id]:
-                self._drop(tracked, has_to_go=tracked.is_leader)
+                self._drop(tracked, has_to_go=tracked.is_leader, is_topic_gone=True)
         self._changed.set()
 
     async def _look_on(self) -> None:
         while True:
             self._changed.clear()
+            wait_s = self._config.task_interval_ms / 1000
             try:
-                await self._look()
+                if not await self._look():
+                    wait_s = min(wait_s, OPENING_S)
             except Exception as error:  # noqa: BLE001  (a bug that shows once must not end it)
                 report("tiered partitions are looked at again", error)
             try:
-                async with asyncio.timeout(self._config.task_interval_ms / 1000):
+                async with asyncio.timeout(wait_s):
                     await self._changed.wait()
             except TimeoutError:
                 continue
 
-    async def _look(self) -> None:
-        seen = set()
+    async def _look(self) -> bool:
+        """Begin and end the tasks of all replicas, as they need it. Return whether all logs are open."""
+        seen, are_open = set(), True
         async for partition in self._context.turns.over(self._context.partitions):
+            if partition.opened_log is None and not (partition.is_offline or partition.is_deleted):
+                are_open = False
             whose = self._look_at(partition)
             if whose is not None:
                 seen.add(whose)
         for tracked in [each for whose, each in self._tracked.items() if whose not in seen]:
             self._drop(tracked, has_to_go=self._is_switched_off(tracked))
+        return are_open
 
     def _look_at(self, partition: Partition) -> TieredPartition | None:
         """Begin the tasks of a replica, if it is tiered. Return its name in the tier then."""
@@ -196,12 +218,14 @@ class Tiering:
             return False
         return opened.config.remote_delete_on_disable
 
-    def _drop(self, tracked: _Tracked, *, has_to_go: bool) -> None:
-        """End the tasks of a replica. has_to_go: whether its segments are deleted."""
+    def _drop(self, tracked: _Tracked, *, has_to_go: bool, is_topic_gone: bool = False) -> None:
+        """End the tasks of a replica. has_to_go: whether its segments are deleted. is_topic_gone: whether the topic was
+        deleted."""
         tracked.cancel()
         self._tracked.pop(tracked.whose, None)
         if has_to_go:
-            self._deletions.add(task := begin(self._delete_all(tracked.whose), f"{tracked.whose} is left in the tier"))
+            work = self._delete_all(tracked.whose, is_topic_gone=is_topic_gone)
+            self._deletions.add(task := begin(work, f"{tracked.whose} is left in the tier"))
             task.add_done_callback(self._deletions.discard)
         else:
             self._metadata.forget(tracked.whose)
@@ -242,7 +266,7 @@ class Tiering:
                 return
             for each in closed:
                 while (wait_ms := self._copy_rate.throttle_ms()) > 0:  # noqa: ASYNC110  (time brings it)
-                    await asyncio.sleep(wait_ms / 1000)
+                    await asyncio.sleep(min(wait_ms / 1000, THROTTLED_S))
                 self._copy_rate.record(each.size)
                 try:
                     await self._segments.copy(tracked.whose, opened, each)
@@ -257,8 +281,9 @@ class Tiering:
     def _begin_to_lead(self, tracked: _Tracked) -> None:
         """Set the log start offset to the first offset in the tier, and find out how far the log is copied."""
         opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
-        first = first_tiered(cache, opened.leader_epochs)
-        self._advance(tracked, opened.local_log_start_offset if first is None else first)
+        first = first_tiered(cache, opened.leader_epochs, opened.log_start_offset)
+        local = opened.local_log_start_offset
+        self._advance(tracked, local if first is None else min(first, local))
         tracked.copied_offset = last_tiered(cache, opened.leader_epochs, opened.log_end_offset)
         opened.update_highest_tiered(tracked.copied_offset)
 
@@ -269,7 +294,8 @@ class Tiering:
     async def _expire(self, tracked: _Tracked) -> None:
         """Delete what the log no longer needs."""
         opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
-        if not cache.segments():
+        segments = cache.unsorted()
+        if not segments:
             return
         if opened.highest_tiered_offset < 0:
             opened.update_highest_tiered(last_tiered(cache, opened.leader_epochs, opened.log_end_offset))
@@ -281,12 +307,22 @@ class Tiering:
             retention_ms=opened.config.retention_ms,
             retention_bytes=opened.config.retention_bytes,
         )
-        copying = self._segments.being_copied
-        found = expired(cache, state, self._now_ms(), broker_id=self._context.node_id, being_copied=copying)
+        found = await self._deleters.run(
+            partial(
+                expired,
+                segments,
+                state,
+                self._now_ms(),
+                broker_id=self._context.node_id,
+                being_copied=frozenset(self._segments.being_copied),
+                unsettled=frozenset(self._segments.unsettled),
+            )
+        )
         if found.log_start_offset is not None:
             self._advance(tracked, found.log_start_offset)
-        for segment in found.segments:
-            await self._segments.delete(segment)
+        for each in found.segments:
+            if (segment := cache.segment(each.id)) is not None:
+                await self._segments.delete(segment)
         if found.segments:
             begins = opened.log_start_offset
             log.info(
@@ -298,14 +334,21 @@ class Tiering:
         opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
         opened.update_highest_tiered(last_tiered(cache, opened.leader_epochs, opened.log_end_offset))
 
-    async def _delete_all(self, whose: TieredPartition) -> None:
-        """Delete all segments of a partition, and follow it no longer."""
+    async def _delete_all(self, whose: TieredPartition, *, is_topic_gone: bool) -> None:
+        """Delete all segments of a partition, and follow it no longer. is_topic_gone: whether the partition itself is
+        deleted, which other records say (Kafka has these states, and appends none of them)."""
         failures = 0
         while True:
             try:
+                await self._segments.copies_ended(whose)
                 await self._metadata.ready(whose)
+                if is_topic_gone:
+                    for state in (DeleteState.DELETE_PARTITION_MARKED, DeleteState.DELETE_PARTITION_STARTED):
+                        await self._segments.delete_partition(whose, state)
                 for segment in self._metadata.cache(whose).segments():
                     await self._segments.delete(segment)
+                if is_topic_gone:
+                    await self._segments.delete_partition(whose, DeleteState.DELETE_PARTITION_FINISHED)
             except NotReady:
                 return
             except Exception as error:  # noqa: BLE001  (as in _repeat)
@@ -313,6 +356,7 @@ class Tiering:
                 failures += 1
                 await asyncio.sleep(self._backoff_s(failures))
             else:
-                self._metadata.forget(whose)
+                if whose not in self._tracked:  # else tiered storage was switched on again
+                    self._metadata.forget(whose)
                 log.info("%s: all segments are deleted in the tier", whose)
                 return

@@ -5,22 +5,32 @@
 
 A record is in `__remote_log_metadata` before the first object is written, and the last one follows when no object is
 left: after a crash no object is there that no record names. A copy that fails is deleted at once; if that fails, too,
-expiry does it (kcli.tier.expiry). Source: RemoteLogManager.copyLogSegment, deleteRemoteLogSegment.
+expiry does it (kcli.tier.expiry). A copy whose last record gets no answer stays: the record may be in the topic.
+Source: RemoteLogManager.copyLogSegment, deleteRemoteLogSegment.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from threading import Event
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from formats.file_name import FileKind
 from kcli.errors import KcliError
-from kcli.tier.layout import KINDS, object_name
-from kcli.tier.records import SEGMENT, SEGMENT_UPDATE, segment_value, update_value
-from kcli.tier.segment import RemoteSegment, SegmentState
+from kcli.tier.layout import KINDS, directory_name, object_name
+from kcli.tier.records import (
+    PARTITION_DELETE,
+    SEGMENT,
+    SEGMENT_UPDATE,
+    partition_delete_value,
+    segment_value,
+    update_value,
+)
+from kcli.tier.segment import PartitionDeleteState, RemoteSegment, SegmentState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +52,10 @@ class CannotCopy(KcliError):
     """A segment lacks something that the tier needs: the producer snapshot at its end, or its leader epochs."""
 
 
+class BrokenOff(KcliError):
+    """The copy of a segment was cancelled, as this broker leads the partition no longer, or stops."""
+
+
 class SegmentTasks:
     """Copies and deletes segments. copiers, deleters: the threads that wait for the store."""
 
@@ -60,21 +74,54 @@ class SegmentTasks:
         self._broker_id, self._now_ms = broker_id, now_ms
         self.being_copied: set[str] = set()
         """The ids of the segments whose copy has begun and not ended."""
+        self.unsettled: set[str] = set()
+        """The ids of those of which nobody knows whether COPY_SEGMENT_FINISHED is in the topic, as no answer came: the
+        record may follow. They must not be deleted as failed copies, for a leader may take them for copied then."""
+        self._copies: dict[asyncio.Future[None], TieredPartition] = {}
 
     async def copy(self, whose: TieredPartition, opened: PartitionLog, closed: ClosedSegment) -> None:
-        """Copy a segment of a log. Raises CannotCopy, MetadataFailed, KcliError and OSError of the store or the log."""
+        """Copy a segment of a log. Raises CannotCopy, MetadataFailed, KcliError and OSError of the store or the log.
+
+        A copy that is cancelled breaks off behind the record or the window that it is writing, see `copies_ended`: no
+        object may be written behind the deletion of its segment.
+        """
         segment = self._begun(whose, opened, closed)
-        epochs = opened.epochs_to(closed.next_offset)
+        broken_off = Event()
+        work = asyncio.ensure_future(self._copy(segment, closed, opened.epochs_to(closed.next_offset), broken_off))
+        self._copies[work] = whose
+        work.add_done_callback(self._ended)
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            broken_off.set()
+            raise
+
+    def _ended(self, work: asyncio.Future[None]) -> None:
+        del self._copies[work]
+        if not work.cancelled():
+            work.exception()  # nobody awaits a copy that was cancelled
+
+    async def copies_ended(self, whose: TieredPartition | None = None, timeout_s: float | None = None) -> None:
+        """Wait until the cancelled copies of a partition, or all of them, have broken off; at most timeout_s."""
+        copies = [work for work, of in self._copies.items() if whose in (None, of)]
+        if copies:
+            await asyncio.wait(copies, timeout=timeout_s)
+
+    async def _copy(self, segment: RemoteSegment, closed: ClosedSegment, epochs: bytes, broken_off: Event) -> None:
         self.being_copied.add(segment.id)
         try:
             with await self._copiers.run(closed.open) as files:
-                await self._metadata.append(whose, segment_value(segment), SEGMENT)
+                _check(broken_off)
+                await self._metadata.append(segment.partition, segment_value(segment), SEGMENT)
                 try:
-                    await self._copiers.run(self._write, segment, files, epochs)
-                    await self._update(segment, SegmentState.COPY_SEGMENT_FINISHED)
+                    await self._copiers.run(self._write, segment, files, epochs, broken_off)
                 except (KcliError, OSError):
-                    await self._undo(segment)
+                    if not broken_off.is_set():
+                        await self._undo(segment)
                     raise
+            self.unsettled.add(segment.id)
+            await self._update(segment, SegmentState.COPY_SEGMENT_FINISHED)
+            self.unsettled.discard(segment.id)
         finally:
             self.being_copied.discard(segment.id)
 
@@ -99,10 +146,10 @@ class SegmentTasks:
             broker_id=self._broker_id,
         )
 
-    def _write(self, segment: RemoteSegment, files: OpenSegment, epochs: bytes) -> None:
+    def _write(self, segment: RemoteSegment, files: OpenSegment, epochs: bytes, broken_off: Event) -> None:
         """Write the objects of a segment, its .log last of all: a copy that breaks off has the least bytes to remove.
 
-        epochs: the bytes of its leader_epoch_checkpoint.
+        epochs: the bytes of its leader_epoch_checkpoint. Raises BrokenOff between two windows.
         """
         sources: dict[FileKind, BinaryIO | None] = {
             FileKind.LOG: files.log,
@@ -112,11 +159,12 @@ class SegmentTasks:
             FileKind.PRODUCER_SNAPSHOT: files.producer_snapshot,
         }
         for kind in reversed(KINDS):
+            _check(broken_off)
             if kind is FileKind.REMOTE_LEADER_EPOCHS:
                 self._store.write(self._name(segment, kind), [epochs])
             elif (file := sources[kind]) is not None:
                 size = segment.size if kind is FileKind.LOG else os.fstat(file.fileno()).st_size
-                self._store.write(self._name(segment, kind), _windows(file, size))
+                self._store.write(self._name(segment, kind), _windows(file, size, broken_off))
 
     async def _undo(self, segment: RemoteSegment) -> None:
         try:
@@ -130,6 +178,14 @@ class SegmentTasks:
             await self._update(segment, SegmentState.DELETE_SEGMENT_STARTED)
         await self._deleters.run(self._remove, segment)
         await self._update(segment, SegmentState.DELETE_SEGMENT_FINISHED)
+
+    async def delete_partition(self, whose: TieredPartition, state: PartitionDeleteState) -> None:
+        """Append how far the deletion of a partition has come; when it is finished, remove what the store has of the
+        partition besides objects. Raises MetadataFailed, OSError."""
+        if state is PartitionDeleteState.DELETE_PARTITION_FINISHED:
+            await self._deleters.run(self._store.forget, directory_name(whose))
+        value = partition_delete_value(whose, state, self._broker_id, self._now_ms())
+        await self._metadata.append(whose, value, PARTITION_DELETE)
 
     def _remove(self, segment: RemoteSegment) -> None:
         for kind in KINDS:
@@ -155,10 +211,16 @@ def new_segment_id() -> str:
             return text
 
 
-def _windows(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield the first `size` bytes of a file. Raises OSError if the file is shorter."""
+def _check(broken_off: Event) -> None:
+    if broken_off.is_set():
+        raise BrokenOff("this broker no longer copies the partition")
+
+
+def _windows(file: BinaryIO, size: int, broken_off: Event) -> Iterator[bytes]:
+    """Yield the first `size` bytes of a file. Raises OSError if the file is shorter, BrokenOff."""
     done = 0
     while done < size:
+        _check(broken_off)
         data = os.pread(file.fileno(), min(WINDOW_BYTES, size - done), done)
         if not data:
             raise OSError(f"{file.name}: ends at byte {done:,} of {size:,}")

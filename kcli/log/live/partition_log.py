@@ -208,6 +208,8 @@ class PartitionLog:
         """Change the configuration; existing segments keep their index interval and sizes."""
         self.config = config
         self.is_tiered = self._may_be_tiered and config.remote_storage and not config.compact
+        if not self.is_tiered:  # what is in remote storage may be deleted until it is tiered again
+            self.highest_tiered_offset = NONE
         self._limits = SegmentLimits(
             config.index_interval_bytes,
             config.max_index_bytes,
