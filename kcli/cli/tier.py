@@ -201,12 +201,25 @@ def verify(
 
     Exit status: 0 sound, 1 errors or warnings, 2 something could not be read. Nothing is written.
     """
+    raise typer.Exit(verify_store(store, log_dir, topic, severity, output))
+
+
+def verify_store(
+    store: str,
+    log_dir: Path | None,
+    topic: str | None,
+    severity: Least | None,
+    output: Format,
+    *,
+    quiet: bool = False,
+) -> int:
+    """Check a tier, and show the findings. Returns the exit status."""
     from kcli.inspector.tier import TierVerification
 
     with _spool(store) as spool:
         tier = _read(store, log_dir, topic, spool)
         progress = Progress(lambda: sum(segment.size for each in tier.partitions for segment in each.copied()))
-        raise typer.Exit(report(TierVerification(tier, progress.advance), progress, severity, output))
+        return report(TierVerification(tier, progress.advance), progress, severity, output, quiet=quiet)
 
 
 @app.command("orphans")

@@ -15,6 +15,7 @@ import typer
 from kcli.cli.options import Format
 from kcli.cli.output import count_text, json_line, note, on_terminal, verdict, write_text
 from kcli.cli.progress import Progress, size_text
+from kcli.errors import UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ kcli verify --severity info orders-0/00000000000000368769.log
 
 kcli verify --quiet --severity error --config server.properties /disk1/kafka /disk2/kafka
 
+kcli verify /var/lib/kafka --remote s3://bucket/tier
+
 kcli verify --format jsonl /var/lib/kafka | jq 'select(.severity == "error")'
 """
 
@@ -43,9 +46,16 @@ class Least(StrEnum):
 
 
 def verify(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE|DIR...", help="Files, partition directories, log directories.")
+    named: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|DIR|URL...", help="Files, partition directories, log directories; or the URL of a tier."
+        ),
     ],
+    remote: Annotated[
+        str | None,
+        typer.Option("--remote", metavar="DIR|URL", help="Check this tiered storage against a log directory."),
+    ] = None,
     severity: Annotated[
         Least | None,
         typer.Option(help="The least that is shown and counts; info is notes. Default: warning, for jsonl info."),
@@ -68,10 +78,38 @@ def verify(
     from kcli.inspector.verify import Verification
     from kcli.log.log_directory import read_properties
 
+    paths = [Path(each) for each in named]
+    if remote is not None or any(_is_url(each) for each in named):
+        raise typer.Exit(_verify_tier(named, remote, config, severity, output, quiet=quiet))
     progress = Progress(lambda: _total_bytes(paths))
     server = {} if config is None else read_properties(config)
     verification = Verification(paths, server=server, config=config, advance=progress.advance)
     raise typer.Exit(report(verification, progress, severity, output, quiet=quiet))
+
+
+def _is_url(text: str) -> bool:
+    scheme, colon, _ = text.partition("://")
+    return bool(colon) and "/" not in scheme
+
+
+def _verify_tier(
+    named: Sequence[str],
+    remote: str | None,
+    config: Path | None,
+    severity: Least | None,
+    output: Format,
+    *,
+    quiet: bool,
+) -> int:
+    """Check a tier as `kcli tier verify` does: the one that the only argument names, or `remote`, with the log
+    directory that the only argument names."""
+    from kcli.cli.tier import verify_store
+
+    if len(named) != 1 or config is not None or _is_url(named[0]) == (remote is not None):
+        raise UsageError("a tier is checked alone: kcli verify URL, or kcli verify LOG_DIR --remote DIR|URL")
+    if remote is None:
+        return verify_store(named[0], None, None, severity, output, quiet=quiet)
+    return verify_store(remote, Path(named[0]), None, severity, output, quiet=quiet)
 
 
 class Findings(Protocol):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from formats.errors import FormatError
 from formats.kernels.columns import BatchRow
 from kcli.errors import KcliError
-from kcli.export.files import join, name_of, write_file
+from kcli.export.files import join, name_of, shown, write_file
 from kcli.export.options import OnCorruption
 from kcli.export.splits import Split
 
@@ -70,7 +70,7 @@ class Findings:
             {
                 "topic": self._split.topic,
                 "partition": self._split.partition,
-                "segment": self._split.segment,
+                "segment": shown(self._split.segment),
                 "position": position,
                 "length": length,
                 "firstOffset": None if batch is None else batch.base_offset,
@@ -96,7 +96,7 @@ class Findings:
         for row, error in self._pending:
             self._rows[row]["readFrom"] = read_from
             if self._fails and read_from is None and is_missed:
-                raise CorruptLog(self._split.segment, error)
+                raise CorruptLog(shown(self._split.segment), error)
         self._pending.clear()
 
     def write(self) -> None:

@@ -45,17 +45,34 @@ DEPTH_MAX = 3
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
     """One segment. address: path or URL of its `.log` file; size: bytes of that file; indexes: the kinds of index files
-    beside it."""
+    beside it.
+
+    first_offset, next_offset: of a segment in the tier, the offsets [first_offset, next_offset) that are read from it;
+    other batches in it, if any, are of leader epochs that are not the log's. latest_ms: the largest timestamp (epoch
+    ms) in it. None if it is not known, or for a local segment.
+    """
 
     base_offset: int
     address: str
     size: int
     indexes: frozenset[FileKind]
+    first_offset: int | None = None
+    next_offset: int | None = None
+    latest_ms: int | None = None
 
     @property
     def name(self) -> str:
         """The name of the `.log` file."""
         return name_of(self.address)
+
+    @property
+    def begin(self) -> int:
+        """The first offset that is read from it."""
+        return self.base_offset if self.first_offset is None else self.first_offset
+
+    def has(self, offset: int) -> bool:
+        """Whether an offset may be read from it: true for all offsets of a local segment."""
+        return self.next_offset is None or self.begin <= offset < self.next_offset
 
     def index(self, kind: FileKind) -> str | None:
         """Return the address of the index file of a kind, None if the segment has none."""
@@ -67,12 +84,38 @@ class SegmentFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Remote:
+    """Where segments of a partition are in the tier. store: the path or URL of the store. topic_id: the topic's id.
+    directory: the partition's directory in a broker's log directory, None if the tier is read alone. log_directory: the
+    one with the metadata, None if the objects alone tell. listed_ns: when the tier was read (ns since 1970)."""
+
+    store: str
+    topic: str
+    partition: int
+    topic_id: str
+    directory: str | None
+    log_directory: str | None
+    listed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Offsets first..last that should be in the tier and are not. address: of what lacks them."""
+
+    first: int
+    last: int
+    address: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionFiles:
     """One replica of a partition: its segments in the order of base offsets, and its producer snapshots as (offset,
     address).
 
     log_start_offset, high_watermark: from the log directory's checkpoints, None if the partition has no entry there.
-    unreadable: (address, why) of each of the replica's `.log` files, or of the directory, that cannot be read.
+    unreadable: (address, why) of each of the replica's `.log` files, or of the directory, that cannot be read. remote:
+    where the tier has the segments before the local ones; None without any. missing: what the tier lacks.
     """
 
     topic: str
@@ -83,6 +126,8 @@ class PartitionFiles:
     log_start_offset: int | None = None
     high_watermark: int | None = None
     unreadable: tuple[tuple[str, str], ...] = ()
+    remote: Remote | None = None
+    missing: tuple[Missing, ...] = ()
 
     @property
     def size(self) -> int:
@@ -91,16 +136,19 @@ class PartitionFiles:
 
     def following(self, offset: int) -> Iterator[tuple[SegmentFile, int | None]]:
         """Yield (segment, base offset of the next segment) for the segment that contains `offset` and each one after
-        it; None in place of the base offset for the last segment."""
+        it; None in place of the base offset for the last segment. For a segment in the tier it is the offset behind
+        the last that is read from it."""
         for segment, following in pairwise([*self.segments, None]):
             assert segment is not None, "only the last one has no follower"
-            next_base = None if following is None else following.base_offset
+            next_base = None if following is None else following.begin
+            next_base = next_base if segment.next_offset is None else segment.next_offset
             if next_base is None or next_base > offset:
                 yield segment, next_base
 
 
 def discover(paths: Iterable[str]) -> list[PartitionFiles]:
     """Return the partitions at these addresses, sorted by topic and partition; one partition can have several replicas.
+    Tiered storage of theirs is not looked for: `kcli.export.tiered` does.
 
     Raises UnreadableInput for an address that does not exist or has no segment or partition directory.
     """

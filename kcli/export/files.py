@@ -1,7 +1,9 @@
-"""Files by address: paths of this machine, and URLs of object stores (s3://, gs://, hdfs://) through pyarrow.fs.
+"""Files by address: paths of this machine, URLs of object stores (s3://, gs://, hdfs://) through pyarrow.fs, and
+objects of a tier in a bucket.
 
 An address is a string, so that it can be sent to Spark's workers. The query of a URL (`?endpoint_override=…`, scheme,
-region) stays part of the addresses of all files below it.
+region) stays part of the addresses of all files below it. `tier+s3://bucket/prefix/<partition>/<object>` is an object
+that `kcli.tier` reads, in windows, with the credentials that `kcli tier` takes; it is neither listed nor written here.
 """
 
 from __future__ import annotations
@@ -13,12 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import UnreadableInput
 from kcli.log.source import SMALL_FILE_BYTES, FileSource, Source, read_whole
+from kcli.tier.store import ObjectMissing
 
 if TYPE_CHECKING:
     from pyarrow import fs
 
+    from kcli.tier.store import Store
+
 BLOCK_BYTES = 8 << 20
 FILE_SCHEME = "file://"
+TIER = "tier+"
+"""What the address of an object of a tier in a bucket begins with; its URL follows."""
 
 
 class Entry(NamedTuple):
@@ -34,6 +41,11 @@ class Entry(NamedTuple):
 def is_remote(address: str) -> bool:
     """Whether an address is a URL of an object store: it has a scheme other than file://."""
     return "://" in address and not address.startswith(FILE_SCHEME)
+
+
+def shown(address: str) -> str:
+    """Return an address as messages show it: for an object of a tier its URL."""
+    return address.removeprefix(TIER)
 
 
 def local(address: str) -> Path:
@@ -116,6 +128,12 @@ def stat(address: str) -> Entry | None:
             except FileNotFoundError:
                 return None
             return Entry(path.name, path.is_dir(), size)
+        if address.startswith(TIER):
+            store, name = _object(address)
+            try:
+                return Entry(name_of(address), is_directory=False, size=store.size(name))
+            except ObjectMissing:
+                return None
         from pyarrow import fs
 
         system, path_there = _system(address)
@@ -137,6 +155,12 @@ def inode_of(address: str) -> int:
 
 def open_source(address: str) -> Source:
     """Open a file for reads by position. Raises UnreadableInput."""
+    if address.startswith(TIER):
+        store, name = _object(address)
+        try:
+            return store.open(name)
+        except ObjectMissing:
+            raise UnreadableInput(shown(address), "no such object") from None
     return RemoteSource(address) if is_remote(address) else FileSource(local(address))
 
 
@@ -144,7 +168,7 @@ def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
     """Return the bytes of a small file. Raises UnreadableInput, also for a file above the limit."""
     if not is_remote(address):
         return read_whole(local(address), limit_bytes=limit_bytes)
-    source = RemoteSource(address)
+    source = open_source(address)
     try:
         if source.size() > limit_bytes:
             raise UnreadableInput(source.name, f"{source.size():,} bytes are more than such a file can have")
@@ -217,6 +241,20 @@ class RemoteSource:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _object(address: str) -> tuple[Store, str]:
+    """Return the store that has an object of a tier, and the object's name in it."""
+    root, directory, last = shown(address).rsplit("/", 2)
+    return tier_store(root), f"{directory}/{last}"
+
+
+@lru_cache(maxsize=16)
+def tier_store(address: str) -> Store:
+    """Return the tier's store at a path or a URL. Raises UnreadableInput, NotInstalled."""
+    from kcli.tier.opening import open_store  # imported late, as pyarrow is
+
+    return open_store(address)
 
 
 @lru_cache(maxsize=16)

@@ -111,10 +111,11 @@ class ExportOptions:
 
     @property
     def manifest_options(self) -> dict[str, Any]:
-        """The options that the manifest records, with which --check reads the sources again. Except for `paths`, an
-        increment must have the same options as the ones before it."""
+        """The options that the manifest records, with which --check reads the sources again. Except for `paths`
+        and `remote`, an increment must have the same options as the ones before it."""
         return {
             "paths": [*self.source.paths],
+            "remote": self.source.remote,
             "columns": [*self.source.columns],
             "isolation": str(self.source.isolation),
             "on_corruption": str(self.source.on_corruption),
@@ -251,7 +252,7 @@ class Job:
         if manifest is None or (state.export, state.increments) != (manifest.id, manifest.increments):
             raise UsageError(f"{options.state} is not the state of the export in {options.out}")
         for name, value in options.manifest_options.items():
-            if name != "paths" and manifest.options.get(name) != value:
+            if name not in ("paths", "remote") and manifest.options.get(name) != value:
                 raise UsageError(
                     f"{options.out} was exported with another {name}: {manifest.options.get(name)}, not {value}"
                 )
@@ -553,12 +554,17 @@ def _refuse_taken(out: Path, state: Path | None) -> None:
 def _by_partition(reports: Sequence[TaskReport]) -> list[tuple[TopicPartition, list[SplitReport]]]:
     found = sorted(
         (split for report in reports for split in report.splits),
-        key=lambda each: (each.split.topic, each.split.partition, each.split.base_offset, each.split.start),
+        key=lambda each: (each.split.topic, each.split.partition, _place(each.split), each.split.start),
     )
     return [
         (TopicPartition(*key), list(group))
         for key, group in groupby(found, key=lambda each: (each.split.topic, each.split.partition))
     ]
+
+
+def _place(split: Split) -> int:
+    """Return by what the splits of a partition are ordered: a segment in the tier may begin below one before it."""
+    return max(split.base_offset, split.from_offset)
 
 
 def _extents(reports: Sequence[TaskReport]) -> list[Extent]:

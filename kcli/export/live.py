@@ -25,11 +25,12 @@ from formats.kernels.columns import BatchRow
 from kcli.errors import UnreadableInput
 from kcli.export import offsets
 from kcli.export.corruption import CorruptLog
-from kcli.export.discovery import PartitionFiles, refresh
+from kcli.export.discovery import PartitionFiles, Remote, refresh
 from kcli.export.files import inode_of, is_remote, open_source
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
-from kcli.export.splits import Range, Split, lost, splits
+from kcli.export.splits import Range, Split, lost, refuse_missing, splits
+from kcli.export.tiered import refresh_with
 from kcli.inspector.selection import ALL
 from kcli.log.read_only.survey import UNSOUND
 from kcli.log.segment_reader import Window, read_segment
@@ -47,12 +48,13 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class LiveRange:
     """The offsets from `start` up to, not including, `end` of a partition, in its replica at `directory`; copies:
-    directories of other replicas."""
+    directories of other replicas; remote: where the tier has segments of it."""
 
     directory: str
     start: int
     end: int
     copies: tuple[str, ...] = ()
+    remote: Remote | None = None
 
 
 class LiveEnd:
@@ -131,12 +133,14 @@ def steady(look: Callable[P, T]) -> Callable[P, T]:
     return again
 
 
-def settled(directory: str) -> PartitionFiles:
+def settled(directory: str, remote: Remote | None = None) -> PartitionFiles:
     """Return the files of a partition's directory, listed until two listings in a row name the same segments, because
-    one listing can miss a file that is renamed meanwhile.
+    one listing can miss a file that is renamed meanwhile. remote: where the tier has segments of it.
 
     Raises UnreadableInput.
     """
+    if remote is not None:
+        return refresh_with(remote)
     files = refresh(directory)
     if is_remote(directory):
         return files
@@ -177,7 +181,7 @@ def read_live(live_range: LiveRange, columns: Sequence[str], options: SourceOpti
 
 def _splits(live_range: LiveRange, options: SourceOptions) -> Iterator[Split]:
     """Yield the splits that contain a range's offsets now. Raises UnreadableInput, DataLoss."""
-    files = settled(live_range.directory)
+    files = settled(live_range.directory, live_range.remote)
     partition = f"{files.topic}-{files.partition}"
     start, end = max(live_range.start, offsets.log_start(files)), live_range.end
     if start > live_range.start:
@@ -188,7 +192,9 @@ def _splits(live_range: LiveRange, options: SourceOptions) -> Iterator[Split]:
     last = LiveEnd()
     if (log_end := last.log_end(files)) < end:
         lost(f"{partition}: offset {end - 1:,} is gone, the log ends at {log_end:,}", fails=options.fail_on_data_loss)
-    for split in splits([Range(files, start, end, live_range.copies)], unshared(options)):
+    offsets_read = Range(files, start, end, live_range.copies)
+    refuse_missing(offsets_read, options.on_corruption)
+    for split in splits([offsets_read], unshared(options)):
         if split.stop is None and split.segment == files.segments[-1].address:
             split = replace(split, stop=last.position)  # noqa: PLW2901 (what is behind is being written)
         yield split

@@ -42,7 +42,10 @@ def log_start(files: PartitionFiles) -> int:
     or 0 if the checkpoint has no entry for the partition. Raises UnreadableInput."""
     if not files.segments:
         return files.log_start_offset or 0
-    first = _first_offset(files.segments[0])
+    segment = files.segments[0]
+    first = _first_offset(segment) if segment.first_offset is None else segment.first_offset
+    if files.missing:
+        first = min(first, files.missing[0].first)
     checkpointed = files.log_start_offset
     return first if checkpointed is None or checkpointed < first else checkpointed
 
@@ -73,14 +76,14 @@ def log_end(files: PartitionFiles) -> int:
     if not files.segments:
         return files.log_start_offset or 0
     segment = files.segments[-1]
-    end = segment.base_offset
+    end = segment.begin
     source = open_source(segment.address)
     try:
         start = find(source, segment, ALL.narrowed(from_offset=MAX_OFFSET))
         for window in sound_windows(source, start):
             for i in range(window.batches.count):
                 end = max(end, BatchRow._make(window.batches.row(i)).last_offset + 1)
-        return end
+        return end if segment.next_offset is None else min(end, segment.next_offset)
     finally:
         source.close()
 
@@ -124,7 +127,7 @@ def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: di
     unfinished: the first offset of each open transaction, by producer id; changed in place.
     """
     for segment, next_base in files.following(at):
-        if segment.base_offset >= end:
+        if segment.begin >= end:
             break
         source = open_source(segment.address)
         try:
@@ -138,7 +141,7 @@ def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: di
         finally:
             source.close()
         for offset, producer, kind in survey.events():
-            if not at <= offset < end:
+            if not at <= offset < end or not segment.has(offset):
                 continue
             if kind == BEGIN:
                 unfinished.setdefault(producer, offset)
@@ -146,14 +149,15 @@ def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: di
                 unfinished.pop(producer, None)
 
 
-def indexed_aborts(files: PartitionFiles) -> list[AbortedTxn]:
-    """Return the entries of all sound transaction indexes (`.txnindex`) of a partition."""
+def indexed_aborts(files: PartitionFiles, start: int = 0) -> list[AbortedTxn]:
+    """Return the entries of all sound transaction indexes (`.txnindex`) of a partition, from the segment of offset
+    `start` on."""
     found: list[AbortedTxn] = []
-    for segment in files.segments:
+    for segment, _ in files.following(start):
         address = segment.index(FileKind.TXN_INDEX)
         if address is not None:
             try:
-                found += txn_index.parse(read_file(address))
+                found += (each for each in txn_index.parse(read_file(address)) if segment.has(each.last_offset))
             except (FormatError, UnreadableInput):
                 continue  # skip a damaged index: the log has markers of the same transactions
     return found
@@ -173,9 +177,13 @@ def _latest_snapshot(files: PartitionFiles, end: int) -> tuple[int, list[Produce
 def offset_for_time(files: PartitionFiles, time_ms: int) -> int | None:
     """Return the offset of the first record whose timestamp is `time_ms` (epoch ms) or later; None if there is no such
     record. Raises UnreadableInput."""
-    selection = Selection(from_time_ms=time_ms)
     records = RecordTable(SLICE_RECORDS)
     for segment in files.segments:
+        if segment.latest_ms is not None and segment.latest_ms < time_ms:
+            continue
+        selection = Selection(from_time_ms=time_ms)
+        if segment.next_offset is not None:
+            selection = selection.narrowed(from_offset=segment.begin, to_offset=segment.next_offset)
         source = open_source(segment.address)
         try:
             for window in sound_windows(source, find(source, segment, selection)):

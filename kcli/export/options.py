@@ -5,6 +5,7 @@
     tasks          minPartitions, maxRecordsPerPartition, maxOffsetsPerTrigger
     columns        columns, includeHeaders, includeControl
     records        isolation, onCorruption, corruptionReport, failOnDataLoss, beyondHighWatermark
+    tier           remote: a directory or the URL of a bucket, with the segments of topics in tiered storage
 
 Names are case-insensitive, as all options of Spark. Options of Spark's Kafka source that only concern a connection to
 a broker (`kafka.…`, groupIdPrefix, fetchOffset.…) are accepted without effect, so that existing jobs run unchanged;
@@ -18,11 +19,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kcli.errors import UsageError
 from kcli.export import columns
 from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.address import parse_address
 
 EARLIEST, LATEST = -2, -1
 NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
@@ -98,6 +101,7 @@ class SourceOptions:
     """
 
     paths: tuple[str, ...]
+    remote: str | None = None
     subscribe: frozenset[str] | None = None
     subscribe_pattern: str | None = None
     assign: Mapping[str, frozenset[int]] | None = None
@@ -125,10 +129,12 @@ class SourceOptions:
         stream: whether the query is a streaming query, in which startingOffsets is `latest` by default, and
         beyondHighWatermark true, because the high watermark in the checkpoint of a running broker is some seconds old.
 
-        Raises UsageError for an unknown option, an invalid value, options that exclude each other, and without a path.
+        Raises UsageError for an unknown option, an invalid value, options that exclude each other, and without a path
+        and a tier.
         """
         given = _RemainingOptions({name.lower(): value for name, value in options.items()})
-        paths = given.paths()
+        remote = given.text("remote", _remote)
+        paths = given.paths(is_needed=remote is None)
         subscribe = given.names("subscribe")
         pattern = given.text("subscribePattern", _pattern)
         assign = given.text("assign", _assign)
@@ -137,6 +143,7 @@ class SourceOptions:
         isolation = given.choice("kafka.isolation.level", Isolation, Isolation.READ_UNCOMMITTED)
         parsed = SourceOptions(
             paths=paths,
+            remote=remote,
             subscribe=subscribe,
             subscribe_pattern=pattern,
             assign=assign,
@@ -218,12 +225,12 @@ class _RemainingOptions:
         words = (str(default), *(str(each) for each in kind if each is not default))
         return kind(self.word(name, words))
 
-    def paths(self) -> tuple[str, ...]:
+    def paths(self, *, is_needed: bool) -> tuple[str, ...]:
         several: list[str] = self.text("paths", _strings) or []
         one: str | None = self.text("path", str)
         paths = tuple(filter(None, [*([one] if one else []), *several]))
-        if not paths:
-            raise UsageError("give the path of a log directory: .load(path) or option path")
+        if not paths and is_needed:
+            raise UsageError("give the path of a log directory: .load(path) or option path, or a tier: option remote")
         return paths
 
     def bound(self, name: str, default: int) -> Bound:
@@ -238,6 +245,12 @@ class _RemainingOptions:
         unknown = [name for name in self._options if not _MEANINGLESS.fullmatch(name)]
         if unknown:
             raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}")
+
+
+def _remote(text: str) -> str:
+    """Return the address of a store, with an absolute path if it is a directory. Raises UsageError."""
+    parsed = parse_address(text, "remote")
+    return str(Path(parsed).absolute()) if isinstance(parsed, str) else str(parsed)
 
 
 def _names(text: str) -> frozenset[str]:

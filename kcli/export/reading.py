@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -46,7 +46,8 @@ from kcli.export.corruption import CorruptLog, Findings
 from kcli.export.discovery import SegmentFile, refresh
 from kcli.export.files import inode_of, name_of, open_source, parent_of, stat
 from kcli.export.options import Isolation, OnCorruption, SourceOptions
-from kcli.export.splits import MAX_OFFSET, Range, Split, chosen, lost, splits
+from kcli.export.splits import MAX_OFFSET, Range, Split, chosen, lost, refuse_missing, splits
+from kcli.export.tiered import refresh_with, segments_with
 from kcli.export.transactions import aborted_ranges
 from kcli.inspector.decoded import decoded_json, decoder_of
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
@@ -93,25 +94,30 @@ def read(
         return
     if reader is not None:
         reader.close()
-    for piece in _anew(split):
+    for piece in _anew(split, on_corruption):
         yield from read(piece, columns, on_corruption=on_corruption, include_control=include_control)
 
 
-def _anew(split: Split) -> list[Split]:
-    """Return new splits for the offsets of a split whose segment was cleaned or deleted after planning.
+def _anew(split: Split, on_corruption: OnCorruption) -> list[Split]:
+    """Return new splits for the offsets of a split whose segment was cleaned or deleted after planning: a segment that
+    was local may now be in the tier alone.
 
     Raises DataLoss if no replica has the offsets any more, and UnreadableInput. With `split.may_vanish` it raises
     neither, but logs a warning and returns splits for what can still be read.
     """
     first, last = max(split.first_offset, split.from_offset), min(split.next_offset, split.to_offset)
     try:
-        files = [refresh(directory) for directory in (parent_of(split.segment), *split.copies)]
+        own = refresh(parent_of(split.segment)) if split.remote is None else refresh_with(split.remote)
+        files = [own, *(refresh(directory) for directory in split.copies)]
         begins = min((offsets.log_start(each) for each in files if each.segments), default=last)
         if first < begins:
             name = f"{split.topic}-{split.partition}"
             text = f"{name}: offset {first:,} was deleted meanwhile, the log starts at {begins:,}"
             lost(text, fails=not split.may_vanish)
-        pieces = splits(chosen(files, first, last), _options(split))
+        ranges = chosen(files, first, last)
+        for each in ranges:
+            refuse_missing(each, on_corruption)
+        pieces = splits(ranges, _options(split))
     except UnreadableInput as error:
         if not split.may_vanish:
             raise
@@ -165,6 +171,8 @@ class _Reader:
         try:
             for part in read_segment(self._source, start=split.start, stop=split.stop):
                 if isinstance(part, Window):
+                    if split.is_whole:
+                        self._check_begin(part)
                     if odd_offsets(part.batches, LOW - 1, split.to_offset, MAX_OFFSET)[0] < 0:
                         break  # all batches of the window are at or above to_offset
                     yield from self._window(part, records)
@@ -174,6 +182,8 @@ class _Reader:
                         self._findings.settle()
             if not self._findings.is_settled:
                 yield from self._settle(self._last, self._behind(), at_end=split.stop is None)
+            elif split.is_whole and split.stop is None and max(self._last + 1, split.first_offset) < split.next_offset:
+                yield from self._cut_short()
         finally:
             self.close()
         if self._rows.count:
@@ -227,6 +237,24 @@ class _Reader:
         if position is None or not batch.position <= position < end:
             position = batch.position
         self._findings.add(error, position, end - position, batch)
+
+    def _check_begin(self, window: Window) -> None:
+        """Report that the segment begins above the first offset that it must have: another one has its name."""
+        split, batches = self._split, window.batches
+        first = batches.field(0, BASE_OFFSET) if batches.count and window.position == split.start else -1
+        if first > split.first_offset:
+            reason = f"the first batch has offset {first:,}, above {split.first_offset:,}"
+            self._findings.add(BadValue(reason, window.position), window.position, 0)
+            self._findings.settle()
+
+    def _cut_short(self) -> Iterator[pa.RecordBatch]:
+        """Report that the segment ends below the last offset that it must have; yield the offsets that another replica
+        has."""
+        split, size = self._split, self._source.size()
+        last = max(self._last, split.first_offset - 1)
+        reason = f"the segment ends in front of offset {last + 1:,}, its last offset is {split.next_offset - 1:,}"
+        self._findings.add(BadValue(reason, size), size, 0)
+        yield from self._settle(last, split.next_offset)
 
     def _unsound(self, window: Window) -> Iterator[pa.RecordBatch]:
         """Report and drop the window's unsound batches, which a consumer refuses; yield their records from other
@@ -369,8 +397,17 @@ class _Reader:
         contain offsets above the end of this log."""
         address = self._split.segment
         last = self._split.base_offset
-        for segment in refresh(parent_of(address)).segments:
-            if segment.address == address or segment.base_offset > self._split.base_offset:
+        own: Iterable[SegmentFile]
+        if self._split.remote is None:
+            own = refresh(parent_of(address)).segments
+        else:
+            own = segments_with(self._split.remote, self._split.first_offset)
+        for segment in own:
+            if (
+                self._split.remote is not None
+                or segment.address == address
+                or segment.base_offset > self._split.base_offset
+            ):
                 yield segment
                 last = segment.base_offset
         for directory in self._split.copies:

@@ -17,10 +17,11 @@ from formats.offset_index import OffsetIndexEntry
 from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.export import offsets
-from kcli.export.discovery import PartitionFiles, SegmentFile, discover
+from kcli.export.discovery import PartitionFiles, Remote, SegmentFile
 from kcli.export.files import inode_of, open_source, read_file
 from kcli.export.names import refuse_unknown
 from kcli.export.options import EARLIEST, LATEST, Isolation, OnCorruption, SourceOptions
+from kcli.export.tiered import discover
 from kcli.inspector.seek import indexed_batch
 from kcli.log.source import Source
 from kcli.printable import is_utf8
@@ -56,7 +57,9 @@ class Split:
     size: the number of bytes from `start` to `stop`. committed: leave out the records of aborted transactions. aborted:
     the aborted transactions that the transaction indexes list. copies: directories of other replicas of the partition,
     from which damaged batches of this replica are read. corruption_report: the directory of the damage table, None for
-    no damage table. may_vanish: whether it is no error if a file is deleted before it is read.
+    no damage table. may_vanish: whether it is no error if a file is deleted before it is read. remote: where the tier
+    has segments of the partition; None without any. is_whole: whether each of the offsets [first_offset, next_offset)
+    must be in a batch, as in a segment of the tier.
     """
 
     topic: str
@@ -76,6 +79,8 @@ class Split:
     copies: tuple[str, ...] = ()
     corruption_report: str | None = None
     may_vanish: bool = False
+    remote: Remote | None = None
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ def plan(options: SourceOptions) -> list[Split]:
 
     Raises UnreadableInput, UsageError (an unknown topic or partition, no record at a starting time), DataLoss.
     """
-    found = discover(options.paths)
+    found = discover(options)
     refuse_unknown(options, {TopicPartition(each.topic, each.partition) for each in found})
     return splits(ranges(options, found), options)
 
@@ -112,8 +117,21 @@ def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Rang
     ranges_read: list[Range] = []
     for copies in partitions(options, found):
         start, end = narrowed(copies, options, *bounds(copies, options))
-        ranges_read += chosen(copies, start, end)
+        found_ranges = chosen(copies, start, end)
+        for each in found_ranges:
+            refuse_missing(each, options.on_corruption)
+        ranges_read += found_ranges
     return ranges_read
+
+
+def refuse_missing(offsets_read: Range, on_corruption: OnCorruption) -> None:
+    """Raise UnreadableInput for the first offsets of a range that the tier lacks; log warnings with onCorruption other
+    than `fail`."""
+    for each in offsets_read.files.missing:
+        if each.first < offsets_read.end and each.last >= offsets_read.start:
+            if on_corruption is OnCorruption.FAIL:
+                raise UnreadableInput(each.address, f"{each.reason} (onCorruption=skip goes on without them)")
+            log.warning("%s: %s", each.address, each.reason)
 
 
 def partitions(options: SourceOptions, found: Iterable[PartitionFiles]) -> Iterator[list[PartitionFiles]]:
@@ -209,13 +227,14 @@ def chosen(copies: list[PartitionFiles], start: int, end: int) -> list[Range]:
 def _splits(offsets_read: Range, options: SourceOptions, split_bytes: int) -> Iterator[Split]:
     files = offsets_read.files
     committed = options.isolation is Isolation.READ_COMMITTED
-    aborts = offsets.indexed_aborts(files) if committed else []
-    following = takewhile(lambda pair: pair[0].base_offset < offsets_read.end, files.following(offsets_read.start))
+    aborts = offsets.indexed_aborts(files, offsets_read.start) if committed else []
+    following = takewhile(lambda pair: pair[0].begin < offsets_read.end, files.following(offsets_read.start))
     for segment, next_base in following:
         to_offset = offsets_read.end if next_base is None else min(next_base, offsets_read.end)
+        from_offset = offsets_read.start if segment.first_offset is None else max(segment.begin, offsets_read.start)
         inode = inode_of(segment.address)
         for start, stop, first, last in _cuts(
-            segment, offsets_read.start, to_offset, split_bytes, options.max_records_per_partition
+            segment, from_offset, to_offset, split_bytes, options.max_records_per_partition
         ):
             yield Split(
                 files.topic,
@@ -224,7 +243,7 @@ def _splits(offsets_read: Range, options: SourceOptions, split_bytes: int) -> It
                 segment.base_offset,
                 start,
                 stop,
-                offsets_read.start,
+                from_offset,
                 to_offset,
                 first,
                 last,
@@ -235,6 +254,8 @@ def _splits(offsets_read: Range, options: SourceOptions, split_bytes: int) -> It
                 offsets_read.copies,
                 options.corruption_report,
                 not options.fail_on_data_loss,
+                files.remote,
+                segment.next_offset is not None,
             )
 
 

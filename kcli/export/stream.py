@@ -28,12 +28,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from formats.file_name import FileKind, parse, parse_directory
 from kcli.errors import UsageError
 from kcli.export import offsets
-from kcli.export.discovery import DEPTH_MAX, PartitionFiles, discover
+from kcli.export.discovery import DEPTH_MAX, PartitionFiles
 from kcli.export.files import join, list_directory, name_of, open_source, stat
 from kcli.export.live import LiveEnd, LiveRange, read_live, settled, steady, unshared
 from kcli.export.names import refuse_unknown
 from kcli.export.options import LATEST, Bound, Isolation, SourceOptions
 from kcli.export.splits import Range, Split, bounds, chosen, log_start, lost, partitions, splits
+from kcli.export.tiered import discover
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options name must exist. None: no partition need exist. Raises UsageError for a partition that must exist and
         does not, UnreadableInput.
         """
-        found = discover(filter(_has_logs, self._options.paths))
+        found = discover(replace(self._options, paths=tuple(filter(_has_logs, self._options.paths))))
         if known is not None:
             refuse_unknown(self._options, {TopicPartition(each.topic, each.partition) for each in found}, known)
         return {
@@ -185,7 +186,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             copies = found[key]
             at = begin.get(key, 0)
             if (first := log_start(copies)) > at:
-                copies = [settled(each.directory) for each in copies]
+                copies = [settled(each.directory, each.remote) for each in copies]
                 first = log_start(copies)
             if first > at:
                 self._lost(f"{_shown(key)}: offset {at:,} is gone, the log starts at {first:,}")
@@ -255,10 +256,10 @@ def _cut(whole: Range, pieces: list[Split]) -> Iterator[LiveRange]:
     for piece in pieces:
         behind = piece.to_offset if piece.stop is None else _base_offset(piece.segment, piece.stop)
         if behind is not None and at < behind < whole.end:
-            yield LiveRange(whole.files.directory, at, behind, whole.copies)
+            yield LiveRange(whole.files.directory, at, behind, whole.copies, whole.files.remote)
             at = behind
     if at < whole.end:
-        yield LiveRange(whole.files.directory, at, whole.end, whole.copies)
+        yield LiveRange(whole.files.directory, at, whole.end, whole.copies, whole.files.remote)
 
 
 def _even(whole: LiveRange, count: int) -> Iterator[LiveRange]:

@@ -53,6 +53,8 @@ def aborted_ranges(
         source = open_source(segment.address)
         try:
             for window in sound_windows(source, start if number == 0 else 0):
+                if segment.next_offset is not None:
+                    window.batches.select(from_offset=segment.begin, to_offset=segment.next_offset)
                 behind = number > 0 or (stop is not None and window.position >= stop)
                 if behind and not markers.open:
                     return markers.ranges()

@@ -78,9 +78,12 @@ class PartitionTier:
             return self.log_start_offset
         return max(self.local.epochs[0].start_offset, self.log_start_offset or 0)
 
-    def plan(self) -> Plan:
-        """Return how the offsets that the local log does not have are read."""
-        end = None if self.local is None else self.local.first_offset
+    def plan(self, local_first: int | None = None) -> Plan:
+        """Return how the offsets that the local log does not have are read. local_first: the first offset of the local
+        log, if a caller has listed its segments before the tier was read."""
+        end = local_first
+        if end is None and self.local is not None:
+            end = self.local.first_offset
         start = self.first_offset
         found = plan(self.cache, self.lineage, start, end)
         if start is not None and found.parts and found.parts[0].first == start:
@@ -107,23 +110,33 @@ class Tier:
     partitions: list[PartitionTier] = field(default_factory=list)
 
     @classmethod
-    def read(cls, store: Store, log_directory: Path | None = None, topic: str | None = None) -> Tier:
-        """Read the store, and the log directory if there is one. topic: the one topic that is asked for.
+    def read(
+        cls,
+        store: Store,
+        log_directory: Path | None = None,
+        topic: str | None = None,
+        only: TieredPartition | None = None,
+    ) -> Tier:
+        """Read the store, and the log directory if there is one. topic: the one topic that is asked for; only: the one
+        partition of it.
 
         Raises UnreadableInput if one of the two cannot be listed.
         """
-        tier = cls(store, inventory(store.list_objects("" if topic is None else f"{topic}-")), log_directory)
+        prefix = "" if topic is None else f"{topic}-"
+        prefix = prefix if only is None else f"{directory_name(only)}/"
+        tier = cls(store, inventory(store.list_objects(prefix)), log_directory)
         if log_directory is not None:
             tier.log = read_metadata_log(log_directory)
             tier.log.count = _metadata_partitions(log_directory)
-            tier._list_again(topic)
+            tier._list_again(topic, only)
         names = {*tier.inventory.partitions, *(tier.log.metadata.caches if tier.log else ())}
+        names = names if only is None else {only}
         local = {} if log_directory is None else _local_partitions(log_directory, {each.topic_id for each in names})
         starts = (
             {} if log_directory is None else LogDirectory(log_directory).legible_offsets(FileKind.LOG_START_OFFSETS)
         )
         for partition in sorted({*names, *local}):
-            if topic in (None, partition.topic):
+            if topic in (None, partition.topic) and only in (None, partition):
                 start = starts.get(TopicPartition(*partition[:2])) if partition in local else None
                 tier.partitions.append(tier._partition(partition, local.get(partition), start))
         return tier
@@ -132,11 +145,11 @@ class Tier:
         """Return the objects of a segment."""
         return self.inventory.objects_of(segment)
 
-    def _list_again(self, topic: str | None) -> None:
-        """List the partitions again of which the metadata and the first list disagree. topic: see `read`."""
+    def _list_again(self, topic: str | None, only: TieredPartition | None) -> None:
+        """List the partitions again of which the metadata and the first list disagree. topic, only: see `read`."""
         assert self.log is not None, "there is metadata"
         for partition in {*self.inventory.partitions, *self.log.metadata.caches}:
-            if topic not in (None, partition.topic):
+            if topic not in (None, partition.topic) or only not in (None, partition):
                 continue
             cache = self.log.metadata.caches.get(partition, SegmentCache())
             first = self.inventory.partitions.get(partition, {})

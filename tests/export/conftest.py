@@ -1,4 +1,4 @@
-"""What tests of exports share: one Spark session, for a JVM takes seconds to start."""
+"""What tests of exports share: one Spark session, for a JVM takes seconds to start; and the bucket of a tier."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcli.export.session import QUICK_START, SparkSettings, spark_session
+from tests.tier.conftest import proxy, s3, s3_endpoint
+
+__all__ = ["proxy", "s3", "s3_endpoint", "spark"]
 
 
 @pytest.fixture(scope="session")
