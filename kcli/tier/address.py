@@ -35,34 +35,37 @@ class Bucket(NamedTuple):
         return f"{scheme}://{whose}/{self.prefix}" if self.prefix else f"{scheme}://{whose}"
 
 
-def parse_address(text: str) -> str | Bucket:
-    """Return the path of a directory, or the bucket. Raises UsageError, which shows no password."""
+def parse_address(text: str, option: str = "--tier") -> str | Bucket:
+    """Return the path of a directory, or the bucket. option: that which has the address, for errors. Raises UsageError,
+    which shows no password."""
     scheme, colon, rest = text.partition("://")
     if not colon or "/" in scheme:
         return text
     if scheme == "file":
-        return _path(rest)
+        return _path(rest, option)
     service = SCHEMES.get(scheme)
     if service is None:
-        raise UsageError(f"--tier: {scheme[:20]!r} is no kind of store; there are file, {', '.join(SCHEMES)}")
+        raise UsageError(f"{option}: {scheme[:20]!r} is no kind of store; there are file, {', '.join(SCHEMES)}")
     whose, _, prefix = rest.partition("/")
     account = None
     if scheme in ("abfs", "abfss"):
         whose, at, host = whose.partition("@")
         account, _, domain = host.partition(".")
         if at and (domain not in ("dfs.core.windows.net", "blob.core.windows.net") or not account.isalnum()):
-            raise UsageError("--tier: such a URL is abfs://container@account.dfs.core.windows.net/prefix")
+            raise UsageError(f"{option}: such a URL is abfs://container@account.dfs.core.windows.net/prefix")
         account = account or None
     if any(each in whose for each in "@:?#") or "?" in prefix:
-        raise UsageError(f"--tier: a URL is {scheme}://bucket/prefix, without user, password, port or query")
+        raise UsageError(f"{option}: a URL is {scheme}://bucket/prefix, without user, password, port or query")
     prefix = prefix.strip("/")
     if not whose or any(each in ("", ".", "..") for each in prefix.split("/") if prefix):
-        raise UsageError(f"--tier: a URL is {scheme}://bucket/prefix, and no part of the prefix is empty, '.' or '..'")
+        raise UsageError(
+            f"{option}: a URL is {scheme}://bucket/prefix, and no part of the prefix is empty, '.' or '..'"
+        )
     return Bucket(service, whose, prefix, account)
 
 
-def _path(rest: str) -> str:
+def _path(rest: str, option: str) -> str:
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost") or not slash:
-        raise UsageError("--tier: the URL of a directory is file:///path")
+        raise UsageError(f"{option}: the URL of a directory is file:///path")
     return unquote(f"/{path}")
