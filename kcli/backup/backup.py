@@ -1,7 +1,8 @@
 """A run of a backup: where each partition ends, then the bytes that the store does not have yet.
 
     1  the files of all partitions: what is in them had been appended when the run began
-    2  those of the coordinators' partitions, __transaction_state between two looks at __consumer_offsets
+    2  the sizes of the active segments of __transaction_state, all within a fraction of a millisecond, between two
+       looks at __consumer_offsets
     3  the files of all partitions again: their ends, behind all that a group has committed, and the metadata log's last
     4  the bytes up to these ends, whole batches alone: new segments, and what was appended to known ones
     5  the manifest, which makes a run of them
@@ -172,12 +173,18 @@ class _Run:
         assert isinstance(first, dict)
         offsets = [each for each in first if each.name.topic == OFFSETS_TOPIC]
         transactions = [each for each in first if each.name.topic == TRANSACTIONS_TOPIC]
+        first |= self._list(transactions)
         first |= self._list(offsets)
-        ends = self._list(transactions)
-        ends |= self._list(offsets)
+        moment = {each: first[each].active_size() for each in transactions if each in first}
+        ends = self._list(offsets)
+        ends |= self._list(transactions)
         for each, files in ends.items():
             if not files.follows(first[each]):
                 raise FilesChanged(each.path)
+        for each, size in moment.items():
+            if each not in ends or ends[each].bases != first[each].bases or size is None:
+                raise FilesChanged(each.path)  # it was rolled at this moment, which is rare
+            ends[each].end_at(size)
         others = [each for each in self._partitions() if each not in ends and each.name.topic != METADATA_TOPIC]
         ends |= self._list([each for each in others if _order(each)])
         ends |= self._list([each for each in first if each.name.topic == METADATA_TOPIC])

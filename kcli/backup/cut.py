@@ -8,9 +8,10 @@ transaction that one partition has as committed, or never end it. A partition th
     before the first marker whose transaction those records have not decided
     before the first batch of a transaction, open at the end, in which those records do not have the partition
 
-What is decided: a producer's last state is Complete or Empty, and the marker is not later; it is PrepareCommit or
-PrepareAbort; it is Ongoing, and the marker is older than this transaction; or it has a higher epoch. Times of markers
-and of states are the brokers' own. Kafka writes the markers that are missing, and aborts what is Ongoing, by its
+What is decided: a producer's last state is Complete or Empty, and the marker is not later than that record; it is
+PrepareCommit or PrepareAbort; it is Ongoing, and the marker is older than this transaction; or it has a higher epoch.
+Times of markers and records are the brokers' own: those at which they were appended, while the last update in a
+Complete record is older than the markers. Kafka writes the markers that are missing, and aborts what is Ongoing, by its
 timeout. Source: TransactionMetadata, ProducerStateManager; KIP-98, KIP-890.
 """
 
@@ -44,17 +45,19 @@ class Batch(Protocol):
     def is_control(self) -> bool: ...
 
 
-def transactions(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[int, Transaction]:
-    """Return the last state of each transactional id by its producer id. records: keys and values of the records of
-    `__transaction_state`, each partition's in order; those that cannot be read are passed over."""
+def transactions(records: Iterable[tuple[bytes | None, bytes | None, int]]) -> dict[int, Transaction]:
+    """Return the last state of each transactional id by its producer id; last_update_ms is that of its record. records:
+    keys, values and timestamps of the records of `__transaction_state`, each partition's in order; those that cannot be
+    read are passed over."""
     found: dict[str, Transaction | None] = {}
-    for record in records:
+    for key, value, timestamp_ms in records:
         try:
-            parsed = parse(record)
+            parsed = parse((key, value))
         except FormatError:
             continue
         if parsed is not None:
-            found[parsed.transactional_id] = parsed.transaction
+            state = parsed.transaction
+            found[parsed.transactional_id] = None if state is None else state._replace(last_update_ms=timestamp_ms)
     return {each.producer_id: each for each in found.values() if each is not None}
 
 
@@ -68,6 +71,7 @@ def end_of(
     batches: those that may have been appended after the coordinator's records were read. states: by producer id.
     """
     begun: dict[int, int] = {}
+    ended: set[int] = set()
     cut = None
     for batch in batches:
         if not batch.is_transactional:
@@ -75,12 +79,18 @@ def end_of(
         state = states.get(batch.producer_id)
         if not batch.is_control:
             begun.setdefault(batch.producer_id, batch.base_offset)
-        elif _is_decided(batch, state):
-            begun.pop(batch.producer_id, None)
-        else:
+        elif batch.producer_id in ended or not _is_decided(batch, state):
             cut = batch.base_offset
             break
-    strangers = [first for producer_id, first in begun.items() if not _is_open(partition, states.get(producer_id))]
+        else:
+            begun.pop(batch.producer_id, None)
+            if _is_of_prepared(batch, state):
+                ended.add(batch.producer_id)
+    strangers = [
+        first
+        for producer_id, first in begun.items()
+        if producer_id in ended or not _is_open(partition, states.get(producer_id))
+    ]
     return min([*strangers, *([] if cut is None else [cut])], default=None)
 
 
@@ -92,6 +102,14 @@ def _is_decided(marker: Batch, state: Transaction | None) -> bool:
     if state.state is State.ONGOING:
         return marker.max_timestamp <= state.start_ms or state.client_version >= EPOCH_BUMP_VERSION
     return state.state in _DECIDED or marker.max_timestamp <= state.last_update_ms
+
+
+def _is_of_prepared(marker: Batch, state: Transaction | None) -> bool:
+    """Whether a marker ends the transaction that is PrepareCommit or PrepareAbort: what follows of its producer belongs
+    to the next one."""
+    if state is None or state.state not in _DECIDED or marker.producer_epoch != state.producer_epoch:
+        return False
+    return marker.max_timestamp > state.start_ms or state.client_version >= EPOCH_BUMP_VERSION
 
 
 def _is_open(partition: TopicPartition, state: Transaction | None) -> bool:

@@ -46,6 +46,20 @@ class Files:
         """The base offset of the active segment, and its size in bytes; (0, 0) without a segment."""
         return (max(self.logs), self.logs[max(self.logs)].size) if self.logs else (0, 0)
 
+    def active_size(self) -> int | None:
+        """Return the bytes that the active segment has now; None if it is gone."""
+        if not self.logs:
+            return 0
+        try:
+            return self.logs[max(self.logs)].path.stat().st_size
+        except OSError:
+            return None
+
+    def end_at(self, size: int) -> None:
+        """Let the active segment end at a byte."""
+        if self.logs:
+            self.logs[max(self.logs)] = self.logs[max(self.logs)]._replace(size=size)
+
     def follows(self, earlier: Files) -> bool:
         """Whether both listings are consistent: since the earlier one a broker has done no more than append and
         roll."""

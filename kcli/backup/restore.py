@@ -146,7 +146,7 @@ class _Restore:
         if topic is not None and len(topic.partitions) != len(states):
             return None
         records = (
-            (record.key, record.value)
+            (record.key, record.value, record.timestamp_ms)
             for each in states
             for _, record in read_records(self._home / str(each.partition), lambda _: None)
             if record.marker is None

@@ -51,6 +51,11 @@ ONGOING, PREPARED, COMPLETE = State.ONGOING, State.PREPARE_COMMIT, State.COMPLET
         pytest.param(state(ONGOING, start_ms=2000), [marker(6), Batch(7)], None, id="a marker of the one before"),
         pytest.param(state(PREPARED), [Batch(5), marker(6)], None, id="decided, and the marker is here"),
         pytest.param(state(PREPARED), [Batch(5)], None, id="decided: Kafka writes the marker"),
+        pytest.param(state(PREPARED), [Batch(5), marker(6), Batch(7)], 7, id="decided, and the next one is later"),
+        pytest.param(state(PREPARED), [marker(6), Batch(7), marker(8)], 7, id="decided, and the next one ends later"),
+        pytest.param(
+            state(PREPARED, start_ms=NOW_MS), [marker(4), Batch(5), marker(6, 0, 1001)], None, id="and before"
+        ),
         pytest.param(state(COMPLETE, update_ms=NOW_MS), [Batch(5), marker(6)], None, id="complete"),
         pytest.param(state(COMPLETE, update_ms=NOW_MS), [marker(6), Batch(7)], 7, id="the next one begins later"),
         pytest.param(state(COMPLETE, update_ms=500), [Batch(5), marker(6)], 5, id="the next one is all later"),
@@ -73,6 +78,6 @@ def test_a_partition_that_is_added_later() -> None:
 
 def test_the_last_record_of_a_transactional_id_counts() -> None:
     first, second = state(ONGOING), state(COMPLETE)
-    records = [transaction_record("x", first, 0), transaction_record("x", second, 0), (b"\0", b"")]
-    assert transactions(records)[ID].state is COMPLETE
-    assert transactions([*records, tombstone("x")]) == {}
+    records = [(*transaction_record("x", first, 0), 5), (*transaction_record("x", second, 0), 6), (b"\0", b"", 7)]
+    assert transactions(records)[ID] == second._replace(last_update_ms=6)
+    assert transactions([*records, (*tombstone("x"), 8)]) == {}
