@@ -167,10 +167,9 @@ class _Run:
         found = ((each, list_files(each.path)) for each in partitions)
         return {each: files for each, files in found if files is not None}
 
-    def _ends(self, first: Mapping[PartitionDirectory, Files]) -> dict[PartitionDirectory, Files]:
+    def _ends(self, first: dict[PartitionDirectory, Files]) -> dict[PartitionDirectory, Files]:
         """Return the files of each partition as they are at the run's time. The first listing of the coordinators'
         partitions is replaced in `first` by one just before that of __transaction_state. Raises FilesChanged."""
-        assert isinstance(first, dict)
         offsets = [each for each in first if each.name.topic == OFFSETS_TOPIC]
         transactions = [each for each in first if each.name.topic == TRANSACTIONS_TOPIC]
         first |= self._list(transactions)
