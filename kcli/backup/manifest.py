@@ -34,6 +34,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from formats.file_name import FileKind
+from formats.file_name import parse as parse_file_name
 from kcli.errors import UnreadableInput
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -217,13 +219,13 @@ def parse(name: str, data: bytes, url: str) -> Manifest:
 def _parsed(value: dict[str, Any]) -> BackedPartition:
     base, position = value["settled"]
     return BackedPartition(
-        TopicPartition(str(value["topic"]), _integer(value["partition"])),
+        TopicPartition(_name(value["topic"]), _integer(value["partition"])),
         _text(value["topic_id"]),
         tuple((_integer(epoch), _integer(start)) for epoch, start in value["epochs"]),
         (_integer(base), _integer(position)),
         tuple(_segment(each) for each in value["segments"]),
         _text(value.get("quorum_state")),
-        {name: _piece(each) for name, each in value.get("snapshots", {}).items()},
+        {_snapshot(name): _piece(each) for name, each in value.get("snapshots", {}).items()},
     )
 
 
@@ -238,6 +240,14 @@ def _segment(value: dict[str, Any]) -> BackedSegment:
     )
 
 
+def _snapshot(name: str) -> str:
+    """Return the name of a file, which must be that of a metadata snapshot. Raises ValueError."""
+    parsed = parse_file_name(name)
+    if parsed is None or parsed.kind is not FileKind.KRAFT_SNAPSHOT or parsed.state:
+        raise ValueError(f"{name!r} is no snapshot")
+    return name
+
+
 def _piece(value: list[Any]) -> Piece:
     name, size, sha256 = value
     if not isinstance(name, str) or not _HEX.fullmatch(sha256):
@@ -248,6 +258,12 @@ def _piece(value: list[Any]) -> Piece:
 def _integer(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 2**63:
         raise ValueError(f"{value!r} is no offset, size or time")
+    return value
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no name")
     return value
 
 
