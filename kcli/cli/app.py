@@ -33,6 +33,12 @@ COMMANDS = {
         "app",
         "List, check and fetch segments in tiered storage, with or without a broker's log directory.",
     ),
+    "backup": Target(
+        "kcli.cli.backup",
+        "backup",
+        "Back up a broker's log directory while the broker runs: what is new, to a directory or a bucket.",
+    ),
+    "restore": Target("kcli.cli.restore", "restore", "Make a log directory of a backup, as it was at a time."),
     "serve": Target(
         "kcli.cli.serve",
         "serve",

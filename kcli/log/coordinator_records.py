@@ -30,13 +30,14 @@ that cannot be read."""
 
 class CoordinatorRecord(NamedTuple):
     """A record of a coordinator's partition. producer_id: -1 outside of a transaction. marker: for a transaction
-    marker, whether it commits; None for any other record."""
+    marker, whether it commits; None for any other record. timestamp_ms: of the record, epoch ms."""
 
     offset: int
     producer_id: int
     marker: bool | None
     key: bytes | None
     value: bytes | None
+    timestamp_ms: int
 
 
 def segments(directory: Path) -> list[tuple[int, Path]]:
@@ -89,11 +90,13 @@ def _records(window: Window, table: RecordTable, buffer: memoryview) -> Iterator
         key = row.key(buffer)
         if not batch.is_control:
             producer_id = batch.producer_id if batch.is_transactional else NONE
-            yield CoordinatorRecord(row.offset, producer_id, None, key, row.value(buffer))
+            yield CoordinatorRecord(row.offset, producer_id, None, key, row.value(buffer), row.timestamp)
             continue
         try:
             kind = control_record.parse_key(key).type
         except FormatError:
             continue  # a control record that is no transaction marker
         if kind in (ControlType.ABORT, ControlType.COMMIT):
-            yield CoordinatorRecord(row.offset, batch.producer_id, kind == ControlType.COMMIT, None, None)
+            yield CoordinatorRecord(
+                row.offset, batch.producer_id, kind == ControlType.COMMIT, None, None, row.timestamp
+            )

@@ -60,6 +60,7 @@ class FileSource:
             reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(found.st_mode) else "not a regular file"
             raise UnreadableInput(self.name, reason)
         self._size = found.st_size
+        self.inode = found.st_ino
 
     def size(self) -> int:
         return self._size

@@ -1,0 +1,471 @@
+"""A run of a backup: where each partition ends, then the bytes that the store does not have yet.
+
+    1  the files of all partitions: what is in them had been appended when the run began
+    2  the sizes of the active segments of __transaction_state, all within a fraction of a millisecond, between two
+       looks at __consumer_offsets
+    3  the files of all partitions again: their ends, behind all that a group has committed, and the metadata log's last
+    4  the bytes up to these ends, whole batches alone: new segments, and what was appended to known ones
+    5  the manifest, which makes a run of them
+
+A run that is killed leaves objects that no manifest names. Names have the SHA-256 of what is in them: a second try
+finds them. Nothing is locked, and nothing in the log directory is written. If the cleaner or a retention changes a
+partition's files before they are copied, the run looks at the partition again, and its end is later then; of a
+coordinator's partition this begins the run anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from formats import producer_snapshot, properties
+from formats import txn_index as txn_index_format
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import METADATA_TOPIC, FileKind
+from formats.kernels.columns import BatchRow
+from kcli.backup import runs
+from kcli.backup.listing import Files, Found, list_files
+from kcli.backup.manifest import BackedPartition, BackedSegment, Manifest, Piece, Tail, build
+from kcli.coordinator.machine import TRANSACTIONS_TOPIC
+from kcli.errors import KcliError, StartRefused, UnreadableInput, UsageError
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.source import FileSource, Source, read_whole
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.store import ObjectMissing, Store
+
+OFFSETS_TOPIC = "__consumer_offsets"
+CHECKPOINTS = (FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS, FileKind.CLEANER_OFFSETS)
+TRIES = 5
+WAIT_S = 0.2
+CHUNK_BYTES = 4 << 20
+HEADER_BYTES = 61
+LENGTH_BYTES = 12
+NO_TOPIC_ID = "A" * 22
+"""What stands in names for the topic id of a partition without partition.metadata."""
+FILES_DIRECTORY = "files"
+TEXT_BYTES_MAX = 1 << 20
+
+Advance = Callable[[int], None]
+
+
+class FilesChanged(KcliError):
+    """A broker has changed closed segments of a partition while they were read."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"{directory}: a broker changes closed segments faster than they are copied; try again")
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run has done. name: of the manifest's object. copied: bytes of new objects; objects: their number.
+    troubles: what is damaged, and was copied as it is."""
+
+    name: str
+    manifest: Manifest
+    copied: int
+    objects: int
+    troubles: list[str] = field(default_factory=list)
+
+
+class _Surveyed(NamedTuple):
+    """Bytes of a .log file: where the last whole batch ends, their digest, its last batch. last: None without one."""
+
+    stop: int
+    sha256: str
+    last: int | None
+    tail: Tail | None
+    damage: str | None
+
+
+def back_up(
+    directory: Path, store: Store, now_ms: Callable[[], int], advance: Advance = lambda _: None, *, tries: int = TRIES
+) -> Result:
+    """Add a run of a log directory to a store. advance: called with the number of bytes that were read.
+
+    Raises UnreadableInput, UsageError if the store has the backup of another log directory, FilesChanged, OSError.
+    """
+    if not is_log_directory(directory):
+        raise UnreadableInput(str(directory), "no log directory of a broker")
+    known = runs.runs(store)
+    previous = runs.read(store, known[-1]) if known else None
+    meta = _text_of(directory / FileKind.META_PROPERTIES)
+    if previous is not None and _identity(meta) != _identity(previous.meta_properties):
+        whose = " ".join(_identity(previous.meta_properties)) or "a directory without meta.properties"
+        raise UsageError(f"{store.address} has the backup of another log directory ({whose}): give another --to")
+    for left in reversed(range(tries)):
+        try:
+            return _Run(directory, store, previous, meta, now_ms, advance).run()
+        except FilesChanged:
+            if not left:
+                raise
+            time.sleep(WAIT_S)
+    raise AssertionError("the last try returns or raises")
+
+
+class _Run:
+    def __init__(
+        self,
+        directory: Path,
+        store: Store,
+        previous: Manifest | None,
+        meta: str | None,
+        now_ms: Callable[[], int],
+        advance: Advance,
+    ) -> None:
+        self._directory = directory
+        self._store = store
+        self._meta = meta
+        self._now_ms = now_ms
+        self._advance = advance
+        self._stored = set() if previous is None else {each.name for each in previous.pieces}
+        self._before = {} if previous is None else {_key(each): each for each in previous.partitions}
+        self._copied = self._objects = 0
+        self._at_ms = 0
+        self._troubles: list[str] = []
+
+    def run(self) -> Result:
+        """Raises as `back_up` does."""
+        started_ms = self._now_ms()
+        checkpoints = self._checkpoints()
+        first = self._list(self._partitions())
+        ends = self._ends(first)
+        self._at_ms = self._now_ms()
+        partitions = []
+        for each, files in sorted(ends.items(), key=lambda item: (_order(item[0]), item[0].partition)):
+            copied = self._partition(each, first.get(each), files)
+            if copied is not None:
+                partitions.append(copied)
+        files_ = {}
+        bootstrap = self._directory / FileKind.BOOTSTRAP
+        if bootstrap.exists():
+            data = read_whole(bootstrap)
+            digest = hashlib.sha256(data).hexdigest()
+            files_[bootstrap.name] = self._put(f"{FILES_DIRECTORY}/{digest[:32]}.checkpoint", data, digest)
+        manifest = Manifest(started_ms, self._at_ms, self._meta, checkpoints, files_, tuple(partitions))
+        name, data = build(manifest)
+        self._store.write(name, [data])
+        return Result(name, manifest, self._copied, self._objects, self._troubles)
+
+    # ends
+
+    def _partitions(self) -> list[PartitionDirectory]:
+        return [each for each in LogDirectory(self._directory).partitions() if not each.name.state]
+
+    def _checkpoints(self) -> Mapping[str, Mapping[TopicPartition, int]]:
+        found = LogDirectory(self._directory)
+        return {str(kind): found.legible_offsets(kind) for kind in CHECKPOINTS}
+
+    def _list(self, partitions: list[PartitionDirectory]) -> dict[PartitionDirectory, Files]:
+        found = ((each, list_files(each.path)) for each in partitions)
+        return {each: files for each, files in found if files is not None}
+
+    def _ends(self, first: dict[PartitionDirectory, Files]) -> dict[PartitionDirectory, Files]:
+        """Return the files of each partition as they are at the run's time. The first listing of the coordinators'
+        partitions is replaced in `first` by one just before that of __transaction_state. Raises FilesChanged."""
+        offsets = [each for each in first if each.name.topic == OFFSETS_TOPIC]
+        transactions = [each for each in first if each.name.topic == TRANSACTIONS_TOPIC]
+        first |= self._list(transactions)
+        first |= self._list(offsets)
+        moment = {each: first[each].active_size() for each in transactions if each in first}
+        ends = self._list(offsets)
+        ends |= self._list(transactions)
+        for each, files in ends.items():
+            if not files.follows(first[each]):
+                raise FilesChanged(each.path)
+        for each, size in moment.items():
+            if each not in ends or ends[each].bases != first[each].bases or size is None:
+                raise FilesChanged(each.path)  # it was rolled at this moment, which is rare
+            ends[each].end_at(size)
+        others = [each for each in self._partitions() if each not in ends and each.name.topic != METADATA_TOPIC]
+        ends |= self._list([each for each in others if _order(each)])
+        ends |= self._list([each for each in first if each.name.topic == METADATA_TOPIC])
+        return ends
+
+    # partitions
+
+    def _partition(self, each: PartitionDirectory, first: Files | None, files: Files) -> BackedPartition | None:
+        """Copy a partition; None if it was deleted meanwhile. Raises FilesChanged."""
+        settled = (0, 0) if first is None else first.end
+        for left in reversed(range(TRIES)):
+            try:
+                return self._copy(each, _following(first, files), settled)
+            except FilesChanged:
+                if not left or _order(each) == 0:
+                    raise
+                time.sleep(WAIT_S if left < TRIES - 1 else 0)
+                first = list_files(each.path)
+                again = list_files(each.path)
+                if first is None or again is None:
+                    return None
+                files = again
+                self._at_ms = self._now_ms()
+        raise AssertionError("the last try returns or raises")
+
+    def _copy(self, each: PartitionDirectory, files: Files, settled: tuple[int, int]) -> BackedPartition | None:
+        try:
+            topic_id = topic_id_of(each.path)
+        except (StartRefused, OSError) as error:
+            topic_id = None
+            self._troubles.append(f"{each.path}: {error}")
+        home = f"{each.name.topic}-{each.name.partition}-{topic_id or NO_TOPIC_ID}"
+        before = self._before.get((each.partition, topic_id))
+        known = {} if before is None else {one.base: one for one in before.segments}
+        segments = tuple(
+            self._segment(home, base, files, known.get(base), is_last=base == files.end[0]) for base in files.bases
+        )
+        is_metadata = each.name.topic == METADATA_TOPIC
+        snapshots = {name: self._file(home, f"{name[:-11]}", found) for name, found in files.snapshots.items()}
+        return BackedPartition(
+            each.partition,
+            topic_id,
+            self._epochs(each.path),
+            settled,
+            segments,
+            _text_of(each.path / FileKind.QUORUM_STATE) if is_metadata else None,
+            snapshots if is_metadata else {},
+        )
+
+    def _epochs(self, directory: Path) -> tuple[tuple[int, int], ...]:
+        path = directory / LEADER_EPOCHS
+        if not path.exists():
+            return ()
+        try:
+            return tuple((each.epoch, each.start_offset) for each in parse_leader_epochs(read_whole(path)))
+        except FormatError as error:
+            self._troubles.append(f"{path}: {error}; it is left out, and Kafka makes it of the last segment")
+            return ()
+
+    def _segment(
+        self, home: str, base: int, files: Files, known: BackedSegment | None, *, is_last: bool
+    ) -> BackedSegment:
+        found = files.logs[base]
+        source = _opened(files.directory, found)
+        try:
+            parts, begin = ((), 0) if known is None else _kept(source, known, found.size)
+            last, tail = (known.last, known.tail) if known is not None and begin else (None, None)
+            if found.size > begin:
+                surveyed = _survey(source, begin, found.size, is_whole=not is_last)
+                if surveyed.damage is not None and not (is_last and _is_written(source, surveyed.stop, found.path)):
+                    self._troubles.append(f"{found.path}: {surveyed.damage}")
+                if surveyed.stop > begin:
+                    name = f"{home}/{base:020}-{begin:010}-{surveyed.sha256[:32]}{FileKind.LOG}"
+                    parts += (self._upload(source, name, begin, surveyed, files.directory),)
+                    last = last if surveyed.last is None else surveyed.last
+                    tail = surveyed.tail
+        finally:
+            source.close()
+        txn_index, producers = files.txn_indexes.get(base), files.producers.get(base)
+        return BackedSegment(
+            base,
+            last,
+            parts,
+            tail,
+            None if txn_index is None else self._txn_index(home, base, txn_index, is_last=is_last),
+            None if producers is None else self._checked(home, base, producers, producer_snapshot.parse),
+        )
+
+    def _txn_index(self, home: str, base: int, found: Found, *, is_last: bool) -> Piece | None:
+        """Copy the aborted transactions of a segment. Raises FilesChanged for a closed segment that has no such file
+        any more: only of the active one Kafka makes it anew."""
+        piece = self._checked(home, base, found, txn_index_format.parse)
+        if piece is None and not is_last:
+            if not found.path.exists():
+                raise FilesChanged(found.path.parent)
+            self._troubles.append(f"{found.path}: no index of transactions; kcli recover makes it anew")
+        return piece
+
+    def _checked(self, home: str, base: int, found: Found, parse: Callable[[bytes], object]) -> Piece | None:
+        """Copy a small file of a segment; None if it is gone, or being written: Kafka makes it anew."""
+        try:
+            data = read_whole(found.path)
+            parse(data)
+        except (UnreadableInput, FormatError):
+            return None
+        digest = hashlib.sha256(data).hexdigest()
+        return self._put(f"{home}/{base:020}-{digest[:32]}{found.path.suffix}", data, digest)
+
+    # objects
+
+    def _file(self, home: str, stem: str, found: Found) -> Piece:
+        """Copy a file that is written once."""
+        source = _opened(found.path.parent, found)
+        try:
+            digest = hashlib.sha256()
+            for chunk in _chunks(source, 0, found.size):
+                digest.update(chunk)
+            sha256 = digest.hexdigest()
+            surveyed = _Surveyed(found.size, sha256, None, None, None)
+            name = f"{home}/{stem}-{sha256[:32]}{found.path.suffix}"
+            return self._upload(source, name, 0, surveyed, found.path.parent)
+        finally:
+            source.close()
+
+    def _put(self, name: str, data: bytes, sha256: str) -> Piece:
+        piece = Piece(name, len(data), sha256)
+        if not self._has(piece):
+            self._store.write(name, [data])
+            self._count(piece)
+        return piece
+
+    def _upload(self, source: Source, name: str, begin: int, surveyed: _Surveyed, directory: Path) -> Piece:
+        """Write the bytes up to surveyed.stop, if the store does not have them. Raises FilesChanged if they are not
+        those that were surveyed: a follower has truncated its log."""
+        piece = Piece(name, surveyed.stop - begin, surveyed.sha256)
+        if self._has(piece):
+            return piece
+
+        def checked() -> Iterator[bytes | memoryview]:
+            digest = hashlib.sha256()
+            for chunk in _chunks(source, begin, surveyed.stop):
+                digest.update(chunk)
+                yield bytes(chunk)  # a store may keep it
+            if digest.hexdigest() != surveyed.sha256:
+                raise FilesChanged(directory)
+
+        self._store.write(name, checked())
+        self._count(piece)
+        return piece
+
+    def _has(self, piece: Piece) -> bool:
+        if piece.name in self._stored:
+            return True
+        try:
+            return self._store.size(piece.name) == piece.size
+        except ObjectMissing:
+            return False
+
+    def _count(self, piece: Piece) -> None:
+        self._stored.add(piece.name)
+        self._copied += piece.size
+        self._objects += 1
+        self._advance(piece.size)
+
+
+def _key(each: BackedPartition) -> tuple[TopicPartition, str | None]:
+    return each.partition, each.topic_id
+
+
+def _order(each: PartitionDirectory) -> int:
+    """The coordinators' partitions first, before the cleaner changes them."""
+    return 0 if each.name.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) else 1
+
+
+def _following(first: Files | None, files: Files) -> Files:
+    """Return the later of two listings. Raises FilesChanged if they are not consistent."""
+    if first is not None and not files.follows(first):
+        raise FilesChanged(files.directory)
+    return files
+
+
+def _opened(directory: Path, found: Found) -> FileSource:
+    """Open the file that was listed. Raises FilesChanged if another one, or none, has its name."""
+    try:
+        source = FileSource(found.path)
+    except UnreadableInput:
+        if not found.path.exists():
+            raise FilesChanged(directory) from None
+        raise
+    if source.inode == found.inode and source.size() >= found.size:
+        return source
+    source.close()
+    raise FilesChanged(directory)
+
+
+def _kept(source: Source, known: BackedSegment, size: int) -> tuple[tuple[Piece, ...], int]:
+    """Return the parts of a known segment that the file still begins with, and their bytes; none if it is another file,
+    or if that cannot be told."""
+    tail = known.tail
+    if tail is None or known.size > size:
+        return (), 0
+    expected = bytes.fromhex(tail.header)
+    buffer = bytearray(len(expected))
+    source.read_at(tail.position, memoryview(buffer))
+    return (known.parts, known.size) if buffer == expected else ((), 0)
+
+
+def _survey(source: Source, begin: int, size: int, *, is_whole: bool) -> _Surveyed:
+    """Read the batches in bytes [begin, size). Without `is_whole` they end with the last whole batch, behind which a
+    broker may be writing; with it damage is part of them."""
+    digest = hashlib.sha256()
+    stop, last, tail, damage = begin, None, None, None
+    for part in read_segment(source, start=begin, stop=size, resync=False):
+        if isinstance(part, Damage):
+            damage = f"byte {part.position:,}: {part.error.reason}"
+            break
+        table = part.batches
+        fault = table.first_fault()
+        count = table.count if fault < 0 else fault
+        if count:
+            row = BatchRow._make(table.row(count - 1))
+            behind = row.start + row.size
+            data = memoryview(part.data)
+            digest.update(data[:behind])
+            header = bytes(data[row.start : row.start + min(row.size, HEADER_BYTES)])
+            stop, last, tail = part.position + behind, row.last_offset, Tail(row.position, header.hex())
+        if fault >= 0:
+            damage = f"byte {stop:,}: a damaged batch"
+            break
+        part.release()
+    if damage is None:
+        return _Surveyed(stop, digest.hexdigest(), last, tail, None)
+    if not is_whole:
+        left_out = f"{damage}; {size - stop:,} bytes are left out of the backup, see kcli verify"
+        return _Surveyed(stop, digest.hexdigest(), last, tail, left_out)
+    for chunk in _chunks(source, stop, size):
+        digest.update(chunk)
+    return _Surveyed(size, digest.hexdigest(), last, None, f"{damage}; it is copied as it is, see kcli verify")
+
+
+def _is_written(source: Source, position: int, path: Path) -> bool:
+    """Whether the bytes from `position` on are the beginning of a batch that a broker is writing, or zeros of a
+    preallocated file."""
+    begin = bytearray(LENGTH_BYTES)
+    got = source.read_at(position, memoryview(begin))
+    if not any(begin[:got]):
+        return True
+    length = int.from_bytes(begin[8:], signed=True) if got == LENGTH_BYTES else 0
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            return True
+        if size >= position + LENGTH_BYTES + max(0, length) and size > source.size():
+            return True
+        time.sleep(WAIT_S / 10)
+    return False
+
+
+def _identity(meta: str | None) -> tuple[str, ...]:
+    """Return what names a log directory in the text of its meta.properties."""
+    entries = {} if meta is None else properties.parse(meta.encode("latin-1")).entries
+    return tuple(f"{name}={entries[name]}" for name in ("cluster.id", "node.id", "directory.id") if name in entries)
+
+
+def _chunks(source: Source, begin: int, stop: int) -> Iterator[memoryview]:
+    """Yield the bytes [begin, stop) in one buffer after the other; each is overwritten by the next."""
+    buffer = memoryview(bytearray(min(CHUNK_BYTES, max(1, stop - begin))))
+    while begin < stop:
+        got = source.read_at(begin, buffer[: stop - begin])
+        if got == 0:
+            return
+        yield buffer[:got]
+        begin += got
+
+
+def _text_of(path: Path) -> str | None:
+    """Return the text of a small file; None if there is none. Raises UnreadableInput."""
+    try:
+        return read_whole(path, limit_bytes=TEXT_BYTES_MAX).decode("latin-1") if path.exists() else None
+    except UnreadableInput:
+        if path.exists():
+            raise
+        return None

@@ -1,0 +1,354 @@
+"""A run's partitions, written to a new log directory that Kafka opens as after a crash.
+
+    NEW/<topic>-<partition>/   .log of each segment, from the parts in the store; .index, .timeindex made of it;
+                               .txnindex, .snapshot as they were; leader-epoch-checkpoint, partition.metadata
+    NEW/__cluster_metadata-0/  the metadata log, its snapshots and quorum-state
+    NEW/meta.properties, bootstrap.checkpoint and the checkpoints, with no offset beyond a partition's end
+
+Each object's bytes must have the SHA-256 of the manifest. Of the active segment Kafka makes the indexes itself, as
+`recovery-point-offset-checkpoint` has its base offset, and there is no clean-shutdown marker. Partitions of topics that
+the metadata log does not have are left out: Kafka would make strays of them. NEW is complete or does not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from formats import txn_index
+from formats.checkpoint import EpochEntry
+from formats.file_name import METADATA_TOPIC, FileKind, FileName, build
+from formats.kernels.columns import LAST_OFFSET, BatchRow
+from formats.kernels.indexes import SegmentIndexes
+from formats.properties import PartitionMetadata, Properties, build_partition_metadata
+from formats.properties import build as build_properties
+from formats.properties import parse as parse_properties
+from kcli.backup.cut import end_of, transactions
+from kcli.backup.fencing import fence
+from kcli.backup.manifest import BackedPartition, BackedSegment, Manifest, Piece
+from kcli.coordinator.machine import TRANSACTIONS_TOPIC
+from kcli.errors import UnreadableInput, UsageError
+from kcli.log.coordinator_records import read_records
+from kcli.log.disk import Disk
+from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.log_directory import LogDirectory
+from kcli.log.new_directory import new_directory
+from kcli.log.partition_view import PartitionView
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import from_uuid
+from kcli.metadata.topic_names import fault
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.store import ObjectMissing, Store
+from kcli.txn.transaction import Transaction
+
+CHUNK_BYTES = 4 << 20
+Advance = Callable[[int], None]
+States = Mapping[int, Transaction]
+"""The last state of each transactional id by its producer id."""
+
+
+@dataclass(slots=True)
+class Restored:
+    """What was written of a partition. start, end: its first offset, and the offset behind its last; None without a
+    batch. size: bytes of its .log files. left_out: how many offsets at its end were appended after the transaction
+    coordinator's records were read, in transactions that these do not have. troubles: damage that was copied."""
+
+    partition: TopicPartition
+    start: int | None = None
+    end: int | None = None
+    size: int = 0
+    left_out: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Result:
+    """A new log directory. unknown: partitions that the metadata log of the run does not have, and that are left out.
+    is_whole: whether there is a metadata log in it, so that Kafka can start with it. fenced: the number of records
+    appended to that log (kcli.backup.fencing)."""
+
+    partitions: list[Restored]
+    unknown: list[TopicPartition]
+    is_whole: bool
+    fenced: int = 0
+
+
+def restore(
+    store: Store,
+    manifest: Manifest,
+    target: Path,
+    *,
+    disk: Disk,
+    topics: Collection[str] = (),
+    advance: Advance = lambda _: None,
+) -> Result:
+    """Write a log directory. topics: only the partitions of these topics are written, and nothing else of a cluster.
+    advance: called with the number of bytes that were written.
+
+    Raises TargetExists, UnreadableInput, UsageError if the run does not have a topic, OSError; then there is no new
+    directory.
+    """
+    names = {each.partition.topic for each in manifest.partitions}
+    for topic in topics:
+        if topic not in names:
+            raise UsageError(f"{topic}: the run has no such topic")
+    for topic in names:  # names become directories
+        if topic != METADATA_TOPIC and (reason := fault(topic)) is not None:
+            raise UnreadableInput(store.address, reason)
+    with new_directory(disk, target) as partial:
+        return _Restore(store, manifest, partial, disk, advance).run(frozenset(topics))
+
+
+class _Restore:
+    def __init__(self, store: Store, manifest: Manifest, home: Path, disk: Disk, advance: Advance) -> None:
+        self._store = store
+        self._manifest = manifest
+        self._home = home
+        self._disk = disk
+        self._advance = advance
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+
+    def run(self, topics: frozenset[str]) -> Result:
+        found = [each for each in self._manifest.partitions if not topics or each.partition.topic in topics]
+        metadata = [each for each in found if each.partition.topic == METADATA_TOPIC]
+        restored = [self._partition(each, None) for each in metadata]
+        image = self._image() if metadata else None
+        fenced = 0 if image is None else fence(self._disk, self._home / f"{METADATA_TOPIC}-0", image)
+        known = [each for each in found if each not in metadata and (image is None or _has(image, each))]
+        states = [each for each in known if each.partition.topic == TRANSACTIONS_TOPIC]
+        restored += [self._partition(each, None) for each in states]
+        by_producer = self._transactions(image, states)
+        restored += [self._partition(each, by_producer) for each in known if each not in states]
+        self._finish(is_whole=not topics)
+        unknown = [each.partition for each in found if each not in metadata and each not in known]
+        return Result(sorted(restored, key=lambda each: each.partition), unknown, bool(metadata), fenced)
+
+    def _image(self) -> MetadataImage:
+        """Return the metadata of the metadata log that was written. Raises UnreadableInput."""
+        from kcli.metadata_log.replay import refuse, replay  # imported late: it loads the schemas of metadata records
+
+        directory = self._home / f"{METADATA_TOPIC}-0"
+        return replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+
+    def _transactions(self, image: MetadataImage | None, states: Sequence[BackedPartition]) -> States | None:
+        """Return the states of the transaction coordinator, by producer id; None if not all of its partitions are in
+        the run: then nothing can be said about transactions."""
+        if image is None:
+            return None
+        topic = image.topics.get(TRANSACTIONS_TOPIC)
+        if topic is not None and len(topic.partitions) != len(states):
+            return None
+        records = (
+            (record.key, record.value, record.timestamp_ms)
+            for each in states
+            for _, record in read_records(self._home / str(each.partition), lambda _: None)
+            if record.marker is None
+        )
+        return transactions(records)
+
+    # the log directory
+
+    def _finish(self, *, is_whole: bool) -> None:
+        """Write the files of the log directory."""
+        directory = LogDirectory(self._home)
+        for name, offsets in self._manifest.checkpoints.items():
+            if name in set(FileKind) and name.endswith("-offset-checkpoint"):
+                kept = {each: min(offset, self._ends[each]) for each, offset in offsets.items() if each in self._ends}
+                directory.write_offsets(self._disk, FileKind(name), kept)
+        directory.write_offsets(self._disk, FileKind.RECOVERY_POINTS, self._recovery_points)
+        meta = self._manifest.meta_properties
+        if is_whole:
+            for name, piece in self._manifest.files.items():
+                if name == FileKind.BOOTSTRAP:
+                    self._piece(piece, self._home / name)
+        elif meta is not None:  # another log directory of the node: Kafka gives it a directory.id of its own
+            entries = parse_properties(meta.encode("latin-1")).entries
+            kept_entries = {key: value for key, value in entries.items() if key != "directory.id"}
+            meta = build_properties(Properties(kept_entries)).decode("latin-1")
+        if meta is not None:
+            self._disk.write_file(self._home / FileKind.META_PROPERTIES, meta.encode("latin-1"))
+        self._disk.sync_directory(self._home)
+
+    # partitions
+
+    def _partition(self, each: BackedPartition, states: States | None) -> Restored:
+        directory = self._home / str(each.partition)
+        self._disk.make_directory(directory)
+        restored = Restored(each.partition)
+        if each.topic_id is not None:
+            data = build_partition_metadata(PartitionMetadata(0, each.topic_id))
+            self._put(directory / FileKind.PARTITION_METADATA, data)
+        segments = list(each.segments)
+        for segment in segments:
+            self._log(directory, segment)
+        if states is not None:
+            segments = self._cut(each, segments, directory, states, restored)
+        for segment in segments:
+            self._beside(directory, segment, restored, is_last=segment is segments[-1])
+        epochs = LeaderEpochCache(EpochEntry(*entry) for entry in each.epochs)
+        if restored.end is not None:
+            epochs.truncate_from_end(restored.end)
+            self._ends[each.partition] = restored.end
+        self._put(directory / LEADER_EPOCHS, epochs.to_bytes())
+        if segments:
+            self._recovery_points[each.partition] = segments[-1].base
+        for name, piece in each.snapshots.items():
+            offset = int(name.partition("-")[0])
+            if offset <= (restored.end or 0):
+                self._piece(piece, directory / name)
+        if each.quorum_state is not None:
+            self._put(directory / FileKind.QUORUM_STATE, each.quorum_state.encode("latin-1"))
+        self._disk.sync_directory(directory)
+        return restored
+
+    def _log(self, directory: Path, segment: BackedSegment) -> None:
+        path = directory / build(FileName(FileKind.LOG, segment.base))
+        with self._disk.open(path, create=True, truncate=True) as file:
+            position = 0
+            for piece in segment.parts:
+                for chunk in self._bytes(piece):
+                    position += file.write([chunk], position)
+                    self._advance(len(chunk))
+            file.sync()
+
+    def _beside(self, directory: Path, segment: BackedSegment, restored: Restored, *, is_last: bool) -> None:
+        """Write the files beside a .log file, and note what is in it."""
+        path = directory / build(FileName(FileKind.LOG, segment.base))
+        indexes = SegmentIndexes(segment.base, DEFAULT_INTERVAL_BYTES)
+        source = FileSource(path)
+        restored.start = segment.base if restored.start is None else restored.start
+        restored.end = segment.base if restored.end is None else max(restored.end, segment.base)
+        restored.size += source.size()
+        try:
+            for part in read_segment(source, resync=False):
+                if isinstance(part, Damage):
+                    restored.troubles.append(f"{part.error.reason} at byte {part.position:,} of {path.name}")
+                    break
+                restored.end = part.batches.field(part.batches.count - 1, LAST_OFFSET) + 1
+                indexes.add(memoryview(part.data)[: part.stop])
+                part.release()
+        finally:
+            source.close()
+        if segment.snapshot is not None:
+            self._piece(segment.snapshot, directory / build(FileName(FileKind.PRODUCER_SNAPSHOT, segment.base)))
+        indexes.finish()
+        for kind, data in ((FileKind.OFFSET_INDEX, indexes.offsets), (FileKind.TIME_INDEX, indexes.times)):
+            self._put(directory / build(FileName(kind, segment.base)), bytes(data))
+        if segment.txn_index is not None:
+            path = directory / build(FileName(FileKind.TXN_INDEX, segment.base))
+            if is_last:  # it may be ahead of the .log file
+                entries = txn_index.parse(b"".join(map(bytes, self._bytes(segment.txn_index))))
+                self._put(path, txn_index.build(tuple(each for each in entries if each.last_offset < restored.end)))
+            else:
+                self._piece(segment.txn_index, path)
+
+    # the end of a partition
+
+    def _cut(
+        self,
+        each: BackedPartition,
+        segments: Sequence[BackedSegment],
+        directory: Path,
+        states: States,
+        restored: Restored,
+    ) -> list[BackedSegment]:
+        """Cut the .log files where the partition ends. Returns the segments that are left."""
+        end = end_of(each.partition, _behind(each.settled, segments, directory), states)
+        if end is None:
+            return list(segments)
+        kept = [one for one in segments if one.base < end] or list(segments[:1])
+        last = max((one.last for one in segments if one.last is not None), default=end - 1)
+        restored.left_out = last + 1 - end
+        for one in segments[len(kept) :]:
+            self._disk.remove(directory / build(FileName(FileKind.LOG, one.base)))
+        path = directory / build(FileName(FileKind.LOG, kept[-1].base))
+        source = FileSource(path)
+        try:
+            position = next(
+                (row.position for row in _rows(source, 0) if row.base_offset >= end),
+                source.size(),
+            )
+        finally:
+            source.close()
+        with self._disk.open(path) as file:
+            file.truncate(position)
+            file.sync()
+        return kept
+
+    # objects
+
+    def _piece(self, piece: Piece, path: Path) -> None:
+        with self._disk.open(path, create=True, truncate=True) as file:
+            position = 0
+            for chunk in self._bytes(piece):
+                position += file.write([chunk], position)
+            file.sync()
+
+    def _bytes(self, piece: Piece) -> Iterator[memoryview]:
+        """Yield an object's bytes. Raises UnreadableInput if they are not those of the manifest."""
+        url = f"{self._store.address}/{piece.name}"
+        try:
+            source = self._store.open(piece.name)
+        except ObjectMissing:
+            raise UnreadableInput(url, "no such object, which the run's manifest names") from None
+        digest, done = hashlib.sha256(), 0
+        try:
+            if source.size() != piece.size:
+                raise UnreadableInput(url, f"{source.size():,} bytes, and {piece.size:,} were written")
+            buffer = memoryview(bytearray(min(CHUNK_BYTES, max(1, piece.size))))
+            while got := source.read_at(done, buffer):
+                digest.update(buffer[:got])
+                yield buffer[:got]
+                done += got
+        finally:
+            source.close()
+        if digest.hexdigest() != piece.sha256:
+            raise UnreadableInput(url, f"its SHA-256 is {digest.hexdigest()}, and {piece.sha256} was written")
+
+    def _put(self, path: Path, data: bytes) -> None:
+        with self._disk.open(path, create=True, truncate=True) as file:
+            file.write([data], 0)
+            file.sync()
+
+
+def _has(image: MetadataImage, each: BackedPartition) -> bool:
+    topic = image.topics.get(each.partition.topic)
+    if topic is None or each.partition.partition not in topic.partitions:
+        return False
+    return each.topic_id is None or from_uuid(topic.id) == each.topic_id
+
+
+def _behind(settled: tuple[int, int], segments: Iterable[BackedSegment], directory: Path) -> Iterator[BatchRow]:
+    """Yield the batches that may have been appended after the coordinator's records were read."""
+    base, position = settled
+    for segment in segments:
+        if segment.base < base or (segment.base == base and segment.size <= position):
+            continue
+        source = FileSource(directory / build(FileName(FileKind.LOG, segment.base)))
+        try:
+            yield from _rows(source, position if segment.base == base else 0)
+        finally:
+            source.close()
+
+
+def _rows(source: FileSource, position: int) -> Iterator[BatchRow]:
+    """Yield the batches that end behind a byte, up to the first damage."""
+    for part in read_segment(source, resync=False):
+        if not isinstance(part, Window):
+            return
+        if part.position + part.stop > position:
+            rows = (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
+            yield from (row for row in rows if row.position + row.size > position)
+        part.release()
+
+
+def whole_bytes(manifest: Manifest, topics: Collection[str]) -> int:
+    """Return the bytes of the .log files that `restore` writes."""
+    return sum(each.size for each in manifest.partitions if not topics or each.partition.topic in topics)

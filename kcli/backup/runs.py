@@ -1,0 +1,43 @@
+"""The runs that a store has: their manifests, by time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kcli.backup.manifest import DIRECTORY, Manifest, parse, time_of
+from kcli.errors import UnreadableInput
+from kcli.tier.store import Store
+
+MANIFEST_BYTES_MAX = 1 << 30
+
+
+class Run(NamedTuple):
+    """A manifest's object. at_ms: the run's time."""
+
+    name: str
+    at_ms: int
+    size: int
+
+
+def runs(store: Store) -> list[Run]:
+    """Return the runs in a store, the oldest first. Raises UnreadableInput."""
+    named = ((each, time_of(each.name)) for each in store.list_objects(f"{DIRECTORY}/") if each.odd is None)
+    found = [Run(each.name, at_ms, each.size) for each, at_ms in named if at_ms is not None]
+    return sorted(found, key=lambda each: (each.at_ms, each.name))
+
+
+def read(store: Store, run: Run) -> Manifest:
+    """Return the manifest of a run. Raises UnreadableInput, ObjectMissing."""
+    return parse(run.name, read_object(store, run.name, MANIFEST_BYTES_MAX), f"{store.address}/{run.name}")
+
+
+def read_object(store: Store, name: str, bytes_max: int) -> bytes:
+    """Return the bytes of an object. Raises UnreadableInput, also for more than bytes_max; ObjectMissing."""
+    source = store.open(name)
+    try:
+        if source.size() > bytes_max:
+            raise UnreadableInput(source.name, f"{source.size():,} bytes are more than such an object can have")
+        data = bytearray(source.size())
+        return bytes(data[: source.read_at(0, memoryview(data))])
+    finally:
+        source.close()

@@ -1,0 +1,293 @@
+"""kcli backup and restore of log directories that real Kafka wrote, on this machine alone: what is copied once, what a
+restore has, and what bad stores and directories say. tests/interop/test_backup_kafka.py has a running Kafka."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.file_name import FileKind
+from kcli.backup.backup import back_up
+from kcli.backup.runs import read, runs
+from kcli.log.disk import Disk
+from kcli.tier.local import LocalStore
+from tests.cli.run import KCLI, kcli
+from tests.conftest import GOLDEN, files_below
+from tests.tier.s3 import client
+
+TXN = GOLDEN / "txn/data"
+PARTITION = "t-txn-0"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    shutil.copytree(TXN, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def backed(data: Path, store: str | Path) -> dict[str, Any]:
+    ended = kcli("backup", data, "--to", store, "--format", "jsonl")
+    assert (ended.stderr, ended.status) == ("", 0)
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def logs(directory: Path) -> dict[str, bytes]:
+    """The .log files of a log directory, without the metadata log."""
+    found = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*.log")}
+    return {name: data for name, data in found.items() if "__cluster_metadata" not in name}
+
+
+def active(data: Path) -> Path:
+    return max((data / PARTITION).glob("*.log"))
+
+
+def test_a_restore_has_the_same_logs(data: Path, tmp_path: Path) -> None:
+    before = files_below(data)
+    run = backed(data, tmp_path / "store")
+    assert files_below(data) == before, "nothing in the log directory is written"
+    ended = kcli("restore", tmp_path / "store", "--out", tmp_path / "new")
+    assert (ended.stderr, ended.status) == ("", 0)
+    assert logs(tmp_path / "new") == logs(data)
+    assert run["partitions"] == 10
+    for name in (FileKind.META_PROPERTIES, FileKind.LOG_START_OFFSETS):
+        assert (tmp_path / "new" / name).read_bytes() == (data / name).read_bytes()
+    ended = kcli("verify", tmp_path / "new")
+    assert (ended.stdout.split()[0], ended.status) == ("sound", 0)
+    for command in ("list", "describe"):
+        told = [kcli("transactions", command, "--data-dir", each).stdout for each in (data, tmp_path / "new")]
+        assert told[0] == told[1] != ""
+
+
+def test_brokers_are_fenced_so_that_no_marker_goes_to_the_cluster_that_still_runs(data: Path, tmp_path: Path) -> None:
+    backed(data, tmp_path / "store")
+    kcli("restore", tmp_path / "store", "--out", tmp_path / "new")
+    (log,) = (tmp_path / "new/__cluster_metadata-0").glob("*.log")
+    (old,) = (data / "__cluster_metadata-0").glob("*.log")
+    assert log.read_bytes().startswith(old.read_bytes())
+    last = kcli("dump-segment", log).stdout.splitlines()[-2]
+    assert '"BROKER_REGISTRATION_CHANGE_RECORD"' in last
+    assert '"fenced":1' in last
+
+
+def test_a_second_run_copies_what_is_new(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert backed(data, store)["new_objects"] > 0
+    assert backed(data, store)["new_objects"] == 0
+    log = active(data)
+    whole = log.read_bytes()
+    donor = max((data / "t-txn-1").glob("*.log")).read_bytes()
+    batch = donor[: 12 + int.from_bytes(donor[8:12])]
+    log.write_bytes(whole + batch)
+    run = backed(data, store)
+    assert (run["new_objects"], run["new_bytes"]) == (1, len(batch))
+    log.write_bytes(whole + batch + batch[:-5])  # a broker is writing
+    ended = kcli("backup", data, "--to", store, "--format", "jsonl")
+    assert json.loads(ended.stdout)["new_bytes"] == 0
+    assert ended.status == 1  # nobody is: the end of the log is cut
+    assert "left out of the backup" in json.loads(ended.stdout)["troubles"][0]
+    log.write_bytes(whole[:-1])  # a truncated log is another one
+    ended = kcli("backup", data, "--to", store, "--format", "jsonl")
+    assert json.loads(ended.stdout)["new_objects"] == 1
+
+
+def test_the_time_chooses_the_run(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    first = backed(data, store)
+    log = active(data)
+    grown = log.read_bytes() + log.read_bytes()
+    log.write_bytes(grown)
+    second = backed(data, store)
+    assert len(kcli("restore", store).stdout.splitlines()) == 3
+    for at, size in ((second["at"] - 1, len(grown) // 2), (second["at"], len(grown))):
+        out = tmp_path / f"new-{at}"
+        assert kcli("restore", store, "--at", str(at), "--out", out).status == 0
+        assert (out / PARTITION / log.name).stat().st_size == size
+    ended = kcli("restore", store, "--at", str(first["at"] - 1), "--out", tmp_path / "none")
+    assert "is before the first run" in ended.complaint
+    assert ended.status == 2
+    assert not (tmp_path / "none").exists()
+
+
+def test_topics_alone(data: Path, tmp_path: Path) -> None:
+    backed(data, tmp_path / "store")
+    out = tmp_path / "new"
+    ended = kcli("restore", tmp_path / "store", "--topic", "t-mix", "--topic", "t-quiet", "--out", out)
+    assert ended.status == 0
+    assert {each.name for each in out.iterdir() if each.is_dir()} == {"t-mix-0", "t-quiet-0"}
+    assert b"directory.id" not in (out / FileKind.META_PROPERTIES).read_bytes()
+    assert kcli("verify", out).status == 0
+    ended = kcli("restore", tmp_path / "store", "--topic", "none", "--out", tmp_path / "other")
+    assert ended.complaint == "kcli: none: the run has no such topic"
+
+
+def test_an_object_that_is_not_what_was_written(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    backed(data, store)
+    victim = max((store / next(each.name for each in store.iterdir() if each.name.startswith("t-txn-1"))).glob("*.log"))
+    whole = victim.read_bytes()
+    for damaged, reason in (
+        (whole[:-1] + bytes([whole[-1] ^ 1]), "its SHA-256 is"),
+        (whole[:-1], f"{len(whole) - 1:,} bytes, and {len(whole):,} were written"),
+        (None, "no such object, which the run's manifest names"),
+    ):
+        victim.unlink()
+        if damaged is not None:
+            victim.write_bytes(damaged)
+        ended = kcli("restore", store, "--out", tmp_path / "new")
+        assert ended.complaint.startswith(f"kcli: {victim}: {reason}")
+        assert ended.status == 2
+        assert not list(tmp_path.glob("new*"))
+
+
+def test_a_damaged_manifest(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    backed(data, store)
+    (manifest,) = (store / "manifests").iterdir()
+    manifest.write_bytes(manifest.read_bytes()[:-2])
+    ended = kcli("restore", store, "--out", tmp_path / "new")
+    assert "its bytes are not those that were written" in ended.complaint
+    assert ended.status == 2
+    manifest.rename(store / "manifests" / "other.json")
+    assert "no manifest of a backup is in it" in kcli("restore", store).complaint
+
+
+def test_a_damaged_closed_segment_is_copied_and_told(data: Path, tmp_path: Path) -> None:
+    log = min((data / PARTITION).glob("*.log"))
+    whole = bytearray(log.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    log.write_bytes(whole)
+    ended = kcli("backup", data, "--to", tmp_path / "store")
+    assert ended.status == 1
+    assert f"{log}: byte " in ended.stdout
+    ended = kcli("restore", tmp_path / "store", "--out", tmp_path / "new")
+    assert (tmp_path / "new" / PARTITION / log.name).read_bytes() == whole
+
+
+class Dies(Disk):
+    """A disk on which the n-th rename does not happen: the process is killed."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise InterruptedError("killed")
+        super().rename(source, target)
+
+
+def test_a_run_that_is_killed_leaves_the_earlier_one(data: Path, tmp_path: Path) -> None:
+    home = tmp_path / "store"
+    home.mkdir()
+    first = back_up(data, LocalStore(home), lambda: 1000)
+    log = active(data)
+    log.write_bytes(log.read_bytes() + log.read_bytes())
+    (log.parent / "00000000000000099999.log").write_bytes(log.read_bytes())
+    for renames in range(2):
+        with pytest.raises(InterruptedError):
+            back_up(data, LocalStore(home, Dies(renames)), lambda: 2000)
+        (run,) = runs(LocalStore(home))
+        assert read(LocalStore(home), run) == first.manifest
+    ended = kcli("backup", "--to", home, "--orphans", "--format", "jsonl")
+    left = [json.loads(line)["object"] for line in ended.stdout.splitlines()]
+    assert ended.status == 1
+    assert any(each.endswith(".part") for each in left)
+    command = next(line for line in kcli("backup", "--to", home, "--orphans").stdout.splitlines() if "Next: rm" in line)
+    assert ".part" in command
+    result = back_up(data, LocalStore(home), lambda: 3000)
+    assert result.objects == 1, "what the killed run copied is not copied again"
+
+
+def test_orphans_of_a_removed_run(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    backed(data, store)
+    (old,) = (store / "manifests").iterdir()
+    shutil.rmtree(data / PARTITION)
+    backed(data, store)
+    assert kcli("backup", "--to", store, "--orphans").stdout == "every object is needed by a run\n"
+    old.unlink()
+    ended = kcli("backup", "--to", store, "--orphans")
+    assert ended.status == 1
+    command = ended.stdout.splitlines()[-1].removeprefix("Next: ")
+    subprocess.run(command, shell=True, check=True)
+    assert kcli("backup", "--to", store, "--orphans").stdout == "every object is needed by a run\n"
+    assert kcli("restore", store, "--out", tmp_path / "new").status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["backup", "data"], "give --to: a directory, or the URL of a bucket"),
+        (["backup", "--to", "store"], "give the LOG_DIR to back up"),
+        (["backup", "none", "--to", "store"], "none: no such directory"),
+        (["backup", "data/t-txn-0", "--to", "store"], "data/t-txn-0: no log directory of a broker"),
+        (["backup", "data", "--to", "data/store"], "--to data/store is inside the log directory"),
+        (["backup", "data", "--to", "ftp://x/y"], "--to: 'ftp' is no kind of store"),
+        (["backup", "data", "--to", "a/b/c"], "a/b/c"),
+        (["backup", "data", "--to", "store", "--orphans"], "--orphans asks the store alone: give no LOG_DIR"),
+        (["restore", "none"], "none: No such file or directory"),
+        (["restore", "data", "--out", "new"], "no manifest of a backup is in it"),
+        (["restore", "backup", "--out", "data"], "data: is there already"),
+        (["restore", "backup", "--at", "soon"], "--at 'soon' is no time"),
+        (["restore", "backup", "--topic", "t-mix"], "--topic restores a topic: give --out, too"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], complaint: str, data: Path, tmp_path: Path) -> None:
+    backed(data, tmp_path / "backup")
+    before = files_below(data)
+    ended = kcli(*arguments, cwd=tmp_path)
+    assert complaint in ended.complaint
+    assert ended.status == 2
+    assert files_below(data) == before
+
+
+def test_the_store_of_another_log_directory(data: Path, tmp_path: Path) -> None:
+    backed(GOLDEN / "tiered/data", tmp_path / "store")
+    ended = kcli("backup", data, "--to", tmp_path / "store")
+    assert "has the backup of another log directory (cluster.id=" in ended.complaint
+    assert ended.status == 2
+
+
+def test_a_bucket(data: Path, s3: str, tmp_path: Path) -> None:
+    url = "s3://scratch/backup/node-1"
+    assert backed(data, url)["new_objects"] > 0
+    assert backed(data, url)["new_objects"] == 0
+    ended = kcli("restore", url, "--out", tmp_path / "new")
+    assert (ended.stderr, ended.status) == ("", 0)
+    assert logs(tmp_path / "new") == logs(data)
+    client(s3).put_object(Bucket="scratch", Key="backup/node-1/t-txn-0-x/y.log", Body=b"1")
+    ended = kcli("backup", "--to", url, "--orphans")
+    assert ended.stdout.splitlines()[-1].startswith("Next: aws s3 rm ")
+    assert ended.status == 1
+
+
+def test_killed_at_any_time(data: Path, tmp_path: Path) -> None:
+    """SIGKILL at some moment of a run: the store has the earlier run, and the next run is whole."""
+    store = tmp_path / "store"
+    backed(data, store)
+    for name in list(logs(data)):
+        (data / name).write_bytes((data / name).read_bytes() * 2)
+    for delay_s in (0.3, 0.45, 0.6):
+        process = subprocess.Popen([*KCLI, "backup", str(data), "--to", str(store)])
+        try:
+            process.wait(delay_s)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert kcli("restore", store).status == 0
+    kcli("backup", data, "--to", store)
+    kcli("restore", store, "--out", tmp_path / "new")
+    assert logs(tmp_path / "new") == logs(data)
+
+
+def test_odd_objects_are_orphans(data: Path, tmp_path: Path) -> None:
+    backed(data, tmp_path / "store")
+    (tmp_path / "store" / "note.txt").write_text("hello")
+    assert "note.txt" in kcli("backup", "--to", tmp_path / "store", "--orphans").stdout
