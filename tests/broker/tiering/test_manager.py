@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -190,3 +191,28 @@ def test_without_copies_the_tier_keeps_what_it_has(tmp_path: Path) -> None:
         alter(node, "orders", remote_log_copy_disable="false", local_retention_bytes="4096")
         wait_until(lambda: offsets(node, "orders")["local"] > RECORDS - 150, lambda: offsets(node, "orders"))
         assert consumed(node, "orders", 0, RECORDS) == [f"value {i:06}" for i in range(RECORDS)]
+
+
+def test_a_store_that_fails_delays_all_and_loses_nothing(tmp_path: Path) -> None:
+    store, away = tmp_path / "remote", tmp_path / "away"
+    with tiered_node(tmp_path) as node:
+        with Client(node.address) as client:
+            client.create_topic("orders", 1, CONFIGS)
+        produce(node, "orders", 0, RECORDS // 2)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS // 2 - 150, lambda: offsets(node, "orders"))
+        store.rename(away)
+        store.write_text("no directory")
+        produce(node, "orders", RECORDS // 2, RECORDS // 2)
+        time.sleep(1)
+        found = offsets(node, "orders")
+        assert found["tiered"] < RECORDS // 2
+        assert found["local"] <= found["tiered"] + 1
+        store.unlink()
+        away.rename(store)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS - 150, lambda: offsets(node, "orders"))
+        assert consumed(node, "orders", 0, RECORDS) == [f"value {i:06}" for i in range(RECORDS)]
+        code, log = node.signal(signal.SIGTERM)
+    assert code == 0
+    assert "copy in the tier" in log
+    assert "Traceback" not in log
+    assert not orphans(tmp_path)
