@@ -42,7 +42,7 @@ LEVELS = " ▁▂▃▄▅▆▇█"
 def source_options(  # noqa: PLR0913 (one parameter an option)
     paths: Sequence[str],
     *,
-    remote: str | None,
+    tier: str | None,
     topics: Sequence[str] | None,
     pattern: str | None,
     partitions: Sequence[str] | None,
@@ -54,8 +54,8 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
     on_corruption: str,
     out: Path,
 ) -> SourceOptions:
-    """Return the options of the Spark data source. remote: the tier's path or URL, or None. topics, pattern,
-    partitions: at most one of these limits what is read; the others are None or empty. columns: None for
+    """Return the options of the Spark data source. tier: the path or URL of a tier, or None. topics,
+    pattern, partitions: at most one of these limits what is read; the others are None or empty. columns: None for
     DEFAULT_COLUMNS. offsets, times_ms: the lower bound (inclusive) and the upper bound (exclusive), None for no bound.
     flags: name of a Boolean option of the data source -> whether it is set. out: the directory of the table. Raises
     UsageError."""
@@ -66,8 +66,8 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
         "onCorruption": on_corruption,
         **{name: "true" for name, on in flags.items() if on},
     }
-    if remote is not None:
-        given["remote"] = remote
+    if tier is not None:
+        given["tier"] = tier
     if on_corruption == "report":
         given["corruptionReport"] = str(damage_directory(out))
     if topics:

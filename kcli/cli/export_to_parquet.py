@@ -23,7 +23,7 @@ kcli export-to-parquet 'backup/*' --out lake --partition-by topic,date --increme
 
 kcli export-to-parquet /var/lib/kafka --topic orders --out orders --value-format avro:http://registry:8081
 
-kcli export-to-parquet /var/lib/kafka --remote s3://bucket/tier --topic orders --out orders
+kcli export-to-parquet /var/lib/kafka --tier s3://bucket/tier --topic orders --out orders
 
 kcli export-to-parquet --check orders
 """
@@ -34,10 +34,10 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
         list[str] | None,
         typer.Argument(metavar="SRC...", help="Directories of partitions or logs, segments, globs, URLs (s3://...)."),
     ] = None,
-    remote: Annotated[
+    tier: Annotated[
         str | None,
         typer.Option(
-            "--remote",
+            "--tier",
             metavar="DIR|URL",
             help="Tiered storage, for offsets below the local logs; without SRC for all that it has.",
         ),
@@ -150,14 +150,14 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
     with needing("spark"):
         from kcli.cli import export
     if check is not None:
-        if sources or out is not None or remote is not None:
+        if sources or out is not None or tier is not None:
             raise UsageError("--check takes no other sources and no --out: the manifest knows them")
         raise typer.Exit(export.check(check, output))
-    if not (sources or remote) or out is None:
+    if not (sources or tier) or out is None:
         raise UsageError("say what to export and where to: kcli export-to-parquet SRC... --out DIR")
     source = export.source_options(
         sources or (),
-        remote=remote,
+        tier=tier,
         topics=topic,
         pattern=topic_pattern,
         partitions=partition,

@@ -31,7 +31,7 @@ kcli verify --severity info orders-0/00000000000000368769.log
 
 kcli verify --quiet --severity error --config server.properties /disk1/kafka /disk2/kafka
 
-kcli verify /var/lib/kafka --remote s3://bucket/tier
+kcli verify /var/lib/kafka --tier s3://bucket/tier
 
 kcli verify --format jsonl /var/lib/kafka | jq 'select(.severity == "error")'
 """
@@ -52,9 +52,9 @@ def verify(
             metavar="FILE|DIR|URL...", help="Files, partition directories, log directories; or the URL of a tier."
         ),
     ],
-    remote: Annotated[
+    tier: Annotated[
         str | None,
-        typer.Option("--remote", metavar="DIR|URL", help="Check this tiered storage against a log directory."),
+        typer.Option("--tier", metavar="DIR|URL", help="Check this tiered storage against a log directory."),
     ] = None,
     severity: Annotated[
         Least | None,
@@ -79,8 +79,8 @@ def verify(
     from kcli.log.log_directory import read_properties
 
     paths = [Path(each) for each in named]
-    if remote is not None or any(_is_url(each) for each in named):
-        raise typer.Exit(_verify_tier(named, remote, config, severity, output, quiet=quiet))
+    if tier is not None or any(_is_url(each) for each in named):
+        raise typer.Exit(_verify_tier(named, tier, config, severity, output, quiet=quiet))
     progress = Progress(lambda: _total_bytes(paths))
     server = {} if config is None else read_properties(config)
     verification = Verification(paths, server=server, config=config, advance=progress.advance)
@@ -94,22 +94,22 @@ def _is_url(text: str) -> bool:
 
 def _verify_tier(
     named: Sequence[str],
-    remote: str | None,
+    tier: str | None,
     config: Path | None,
     severity: Least | None,
     output: Format,
     *,
     quiet: bool,
 ) -> int:
-    """Check a tier as `kcli tier verify` does: the one that the only argument names, or `remote`, with the log
+    """Check a tier as `kcli tier verify` does: the one that the only argument names, or `tier`, with the log
     directory that the only argument names."""
     from kcli.cli.tier import verify_store
 
-    if len(named) != 1 or config is not None or _is_url(named[0]) == (remote is not None):
-        raise UsageError("a tier is checked alone: kcli verify URL, or kcli verify LOG_DIR --remote DIR|URL")
-    if remote is None:
+    if len(named) != 1 or config is not None or _is_url(named[0]) == (tier is not None):
+        raise UsageError("a tier is checked alone: kcli verify URL, or kcli verify LOG_DIR --tier DIR|URL")
+    if tier is None:
         return verify_store(named[0], None, None, severity, output, quiet=quiet)
-    return verify_store(remote, Path(named[0]), None, severity, output, quiet=quiet)
+    return verify_store(tier, Path(named[0]), None, severity, output, quiet=quiet)
 
 
 class Findings(Protocol):

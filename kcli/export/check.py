@@ -173,7 +173,7 @@ class _Records:
         manifest_options = self._manifest.options
         source_options = SourceOptions(
             paths=tuple(manifest_options["paths"]),
-            remote=manifest_options.get("remote"),
+            tier=manifest_options.get("tier"),
             assign={topic: frozenset(numbers) for topic, numbers in assigned.items()},
             start=Bound(EARLIEST, {TopicPartition(each.topic, each.partition): each.start for each in extents}),
             end=Bound(LATEST, {TopicPartition(each.topic, each.partition): each.end for each in extents}),

@@ -112,10 +112,10 @@ class ExportOptions:
     @property
     def manifest_options(self) -> dict[str, Any]:
         """The options that the manifest records, with which --check reads the sources again. Except for `paths`
-        and `remote`, an increment must have the same options as the ones before it."""
+        and `tier`, an increment must have the same options as the ones before it."""
         return {
             "paths": [*self.source.paths],
-            "remote": self.source.remote,
+            "tier": self.source.tier,
             "columns": [*self.source.columns],
             "isolation": str(self.source.isolation),
             "on_corruption": str(self.source.on_corruption),
@@ -252,7 +252,7 @@ class Job:
         if manifest is None or (state.export, state.increments) != (manifest.id, manifest.increments):
             raise UsageError(f"{options.state} is not the state of the export in {options.out}")
         for name, value in options.manifest_options.items():
-            if name not in ("paths", "remote") and manifest.options.get(name) != value:
+            if name not in ("paths", "tier") and manifest.options.get(name) != value:
                 raise UsageError(
                     f"{options.out} was exported with another {name}: {manifest.options.get(name)}, not {value}"
                 )

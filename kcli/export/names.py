@@ -24,7 +24,7 @@ def refuse_unknown(
     """
     present = {*present, *known}
     topics = sorted({topic for topic, _ in present})
-    where = ", ".join(options.paths if options.remote is None else (*options.paths, options.remote))
+    where = ", ".join(options.paths if options.tier is None else (*options.paths, options.tier))
     for topic in sorted(options.subscribe or options.assign or ()):
         if topic not in topics:
             raise UsageError(f"no topic {topic!r} in {where}{_instead(topic, topics)}")

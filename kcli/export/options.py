@@ -5,7 +5,7 @@
     tasks          minPartitions, maxRecordsPerPartition, maxOffsetsPerTrigger
     columns        columns, includeHeaders, includeControl
     records        isolation, onCorruption, corruptionReport, failOnDataLoss, beyondHighWatermark
-    tier           remote: a directory or the URL of a bucket, with the segments of topics in tiered storage
+    tier           tier: a directory or the URL of a bucket, with the segments of topics in tiered storage
 
 Names are case-insensitive, as all options of Spark. Options of Spark's Kafka source that only concern a connection to
 a broker (`kafka.…`, groupIdPrefix, fetchOffset.…) are accepted without effect, so that existing jobs run unchanged;
@@ -101,7 +101,7 @@ class SourceOptions:
     """
 
     paths: tuple[str, ...]
-    remote: str | None = None
+    tier: str | None = None
     subscribe: frozenset[str] | None = None
     subscribe_pattern: str | None = None
     assign: Mapping[str, frozenset[int]] | None = None
@@ -133,8 +133,8 @@ class SourceOptions:
         and a tier.
         """
         given = _RemainingOptions({name.lower(): value for name, value in options.items()})
-        remote = given.text("remote", _remote)
-        paths = given.paths(is_needed=remote is None)
+        tier = given.text("tier", _tier)
+        paths = given.paths(is_needed=tier is None)
         subscribe = given.names("subscribe")
         pattern = given.text("subscribePattern", _pattern)
         assign = given.text("assign", _assign)
@@ -143,7 +143,7 @@ class SourceOptions:
         isolation = given.choice("kafka.isolation.level", Isolation, Isolation.READ_UNCOMMITTED)
         parsed = SourceOptions(
             paths=paths,
-            remote=remote,
+            tier=tier,
             subscribe=subscribe,
             subscribe_pattern=pattern,
             assign=assign,
@@ -230,7 +230,7 @@ class _RemainingOptions:
         one: str | None = self.text("path", str)
         paths = tuple(filter(None, [*([one] if one else []), *several]))
         if not paths and is_needed:
-            raise UsageError("give the path of a log directory: .load(path) or option path, or a tier: option remote")
+            raise UsageError("give the path of a log directory: .load(path) or option path, or a tier: option tier")
         return paths
 
     def bound(self, name: str, default: int) -> Bound:
@@ -247,9 +247,9 @@ class _RemainingOptions:
             raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}")
 
 
-def _remote(text: str) -> str:
+def _tier(text: str) -> str:
     """Return the address of a store, with an absolute path if it is a directory. Raises UsageError."""
-    parsed = parse_address(text, "remote")
+    parsed = parse_address(text, "tier")
     return str(Path(parsed).absolute()) if isinstance(parsed, str) else str(parsed)
 
 

@@ -47,7 +47,7 @@ def discover(options: SourceOptions) -> list[PartitionFiles]:
     Raises UsageError for a path that cannot be read together with a tier, NotInstalled; UnreadableInput for a path or a
     tier that cannot be read, and for a topic's name that two topics in the tier have.
     """
-    if options.remote is None:
+    if options.tier is None:
         return discovery.discover(options.paths)
     for path in options.paths:
         _check(path)
@@ -59,12 +59,12 @@ def discover(options: SourceOptions) -> list[PartitionFiles]:
     joined: list[PartitionFiles] = []
     alone: list[PartitionFiles] = []
     for home in homes:
-        tier = _read(options.remote, home, topic)
+        tier = _read(options.tier, home, topic)
         tiered = {str(each.local.directory): each for each in tier.partitions if each.local is not None}
         for files in found:
             if parent_of(files.directory) == home:
                 each = tiered.get(files.directory)
-                joined.append(files if each is None else _joined(files, tier, each, options.remote))
+                joined.append(files if each is None else _joined(files, tier, each, options.tier))
         if home is None or home in with_metadata:
             alone += _alone(tier, options)
     present = {TopicPartition(files.topic, files.partition) for files in joined}
@@ -122,7 +122,7 @@ def _read(store: str, log_directory: str | None, topic: str | None, only: Tiered
 def _alone(tier: Tier, options: SourceOptions) -> Iterator[PartitionFiles]:
     """Yield the partitions that have no local log. With a log directory only those whose segments its metadata names:
     others may be what is left of deleted topics."""
-    assert options.remote is not None, "a tier is read"
+    assert options.tier is not None, "a tier is read"
     ids: dict[str, str] = {}
     for each in tier.partitions:
         topic, partition, topic_id = each.partition
@@ -132,7 +132,7 @@ def _alone(tier: Tier, options: SourceOptions) -> Iterator[PartitionFiles]:
         if ids.setdefault(topic, topic_id) != topic_id:
             reason = f"two topics of the tier have this name, with the ids {ids[topic]} and {topic_id}"
             raise UnreadableInput(topic, f"{reason}; kcli tier fetch --topic-id copies one of them")
-        yield _joined(_empty(tier, each), tier, each, options.remote)
+        yield _joined(_empty(tier, each), tier, each, options.tier)
 
 
 def _empty(tier: Tier, each: PartitionTier) -> PartitionFiles:

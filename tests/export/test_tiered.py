@@ -45,7 +45,7 @@ def expected(isolation: str = "read_uncommitted", topics: str = TOPICS) -> list[
 
 
 def found(remote: Path | str, *paths: Path, topics: str = TOPICS, **options: str) -> list[Json]:
-    return as_truth(load(*paths, columns=TRUTH_COLUMNS, subscribe=topics, remote=str(remote), **options))
+    return as_truth(load(*paths, columns=TRUTH_COLUMNS, subscribe=topics, tier=str(remote), **options))
 
 
 def below(rows: list[Json], ends: dict[tuple[str, int], int]) -> list[Json]:
@@ -54,7 +54,7 @@ def below(rows: list[Json], ends: dict[tuple[str, int], int]) -> list[Json]:
 
 def export(out: Path, remote: str | Path, *paths: Path, **options: str) -> Outcome:
     columns = "key,value,topic,partition,offset,timestamp,timestampType,headers,leaderEpoch,timestampMs,segment"
-    given = {"paths": json.dumps([*map(str, paths)]), "remote": str(remote), "columns": columns, "subscribe": TOPICS}
+    given = {"paths": json.dumps([*map(str, paths)]), "tier": str(remote), "columns": columns, "subscribe": TOPICS}
     parsed = SourceOptions.parse({**given, **options})
     return Job(ExportOptions(parsed, out), InProcess()).run()  # type: ignore[arg-type]
 
@@ -94,7 +94,7 @@ def test_small_splits(store: str, isolation: str) -> None:
 @pytest.mark.parametrize(("first", "behind"), [(0, 10), (100, 200), (250, 260), (253, 254), (254, 255), (240, 300)])
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_ranges_across_the_boundary(first: int, behind: int, isolation: str) -> None:
-    given = {"assign": '{"r-short":[0]}', "isolation": isolation, "columns": TRUTH_COLUMNS, "remote": str(REMOTE)}
+    given = {"assign": '{"r-short":[0]}', "isolation": isolation, "columns": TRUTH_COLUMNS, "tier": str(REMOTE)}
     given["startingOffsets"], given["endingOffsets"] = (
         json.dumps({"r-short": {"0": offset}}) for offset in (first, behind)
     )
@@ -112,7 +112,7 @@ def test_times(store: str, copy: Copy, tmp_path: Path) -> None:
     for at in (rows[0]["timestamp"], max(row["timestamp"] for row in rows), markers_ms, markers_ms + 70_000, 2**50):
         given = {"assign": '{"r-short":[1]}', "startingTimestamp": str(at), "columns": "offset"}
         given["startingOffsetsByTimestampStrategy"] = "latest"
-        assert load(DATA, remote=store, **given) == load(tmp_path / "whole", **given)
+        assert load(DATA, tier=store, **given) == load(tmp_path / "whole", **given)
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
@@ -132,8 +132,8 @@ def test_an_export(store: str, isolation: str, tmp_path: Path) -> None:
 
 def test_an_export_of_the_tier_alone_and_then_of_the_local_logs(store: str, tmp_path: Path) -> None:
     """Increments: the tier as far as it goes, then the rest from another place."""
-    given = SourceOptions.parse({"remote": store, "columns": TRUTH_COLUMNS, "subscribe": TOPICS})
-    whole = SourceOptions.parse({"path": str(DATA), "remote": store, "columns": TRUTH_COLUMNS, "subscribe": TOPICS})
+    given = SourceOptions.parse({"tier": store, "columns": TRUTH_COLUMNS, "subscribe": TOPICS})
+    whole = SourceOptions.parse({"path": str(DATA), "tier": store, "columns": TRUTH_COLUMNS, "subscribe": TOPICS})
     counts = []
     for each in (given, whole, whole):
         options = ExportOptions(each, tmp_path / "out", state=tmp_path / "state")
@@ -145,10 +145,10 @@ def test_an_export_of_the_tier_alone_and_then_of_the_local_logs(store: str, tmp_
 def test_spark(spark: SparkSession) -> None:
     """Spark's workers read the objects themselves."""
     for isolation in ISOLATIONS:
-        options = {"remote": str(REMOTE), "columns": TRUTH_COLUMNS, "subscribe": TOPICS, "isolation": isolation}
+        options = {"tier": str(REMOTE), "columns": TRUTH_COLUMNS, "subscribe": TOPICS, "isolation": isolation}
         together = spark.read.format("kafka-log").options(**options).load(str(DATA))
         assert as_truth(together.toArrow()) == expected(isolation)
-    options = {"remote": str(REMOTE), "columns": TRUTH_COLUMNS, "subscribe": TOPICS}
+    options = {"tier": str(REMOTE), "columns": TRUTH_COLUMNS, "subscribe": TOPICS}
     alone = spark.read.format("kafka-log").options(**options).load()
     assert as_truth(alone.toArrow()) == below(expected(), TIER_ENDS)
 
@@ -156,7 +156,7 @@ def test_spark(spark: SparkSession) -> None:
 def test_the_command(s3: str, tmp_path: Path) -> None:
     """Spark's workers read the objects of a bucket, with the environment's credentials."""
     arguments = "--topic", TOPICS, "--out", tmp_path / "out"
-    ended = kcli("export-to-parquet", DATA, "--remote", URL, *arguments, timeout=300)
+    ended = kcli("export-to-parquet", DATA, "--tier", URL, *arguments, timeout=300)
     assert (ended.status, ended.stderr) == (0, "")
     assert pq.read_table(tmp_path / "out").num_rows == len(expected())
     assert kcli("export-to-parquet", "--check", tmp_path / "out", timeout=300).status == 0
@@ -168,7 +168,7 @@ def rows_of(rows: list[Json]) -> list[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_a_stream(store: str, isolation: str) -> None:
-    options = {"remote": store, "subscribe": TOPICS, "startingOffsets": "earliest", "isolation": isolation}
+    options = {"tier": store, "subscribe": TOPICS, "startingOffsets": "earliest", "isolation": isolation}
     query = Query(DATA, maxOffsetsPerTrigger="100", **options)
     while query.run() or query.done < 8:
         pass
@@ -190,7 +190,7 @@ def test_lives_of_partitions(tmp_path: Path) -> None:
             options = SourceOptions.parse(
                 {
                     "paths": json.dumps([*map(str, paths)]),
-                    "remote": str(home / "tier"),
+                    "tier": str(home / "tier"),
                     "columns": "offset,leaderEpoch",
                     "maxRecordsPerPartition": str(3 + seed % 9),
                     "beyondHighWatermark": "true",
@@ -210,7 +210,7 @@ def test_segments_that_a_broker_deletes_after_planning(copy: Copy) -> None:
         options = SourceOptions.parse(
             {
                 "path": str(copy.data),
-                "remote": str(copy.remote),
+                "tier": str(copy.remote),
                 "columns": TRUTH_COLUMNS,
                 "subscribe": "r-keep",
                 "isolation": isolation,
@@ -361,7 +361,7 @@ def denied(*_: object) -> Reply:
 
 def test_denied_objects(proxy: Proxy, tmp_path: Path) -> None:
     proxy.fault = lambda request, answer: denied() if b".log" in request.partition(b"\r\n")[0] else iter([answer()])
-    ended = kcli("export-to-parquet", DATA, "--remote", URL, "--topic", "r-short", "--out", tmp_path / "out")
+    ended = kcli("export-to-parquet", DATA, "--tier", URL, "--topic", "r-short", "--out", tmp_path / "out")
     assert (ended.status, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
     assert ended.stderr.startswith(f"kcli: {URL}/kafka-tiered-storage/{SHORT}/")
     assert "access denied" in ended.stderr
@@ -369,7 +369,7 @@ def test_denied_objects(proxy: Proxy, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("remote", "text"),
+    ("tier", "text"),
     [
         ("s3://golden/nothing", "s3://golden/nothing: no object's name begins with this prefix"),
         ("s3://nothing/x", "s3://nothing/x: no such bucket (NoSuchBucket); check its name, AWS_ENDPOINT_URL"),
@@ -379,7 +379,7 @@ def test_denied_objects(proxy: Proxy, tmp_path: Path) -> None:
     ],
 )
 def test_no_tier(s3: str, remote: str, text: str, tmp_path: Path) -> None:
-    ended = kcli("export-to-parquet", DATA, "--remote", remote, "--topic", "r-short", "--out", tmp_path / "out")
+    ended = kcli("export-to-parquet", DATA, "--tier", remote, "--topic", "r-short", "--out", tmp_path / "out")
     assert (ended.status, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
     assert ended.stderr.startswith(f"kcli: {text}")
 
@@ -393,4 +393,4 @@ def test_no_tier(s3: str, remote: str, text: str, tmp_path: Path) -> None:
 )
 def test_paths_that_no_tier_completes(path: Path | str, text: str) -> None:
     with pytest.raises(UsageError, match=text):
-        load(path, remote=str(REMOTE))
+        load(path, tier=str(REMOTE))

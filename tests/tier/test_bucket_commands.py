@@ -56,16 +56,16 @@ def test_the_same_as_the_directory(s3: str, command: str, where: list[Path], spo
 
 
 def test_verify_takes_tiers(s3: str, spool: Path) -> None:
-    """kcli verify URL, and kcli verify LOG_DIR --remote URL, are kcli tier verify."""
-    for arguments, where in (([GOLDEN_URL], []), ([DATA, "--remote", GOLDEN_URL], [DATA])):
+    """kcli verify URL, and kcli verify LOG_DIR --tier URL, are kcli tier verify."""
+    for arguments, where in (([GOLDEN_URL], []), ([DATA, "--tier", GOLDEN_URL], [DATA])):
         found, same = kcli("verify", *arguments), tier("verify", *where)
         assert (found.status, found.stderr) == (0, "")
         assert found.stdout.split(",")[0] == same.stdout.split(",")[0]
     assert list(spool.iterdir()) == []
     for wrong in (
         [DATA, GOLDEN_URL],
-        [GOLDEN_URL, "--remote", GOLDEN_URL],
-        [DATA, DATA, "--remote", GOLDEN_URL],
+        [GOLDEN_URL, "--tier", GOLDEN_URL],
+        [DATA, DATA, "--tier", GOLDEN_URL],
     ):
         ended = kcli("verify", *wrong)
         assert (ended.status, ended.stdout) == (2, "")
