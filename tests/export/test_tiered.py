@@ -369,12 +369,12 @@ def test_denied_objects(proxy: Proxy, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tier", "text"),
+    ("remote", "text"),
     [
         ("s3://golden/nothing", "s3://golden/nothing: no object's name begins with this prefix"),
         ("s3://nothing/x", "s3://nothing/x: no such bucket (NoSuchBucket); check its name, AWS_ENDPOINT_URL"),
-        ("ftp://golden/x", "remote: 'ftp' is no kind of store"),
-        ("s3://k:s3cr3t@golden/x", "remote: a URL is s3://bucket/prefix, without user, password, port or query"),
+        ("ftp://golden/x", "tier: 'ftp' is no kind of store"),
+        ("s3://k:s3cr3t@golden/x", "tier: a URL is s3://bucket/prefix, without user, password, port or query"),
         ("/nowhere", "/nowhere: No such file or directory"),
     ],
 )
