@@ -182,6 +182,11 @@ class Dies(Disk):
             raise InterruptedError("killed")
         super().rename(source, target)
 
+    def remove(self, path: Path) -> None:
+        if self.left < 0:
+            raise InterruptedError("killed")
+        super().remove(path)
+
 
 def test_a_run_that_is_killed_leaves_the_earlier_one(data: Path, tmp_path: Path) -> None:
     home = tmp_path / "store"

@@ -19,6 +19,7 @@ from kcli.broker.startup.serve import stop
 from kcli.errors import KcliError, error_text
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock
+from tests.broker.cluster import wait_for
 from tests.broker.full_disk import FullDisk
 from tests.broker.running import Address, Client, Closed, RunningNode
 from tests.conftest import TESTS
@@ -154,6 +155,8 @@ def test_in_order(tmp_path: Path) -> None:
     with serving(data_dir, "controlled.shutdown.enable=false") as broker:
         broker.client.create_topic("there", 3)
         assert broker.produce("there") == 0
+        epochs = data_dir / "there-0/leader-epoch-checkpoint"  # a thread writes it, behind the first batch of an epoch
+        wait_for(lambda: epochs.exists() and len(epochs.read_text().splitlines()) == 3, "the leader epoch is written")
         broker.fill()
         broker.process.send_signal(signal.SIGTERM)
         lines = broker.ended()

@@ -17,6 +17,7 @@ FULL = OSError(28, "No space left on device", "a/b")
 ALONE = re.compile(r"\b(create_task|ensure_future)\(")
 LOOKED_AT = {
     "kcli/broker/api/fetch.py": "the Fetch that waits raises its failure",
+    "kcli/broker/api/list_offsets.py": "awaited where the answer is made; a search that fails returns a code",
     "kcli/broker/coordinators/producer_ids.py": "its failures are codes",
     "kcli/broker/dispatch/kept.py": "every request that waits for the answer raises its failure",
     "kcli/broker/logs/compaction.py": "a round that fails is reported, and the next one follows",
@@ -28,6 +29,7 @@ LOOKED_AT = {
     "kcli/broker/node.py": "waited for in _unless_ended",
     "kcli/broker/startup/serve.py": "waited for in _started",
     "kcli/broker/process/unattended.py": "begin itself",
+    "kcli/broker/tiering/segment_tasks.py": "awaited by `copy`, and _ended where that was cancelled",
     "kcli/launcher/launch.py": "waited for in _run",
 }
 OTHERS = ("kcli/broker/metadata/", "kcli/broker/controller/")
