@@ -22,8 +22,9 @@ UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w
 
 INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 
-AS_BYTES = ("key", "why", "headers", "files")
-"""Parameters whose texts stand for bytes of any kind: keys, values of headers, and the paths of --files."""
+AS_BYTES = ("key", "why", "headers", "files", "targets")
+"""Parameters whose texts stand for bytes of any kind: keys, values of headers, the paths of --files, and what
+`kcli verify` checks."""
 
 
 class Format(StrEnum):

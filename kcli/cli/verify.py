@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from kcli.cli.options import Format
+from kcli.cli.options import Format, not_empty
 from kcli.cli.output import count_text, json_line, note, on_terminal, verdict, write_text
 from kcli.cli.progress import Progress, size_text
 from kcli.errors import UsageError
@@ -46,15 +46,22 @@ class Least(StrEnum):
 
 
 def verify(
-    named: Annotated[
+    targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE|DIR|URL...", help="Files, partition directories, log directories; or the URL of a tier."
+            metavar="FILE|DIR|URL...",
+            help="Files, partition directories, log directories; or the URL of a tier.",
+            callback=not_empty,
         ),
     ],
     tier: Annotated[
         str | None,
-        typer.Option("--tier", metavar="DIR|URL", help="Check this tiered storage against a log directory."),
+        typer.Option(
+            "--tier",
+            metavar="DIR|URL",
+            help="Check this tiered storage against a log directory.",
+            callback=not_empty,
+        ),
     ] = None,
     severity: Annotated[
         Least | None,
@@ -78,9 +85,9 @@ def verify(
     from kcli.inspector.verify import Verification
     from kcli.log.log_directory import read_properties
 
-    paths = [Path(each) for each in named]
-    if tier is not None or any(_is_url(each) for each in named):
-        raise typer.Exit(_verify_tier(named, tier, config, severity, output, quiet=quiet))
+    paths = [Path(each) for each in targets]
+    if tier is not None or any(_is_url(each) for each in targets):
+        raise typer.Exit(_verify_tier(targets, tier, config, severity, output, quiet=quiet))
     progress = Progress(lambda: _total_bytes(paths))
     server = {} if config is None else read_properties(config)
     verification = Verification(paths, server=server, config=config, advance=progress.advance)
@@ -93,7 +100,7 @@ def _is_url(text: str) -> bool:
 
 
 def _verify_tier(
-    named: Sequence[str],
+    targets: Sequence[str],
     tier: str | None,
     config: Path | None,
     severity: Least | None,
@@ -105,11 +112,11 @@ def _verify_tier(
     directory that the only argument names."""
     from kcli.cli.tier import verify_store
 
-    if len(named) != 1 or config is not None or _is_url(named[0]) == (tier is not None):
+    if len(targets) != 1 or config is not None or _is_url(targets[0]) == (tier is not None):
         raise UsageError("a tier is checked alone: kcli verify URL, or kcli verify LOG_DIR --tier DIR|URL")
     if tier is None:
-        return verify_store(named[0], None, None, severity, output, quiet=quiet)
-    return verify_store(tier, Path(named[0]), None, severity, output, quiet=quiet)
+        return verify_store(targets[0], None, None, severity, output, quiet=quiet)
+    return verify_store(tier, Path(targets[0]), None, severity, output, quiet=quiet)
 
 
 class Findings(Protocol):
