@@ -121,12 +121,14 @@ def _verify_tier(
 
 class Findings(Protocol):
     """What yields findings: a verification of files or of a tier. files, bytes: the number and size of the checked
-    files. unclean, unknown: the number of log directories without a clean shutdown, and without a metadata log."""
+    files. unclean, unknown: the number of log directories without a clean shutdown, and without a metadata log.
+    is_partial: whether partitions are placed in a log directory that is not given."""
 
     files: int
     bytes: int
     unclean: int
     unknown: int
+    is_partial: bool
     unreadable: list[UnreadableInput]
 
     def findings(self) -> Iterator[Finding]:
@@ -294,6 +296,8 @@ def _summary(found: Counter[str], shown: Sequence[str], verification: Findings, 
         text += "not shut down in order, or running: Kafka checks the logs when it starts\n"
     if verification.unknown:
         text += "no metadata log: partitions that are gone do not show (--config names metadata.log.dir)\n"
+    if verification.is_partial:
+        text += "the metadata log places partitions in another log directory, which is not given (--config names all)\n"
     return text
 
 

@@ -2,7 +2,8 @@
 "Here" is this log directory.
 
     directory.id   a broker registers the directory.id of each meta.properties. If another id was registered for the
-                   directory before, and partitions are placed in that id, Kafka leaves these partitions offline
+                   directory before, and partitions are placed in that id, Kafka leaves these partitions offline after a
+                   clean stop, and assigns them to the new id after a crash (outcome_of_other_id)
     missing        if a partition that is placed here has no directory, Kafka creates an empty one, though a directory
                    of another name may have the records: Kafka deletes <topic>-<partition>.<unique>-delete, and leaves a
                    directory with -stray or with the name of a partition that is not placed here
@@ -345,6 +346,23 @@ class Placement:
         """Whether a directory has the plain name of a partition of which the metadata log has no replica on this
         node."""
         return not each.name.state and self._directory_of(each.partition) is None
+
+
+def outcome_of_other_id(image: MetadataImage, node_id: int | None, registered: str) -> str:
+    """Return, in words, what Kafka's start does to the node's partitions that the metadata log places in the
+    directory.id `registered`, if meta.properties no longer has this id.
+
+    A clean stop leaves them without a leader, and they stay offline. A crash leaves the leader in the metadata log:
+    Kafka 4.3 then assigns them to the new id, and elects their last known leader, an unclean election."""
+    home = to_uuid(registered)
+    states = [state for topic in image.topics.values() for state in topic.partitions.values()]
+    mine = [each for each in states if node_id in each.replicas and each.directory(node_id or 0) == home]
+    led = [each for each in mine if each.leader == node_id]
+    if not led:
+        return "leaves the partitions offline"
+    assigned = "assigns the partitions to the new id and serves them (unclean election of the last known leader)"
+    rest = len(mine) - len(led)
+    return assigned + (f"; {rest:,} without a leader in the metadata log may stay offline" if rest else "")
 
 
 def futures_in(log_directories: Iterable[Path]) -> list[PartitionDirectory]:

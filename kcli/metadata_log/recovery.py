@@ -52,7 +52,7 @@ from kcli.metadata_log.directory_ids import directory_ids
 from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
-from kcli.metadata_log.placement import MissingPartition, Placement, futures_in
+from kcli.metadata_log.placement import MissingPartition, Placement, futures_in, outcome_of_other_id
 from kcli.metadata_log.renamed_log import renamed_metadata_log
 from kcli.metadata_log.replay import replay
 from kcli.metadata_log.stale_marker import blank_marker, stale_marker
@@ -758,7 +758,8 @@ class MetadataRecovery:
         if registered is not None and self.mended_directory_id is None:
             found = "is missing" if meta.directory_id is None else f"is {meta.directory_id}"
             reason = f"directory.id {found}, and the metadata log places the partitions in {registered}"
-            outcome = "Kafka starts, and all of them stay offline"
+            node_id = self.registered_node_id or self._node_id()
+            outcome = f"Kafka starts, and {outcome_of_other_id(self._readable, node_id, registered)}"
             self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def look_elsewhere(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,9 +21,10 @@ from kcli.inspector.cluster_metadata import read_image
 from kcli.log.disk import Disk
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import topic_id_of
-from kcli.metadata.image import MetadataImage
+from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import from_uuid
 from kcli.protocol.topic_partition import TopicPartition
+from tests.broker.metadata_dirs import open_metadata
 from tests.broker.running import served_node
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, files_below
@@ -409,7 +411,7 @@ def test_a_directory_id_that_is_not_registered(tmp_path: Path) -> None:
     meta = directory / "meta.properties"
     before = parse(meta.read_bytes()).entries
     meta.write_text(meta.read_text().replace(before["directory.id"], "AAECAwQFBgcICQoLDA0ODw"))
-    recover_reports(directory, f"places the partitions in {before['directory.id']}: Kafka starts, and all of them stay")
+    recover_reports(directory, f"places the partitions in {before['directory.id']}: Kafka starts, and leaves the")
     assert "kcli recover --salvage" in kcli("recover", directory).stdout
     (told,) = rows(kcli("verify", "--format", "jsonl", "--severity", "error", directory).stdout)
     assert "leaves the partitions offline" in told["found"]
@@ -450,7 +452,32 @@ def test_a_directory_id_of_a_new_disk(tmp_path: Path) -> None:
         shutil.rmtree(directory / name)
     meta = directory / "meta.properties"
     meta.write_text(re.sub("directory.id=.*", "directory.id=AAECAwQFBgcICQoLDA0ODw", meta.read_text()))
-    assert "stay offline" not in kcli("recover", directory).stdout
+    assert "places the partitions in" not in kcli("recover", directory).stdout
+
+
+async def with_leaders(directory: Path) -> None:
+    """Append to the metadata log that node 1 leads all partitions, as a broker that crashes leaves it."""
+    metadata = open_metadata(directory)
+    records: list[Record] = [
+        ("PartitionChangeRecord", 1, {"partitionId": number, "topicId": from_uuid(topic.id), "isr": [1], "leader": 1})
+        for topic in metadata.image.topics.values()
+        for number in topic.partitions
+    ]
+    await metadata.append(records)
+    await metadata.close()
+
+
+@pytest.mark.parametrize("replacement", ["", "directory.id=AAECAwQFBgcICQoLDA0ODw"])
+def test_a_wrong_directory_id_after_a_crash(tmp_path: Path, replacement: str) -> None:
+    """Kafka 4.3 assigned the partitions to the new id, and served them; the text said that they stay offline."""
+    directory = copied(tmp_path)
+    asyncio.run(with_leaders(directory))
+    meta = directory / "meta.properties"
+    meta.write_text(re.sub("directory.id=.*", replacement, meta.read_text()))
+    outcome = "assigns the partitions to the new id and serves them (unclean election of the last known leader)"
+    assert outcome in kcli("recover", directory).stdout
+    told = rows(kcli("verify", "--format", "jsonl", "--severity", "error", directory).stdout)
+    assert outcome in next(each["found"] for each in told if each["kind"] == "meta-properties-node")
 
 
 def test_a_partition_without_directory(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,39 @@ def test_a_directory_is_no_copy_of_another_for_copies_of_partitions(directories:
     shutil.copy(one / PAIR[0], two / PAIR[0])
     kinds = {each.kind for each in found(directories, with_config=False)}
     assert kinds == {"meta-properties-node", "directory-duplicate"}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_an_empty_directory_beside_a_log_directory_is_lost(directories: Directories, order: Sequence[int]) -> None:
+    """Without server.properties no finding named it: only that it could not be read."""
+    two = directories[1]
+    shutil.rmtree(two)
+    two.mkdir()
+    ended = kcli("verify", *(directories[each] for each in order))
+    assert (ended.status, ended.stderr) == (1, "")
+    first = ended.stdout.splitlines()[0]
+    assert first.startswith(f"error   meta-properties-missing  {two / PAIR[0]}  it is empty: Kafka does not start")
+    (finding,) = found(directories, with_config=False)
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert "meta-properties-missing" not in [each.kind for each in found(directories)]
+
+
+def test_an_empty_directory_beside_the_only_log_directory_is_none_of_the_node(
+    directories: Directories, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    ended = kcli("verify", *directories[:2], tmp_path / "empty")
+    assert (ended.status, ended.stdout.startswith("1 not readable")) == (2, True)
+
+
+def test_partitions_in_a_directory_that_is_not_given(directories: Directories) -> None:
+    line = "the metadata log places partitions in another log directory, which is not given (--config names all)"
+    shown = kcli("verify", directories[0])
+    assert (shown.status, line in shown.stdout.splitlines()) == (0, True)
+    (note,) = [each for each in Verification([directories[0]]).findings() if each.kind == "log-directory-elsewhere"]
+    assert (note.severity, f"{len(MOVED)} partitions are placed" in str(note.found)) == ("info", True)
+    for others in ([*directories[:2]], ["--config", directories[2], directories[0]]):
+        assert line not in kcli("verify", *others).stdout
 
 
 @pytest.mark.parametrize("count", [1, 2])

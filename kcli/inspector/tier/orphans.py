@@ -39,6 +39,7 @@ class Orphans:
         self.bytes = 0
         self.unclean = 0
         self.unknown = 0
+        self.is_partial = False
         self.unreadable: list[UnreadableInput] = []
 
     def findings(self) -> Iterator[Finding]:

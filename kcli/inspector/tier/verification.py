@@ -76,6 +76,7 @@ class TierVerification:
         self.bytes = 0
         self.unclean = 0
         self.unknown = 0
+        self.is_partial = False
         self.unreadable: list[UnreadableInput] = []
         self._commands: dict[TieredPartition, str | None] = {}
 

@@ -5,6 +5,7 @@
     cluster.id, node.id, directory.id   Kafka does not start if the first two differ between directories, or if two
                                         have the same directory.id
     a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
+    a directory that is not given       the metadata log places partitions in it: nothing tells whether they are there
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
     exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
     checkpoints of another directory    Kafka ignores their entries, and forgets log start offsets
@@ -137,7 +138,7 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
         path=str(path),
         kind="meta-properties-missing",
         severity="error",
-        expected="a file, as log.dirs names the directory",
+        expected="a file, as log.dirs names the directory" if around.is_configured else "a file, as in a log directory",
         found=f"{state}: Kafka does not start{lost}",
         action=action,
         command=command,
@@ -160,7 +161,10 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
     homes = [around.path, *around.node.others]
     is_here = not any(around.is_given(each) and _is_first(each, around.path) for each in homes[1:])
     is_known = around.has_all_directories and not around.has_foreign_metadata_log
-    if not is_here or not around.in_absent_directories or not is_known:
+    if not is_here or not around.in_absent_directories:
+        return
+    if not is_known:
+        yield from _not_given(around)
         return
     anew = next((each for each in homes if not LogDirectory(each).partitions()), None)
     instead = "" if anew is None else f"; {anew}, which has no partition, was formatted in its place"
@@ -181,6 +185,27 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
             action="do not start the broker: mount the disk, or restore it from a backup",
             command=next_steps.search_log_directory(directory_id),
         )
+
+
+def _not_given(around: Surroundings) -> Iterator[Finding]:
+    """Yield a note if the metadata log places partitions in other log directories of the node, and nothing tells where
+    these are."""
+    count = around.count_of_unknown
+    right_ids = {*around.mended_ids.values()}
+    placed = [each for home, found in around.in_absent_directories.items() if home not in right_ids for each in found]
+    if not count or not placed or around.node.unformatted or around.has_foreign_metadata_log:
+        return
+    are = "partition is" if len(placed) == 1 else "partitions are"
+    yield Finding(
+        path=str(around.path),
+        kind="log-directory-elsewhere",
+        severity="info",
+        expected=f"all {count + 1 + len(around.node.others):,} log directories that the node has registered",
+        found=f"{len(placed):,} {are} placed in another log directory, which is not given: "
+        f"{names_text(placed, NAMES_SHOWN)}",
+        action="give all log directories, or --config FILE with log.dirs: without these nothing tells whether the "
+        "partitions are there",
+    )
 
 
 def _is_first(one: Path, other: Path) -> bool:

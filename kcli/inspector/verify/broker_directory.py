@@ -457,7 +457,9 @@ class BrokerDirectory:
             expected = f"a directory of node {properties.node_id} in the metadata log: {', '.join(known)}"
             finding = _meta("node", path, expected, f"directory.id {properties.directory_id}")
             if registered is not None:
-                effect = "Kafka starts, and leaves the partitions offline, which the metadata log places in the other"
+                effect = (
+                    f"the metadata log places the partitions in another: Kafka starts, and {self._outcome(registered)}"
+                )
                 finding = replace(
                     finding,
                     found=finding.found if unusable(properties) else f"{finding.found}: {effect}",
@@ -468,8 +470,15 @@ class BrokerDirectory:
                 )
             yield finding
 
+    def _outcome(self, registered: str) -> str:
+        from kcli.metadata_log.placement import outcome_of_other_id
+
+        properties, image = self._around.properties, self._around.image
+        assert image is not None, "there is a broker in it"
+        return outcome_of_other_id(image, None if properties is None else properties.node_id, registered)
+
     def _without_id(self, path: Path, registered: str) -> Finding:
-        effect = "Kafka gives it a new one when it starts, and leaves the partitions offline"
+        effect = f"Kafka gives it a new one when it starts, and {self._outcome(registered)}"
         finding = _meta("node", path, f"directory.id {registered}, in which the metadata log places them", "")
         return replace(
             finding,

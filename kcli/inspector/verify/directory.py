@@ -129,6 +129,7 @@ class Verification:
 
     Attributes that `findings` sets: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the
     number of log directories without a clean shutdown. unknown: the number of log directories without a metadata log.
+    is_partial: whether the metadata log places partitions in a log directory that is not given.
     unreadable: the files that could not be read, which do not end the verification. logs_found: the .log files found
     under other names or in other directories, by the directory of the partition.
     """
@@ -152,17 +153,27 @@ class Verification:
         self.bytes = 0
         self.unclean = 0
         self.unknown = 0
+        self.is_partial = False
         self.unreadable: list[UnreadableInput] = []
         self.logs_found: dict[Path, LogsFound] = {}
+        self._without_files: list[Path] = []
         self._unfit_of: dict[tuple[Path, ...], list[Unfit]] = {}
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings, path by path; in a partition, causes come first."""
+        reported: set[Path] = set()
         for each in self._findings():
+            if each.kind == "meta-properties-missing":
+                reported.add(Path(each.path).parent)
             if self._config is None or each.command is None:
                 yield each
             else:
                 yield replace(each, command=next_steps.with_config(each.command, self._config))
+        self.unreadable += (
+            UnreadableInput(str(path), "no file in it that Kafka writes")
+            for path in self._without_files
+            if not any(same_path(path, each) for each in reported)
+        )
 
     def _findings(self) -> Iterator[Finding]:
         for path in self._paths:
@@ -176,7 +187,7 @@ class Verification:
                     found += forgotten_producers(inside.around, path)
                 yield from with_refusals(found, inside.around)
                 if (self.files, len(self.unreadable)) == before:
-                    self.unreadable.append(UnreadableInput(str(path), "no file in it that Kafka writes"))
+                    self._without_files.append(path)
             else:
                 yield from self._guarded(path, self._file)
         yield from map(unread_file, (each for each in self.unreadable if each.is_denied or each.is_disk_error))
@@ -418,6 +429,7 @@ class Verification:
         whole += (each for each in of_transactions if Path(each.path).name not in names)
         self.unclean += any(each.kind == "unclean-shutdown" for each in whole)
         self.unknown += any(each.kind == "metadata-log-absent" for each in whole)
+        self.is_partial |= any(each.kind == "log-directory-elsewhere" for each in whole)
         missing = [each for each in whole if each.kind == "partition-missing"]
         try:
             for cause, takes in half_copies(around):

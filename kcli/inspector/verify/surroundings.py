@@ -389,14 +389,18 @@ class Surroundings:
         is_new = bool(self._registered) and any(
             each is not None and to_uuid(each.directory_id or "") not in self._registered for each in metas
         )
-        return is_new or any(same_path(each, self.path) for each in log_directories_of(self._server))
+        return is_new or self.is_configured
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether server.properties names this log directory."""
+        return any(same_path(each, self.path) for each in log_directories_of(self._server))
 
     @property
     def count_of_unknown(self) -> int:
         """The number of log directories that the node has registered beyond those that are known; 0 if
         server.properties names all."""
-        is_named = any(same_path(each, self.path) for each in log_directories_of(self._server))
-        return 0 if is_named else max(len(self._registered) - 1 - len(self.node.others), 0)
+        return 0 if self.is_configured else max(len(self._registered) - 1 - len(self.node.others), 0)
 
     @cached_property
     def mended_ids(self) -> Mapping[Path, str]:
@@ -512,12 +516,13 @@ class Surroundings:
     def node(self) -> NodeDirectories:
         """The other log directories of the node: those that server.properties names beside this one; without
         server.properties, those of the verified directories that belong to the same node and are no copies of this
-        one."""
+        one, and the empty ones where the node has registered more log directories than these."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
         node_id, beside = node_id_of(self._server), list[Path]()
         if not any(same_path(each, self.path) for each in listed):
             node_id = None
             listed = [each for each in self._others if self._is_beside(each)]
+            listed += self._empty_beside(listed)
             homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
             home = homes[0] if len(homes) == 1 else None
             beside = directories_beside(self.path)
@@ -539,6 +544,16 @@ class Surroundings:
             return True
         ids = self._directory_ids([self.path, other])
         return not mine & others or len({*ids.values()}) > 1
+
+    def _empty_beside(self, listed: Sequence[Path]) -> list[Path]:
+        """Return the empty directories among those that are verified, which stand for the node's log directories that
+        are lost or not mounted; none if the node has registered no log directory beyond this one and `listed`."""
+        from kcli.metadata.partition import to_uuid
+
+        metas = [each for each in map(meta_of, [self.path, *listed]) if each is not None and each.directory_id]
+        if not self._registered - {to_uuid(each.directory_id or "") for each in metas}:
+            return []
+        return [each for each in self._others if is_empty_directory(each)]
 
     def _is_left_out(self, directory: PartitionDirectory) -> bool:
         from kcli.metadata.image import MetadataImage
@@ -737,6 +752,14 @@ class Surroundings:
         are legible."""
         theirs, owner = legible_meta_of(other), (self._legible.cluster_id, self._legible.node_id)
         return None not in owner and owner == (theirs.cluster_id, theirs.node_id)
+
+
+def is_empty_directory(path: Path) -> bool:
+    """Whether a path is a directory without entries; False if it cannot be listed, which another check reports."""
+    try:
+        return path.is_dir() and not any(path.iterdir())
+    except OSError:
+        return False
 
 
 class _Starts(NamedTuple):
