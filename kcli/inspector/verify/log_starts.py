@@ -107,12 +107,14 @@ def _with_starts(
 
 def _starts(around: Surroundings) -> dict[TopicPartition, int]:
     """Return the log start offsets of the logs whose leader-epoch-checkpoint begins above their first batch, by
-    partition; {} if files cannot be read."""
+    partition; {} if files cannot be read. A directory that has certainly exchanged its name counts for the partition
+    whose log it has."""
+    owners = {path: whose for each in around.exchanged_names if each.is_certain for path, whose in each.owners.items()}
     try:
         found = LogDirectory(around.path).partitions()
         logs = [each for each in found if not each.name.state and each.name.topic != METADATA_TOPIC]
         starts = {
-            each.partition: start_by_epochs(each.path)
+            owners.get(each.path, each.partition): start_by_epochs(each.path)
             for each in logs
             if not around.log_config(each.name.topic).compact
         }

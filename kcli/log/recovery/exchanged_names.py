@@ -7,7 +7,9 @@ They have the same topic id. Two kinds of evidence show of which partition their
                     one of the logs is shorter than another checkpoint says, or than the files in its directory say
 
 Without the clean-shutdown marker a recovery point is the base offset of a segment, or a lower bound of the log's end:
-then the exchange is one of two explanations (`is_certain` is False), and the other one is that a log lost its end.
+then the exchange is one of two explanations (`is_certain` is False), and the other one is that a log lost its end. The
+log start offsets may exclude the other one: if DeleteRecords has raised them, each log's first leader epoch begins at
+the log start offset of the partition whose recovery point fits it, too.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import files_of_kind
 from kcli.log.recovery.coordinator_keys import KEYS_OF, owners
 from kcli.log.recovery.exchanged import HEADER, LENGTH_EXTRA_BYTES, MAGIC, batch_at, indexes_fit, last_entry
+from kcli.log.recovery.wrong_log_starts import start_by_epochs
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -179,13 +182,23 @@ class _LogEnds:
                 tuple(paths[each] for each in cycle),
                 f"a {'log up to' if is_end else 'segment'} {points[cycle[0]]:,}, the recovery point of {one}",
                 f"one {'up to' if is_end else 'named'} {points[cycle[1]]:,}, the recovery point of {two}",
-                self._is_clean,
+                self._is_clean or self._starts_agree(topic, paths, following),
             )
 
+    def _starts_agree(self, topic: str, paths: Mapping[int, Path], following: Mapping[int, int]) -> bool:
+        """Whether each log in a cycle begins, by its leader epochs, at another log start offset than that of its name,
+        and at that of the partition to which the cycle assigns it. following: by the number in a directory's name, the
+        number of that partition."""
+        own = {number: self._starts.get(TopicPartition(topic, number)) for number in following}
+        found = {number: start_by_epochs(paths[number]) for number in following}
+        return all(found[number] not in (0, own[number]) and found[number] == own[following[number]] for number in own)
+
     def _flushed(self, directory: Path) -> set[int]:
-        """Return the offsets of a log, other than its end, that may be its recovery point: after a crash the base
-        offsets of its segments, since Kafka flushes a segment when the next one begins."""
-        return set() if self._is_clean else {base for base, _ in files_of_kind(directory, FileKind.LOG) if base}
+        """Return the offsets of a log, other than its end, that may be its recovery point. After a crash these are the
+        base offsets of its segments, since Kafka flushes a segment when the next one begins, and the offsets of its
+        producer snapshots: an earlier stop has written one at the end of the log."""
+        kinds = () if self._is_clean else (FileKind.LOG, FileKind.PRODUCER_SNAPSHOT)
+        return {offset for kind in kinds for offset, _ in files_of_kind(directory, kind) if offset}
 
     def _contradicts(self, partition: TopicPartition, path: Path) -> bool:
         """Return whether a checkpoint, or a file in the directory `path`, contradicts the assumption that this is the

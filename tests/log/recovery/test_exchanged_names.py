@@ -226,3 +226,38 @@ def test_recovery_points_at_segments_tell_after_a_crash(tmp_path: Path) -> None:
     assert {path.name for path in found.paths} == {"t-0", "t-1"}
     assert not found.is_certain
     assert found.expected == f"a segment {bases[0]}, the recovery point of t-0"
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_log_start_offsets_tell_after_a_crash_too(data: Path, tmp_path: Path, is_clean: bool) -> None:
+    """DeleteRecords has raised both log start offsets. Then no entry of the checkpoint is wrong, but the names."""
+    starts = {"other-0": 30, "other-1": 20}
+    for name, start in starts.items():
+        (data / name / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {start}\n")
+    lines = [f"{name.replace('-', ' ')} {start}\n" for name, start in starts.items()]
+    (data / "log-start-offset-checkpoint").write_text("".join(["0\n", f"{len(lines)}\n", *lines]))
+    if not is_clean:
+        (data / MARKER).unlink()
+    before = [log_and_id(data / each) for each in starts]
+    assert not of_kind(loud(data), "log-start-offset")
+    swap(data / "other-0", data / "other-1")
+    found = loud(data)
+    (finding,) = of_kind(found, "partition-swapped")
+    assert not of_kind(found, "log-start-offset")
+    assert kcli("recover", data).status == 1
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", data).status == 0
+    assert finding.command is not None
+    subprocess.run(["sh", "-c", finding.command], check=True)
+    for each in (data, tmp_path / "new"):
+        assert [log_and_id(each / name) for name in starts] == before
+        assert not of_kind(loud(each), "partition-swapped")
+        assert (each / "log-start-offset-checkpoint").read_text().splitlines()[2:] == ["other 0 30", "other 1 20"]
+
+
+def test_one_log_start_offset_proves_no_exchange(data: Path) -> None:
+    """After a crash the other explanation is left: a log lost its end."""
+    (data / "other-0/leader-epoch-checkpoint").write_text("0\n1\n0 30\n")
+    (data / "log-start-offset-checkpoint").write_text("0\n1\nother 0 30\n")
+    (data / MARKER).unlink()
+    swap(data / "other-0", data / "other-1")
+    assert not of_kind(loud(data), "partition-swapped")
