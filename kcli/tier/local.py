@@ -118,9 +118,11 @@ class LocalStore:
         yield self._path(name)[0]
 
     def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
-        """Write a new object: a file of another name, which is renamed when it is whole."""
+        """Write a new object: a file of another name, which is renamed when it is whole. The store itself is not made
+        anew: where its file system is no longer mounted, nothing is written."""
         path, parent, _ = self._path(name)
-        self._disk.make_directory(parent)
+        with self._opened_parent(path, self._root):
+            self._disk.make_directory(parent)
         with self._opened_parent(path, parent):  # no link
             partial = _partial(path)
             self._disk.remove(partial)

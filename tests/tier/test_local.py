@@ -136,3 +136,14 @@ def test_no_directory(tmp_path: Path) -> None:
     for each in ("none", "file"):
         with pytest.raises(UnreadableInput):
             LocalStore(tmp_path / each)
+
+
+def test_a_store_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    """As where its file system is no longer mounted: what is written then would be on another disk."""
+    (tmp_path / "store").mkdir()
+    store = LocalStore(tmp_path / "store")
+    store.write(object_name(PARTITION, 7, uuid(1), FileKind.LOG), [b"ab"])
+    (tmp_path / "store").rename(tmp_path / "away")
+    with pytest.raises(ObjectMissing):
+        store.write(object_name(PARTITION, 8, uuid(2), FileKind.LOG), [b"ab"])
+    assert not (tmp_path / "store").exists()

@@ -25,12 +25,12 @@ import logging
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from formats.errors import BadLength
+from formats.errors import BadLength, BadValue
 from formats.file_name import FileKind
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, MAX_TIMESTAMP, SIZE, START, BatchRow, RecordRow
 from formats.kernels.records import RecordTable
-from formats.kernels.scan import SCAN_BAD_LENGTH, SCAN_INCOMPLETE, scan
+from formats.kernels.scan import SCAN_BAD_LENGTH, SCAN_END, SCAN_INCOMPLETE, scan
 from formats.txn_index import AbortedTxn
 from kcli.broker.process.unattended import report
 from kcli.broker.tiering.reads import RemoteRead, Wanted
@@ -215,10 +215,12 @@ class RemoteReader:
                 data = self._store.read(_log_name(segment), at, min(at + most, segment.size))
                 table = BatchTable()
                 behind, how, needed = scan(data, 0, len(data), at, table, check_crc=False)
+                _check_offsets(segment, table, at)
                 first = bisect_right(range(table.count), wanted.offset - 1, key=lambda i: table.field(i, LAST_OFFSET))
                 if first < table.count:
                     return self._cut(segment, indexes, last_offset, wanted, _Batches(data, table, first, at))
-                if how == SCAN_BAD_LENGTH or (how == SCAN_INCOMPLETE and needed > MAX_BATCH_BYTES):
+                is_zero = how == SCAN_END and behind < len(data)
+                if how == SCAN_BAD_LENGTH or is_zero or (how == SCAN_INCOMPLETE and needed > MAX_BATCH_BYTES):
                     raise BadLength(f"{_log_name(segment)}: no batch begins here", at + behind)
                 if how == SCAN_INCOMPLETE:
                     if at + behind + needed > segment.size:
@@ -293,6 +295,18 @@ class _Batches(NamedTuple):
     table: BatchTable
     first: int
     position: int
+
+
+def _check_offsets(segment: RemoteSegment, table: BatchTable, position: int) -> None:
+    """Raise BadValue if batches have offsets that are not the segment's: the object is that of another segment.
+    position: the byte of the object from which they were read."""
+    if not table.count:
+        return
+    first, last = table.field(0, BASE_OFFSET), table.field(table.count - 1, LAST_OFFSET)
+    if first < segment.start_offset or last > segment.end_offset:
+        its = f"{segment.start_offset:,} to {segment.end_offset:,}"
+        reason = f"{_log_name(segment)}: offsets {first:,} to {last:,}, not those of the segment ({its})"
+        raise BadValue(reason, position)
 
 
 def _log_name(segment: RemoteSegment) -> str:

@@ -217,3 +217,33 @@ def test_lives_of_partitions(tmp_path: Path) -> None:
         assert found == [each for each in values(world.log) if each[0] < world.local], seed
         read += len(found)
     assert read > 1_000
+
+
+@pytest.mark.parametrize("fault", ["another segment's", "zeros behind the first batch"])
+def test_an_object_with_other_bytes_is_an_error(golden: Copy, tmp_path: Path, fault: str) -> None:
+    """A read of its offsets gets an error, none skips them."""
+    partitions, caches = known(golden)
+    (partition, *_) = partitions
+    one, other = partition.copied()[:2]
+    paths = [
+        golden.remote
+        / "kafka-tiered-storage"
+        / object_name(partition.partition, each.start_offset, each.id, FileKind.LOG)
+        for each in (one, other)
+    ]
+    if fault == "another segment's":
+        paths[0].write_bytes(paths[1].read_bytes())
+    else:
+        data = paths[0].read_bytes()
+        first = 12 + int.from_bytes(data[8:12])
+        assert len(data) > first, "there is a second batch"
+        paths[0].write_bytes(data[:first] + bytes(len(data) - first))
+    reading = Reading(LocalStore(golden.remote), caches, tmp_path)
+
+    async def read_all() -> set[object]:
+        log = opened(partition)
+        found = [await reading.read(partition.partition, log, at) for at in range(one.start_offset, one.end_offset + 1)]
+        return {each if isinstance(each, ErrorCode) else "records" for each in found}
+
+    expected: set[object] = {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert running(read_all) == (expected if fault == "another segment's" else {*expected, "records"})
