@@ -7,7 +7,8 @@
     4  the bytes up to these ends, whole batches alone: new segments, and what was appended to known ones
     5  the manifest, which makes a run of them
 
-A run that is killed leaves objects that no manifest names. Names have the SHA-256 of what is in them: a second try
+Objects of the run before are not copied again, unless the store lists them no longer, or with other sizes. A run that
+is killed leaves objects that no manifest names. Names have the SHA-256 of what is in them: a second try
 finds them. Nothing is locked, and nothing in the log directory is written. If the cleaner or a retention changes a
 partition's files before they are copied, the run looks at the partition again, and its end is later then; of a
 coordinator's partition this begins the run anew.
@@ -125,7 +126,7 @@ class _Run:
         self._meta = meta
         self._now_ms = now_ms
         self._advance = advance
-        self._stored = set() if previous is None else {each.name for each in previous.pieces}
+        self._stored = set() if previous is None else _still_there(store, previous)
         self._before = {} if previous is None else {_key(each): each for each in previous.partitions}
         self._copied = self._objects = 0
         self._at_ms = 0
@@ -249,7 +250,8 @@ class _Run:
         found = files.logs[base]
         source = _opened(files.directory, found)
         try:
-            parts, begin = ((), 0) if known is None else _kept(source, known, found.size)
+            is_there = known is not None and all(each.name in self._stored for each in known.parts)
+            parts, begin = _kept(source, known, found.size) if known is not None and is_there else ((), 0)
             last, tail = (known.last, known.tail) if known is not None and begin else (None, None)
             if found.size > begin:
                 surveyed = _survey(source, begin, found.size, is_whole=not is_last)
@@ -347,6 +349,13 @@ class _Run:
         self._copied += piece.size
         self._objects += 1
         self._advance(piece.size)
+
+
+def _still_there(store: Store, previous: Manifest) -> set[str]:
+    """Return the names of the objects of a run that the store still has, with their sizes. The others are copied
+    again: somebody has deleted or cut them. Raises UnreadableInput."""
+    sizes = {each.name: each.size for each in store.list_objects() if each.odd is None}
+    return {each.name for each in previous.pieces if sizes.get(each.name) == each.size}
 
 
 def _key(each: BackedPartition) -> tuple[TopicPartition, str | None]:

@@ -97,6 +97,22 @@ def test_a_second_run_copies_what_is_new(data: Path, tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["new_objects"] == 1
 
 
+@pytest.mark.parametrize("fault", ["deleted", "cut"])
+def test_an_object_that_is_gone_or_cut_is_copied_again(data: Path, tmp_path: Path, fault: str) -> None:
+    store = tmp_path / "store"
+    backed(data, store)
+    victim = max((store / next(each.name for each in store.iterdir() if each.name.startswith("t-txn-1"))).glob("*.log"))
+    whole = victim.read_bytes()
+    victim.unlink()
+    if fault == "cut":
+        victim.write_bytes(whole[:10])
+    assert backed(data, store)["new_objects"] == 1
+    assert victim.read_bytes() == whole
+    ended = kcli("restore", store, "--out", tmp_path / "new")
+    assert (ended.stderr, ended.status) == ("", 0)
+    assert logs(tmp_path / "new") == logs(data)
+
+
 def test_the_time_chooses_the_run(data: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     first = backed(data, store)
