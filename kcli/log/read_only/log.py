@@ -65,8 +65,9 @@ class Producers:
 
 
 class _OpenTransactions:
-    """The first offset of each producer's open transaction, by producer id. survey: that of the active segment.
-    applied: how many of the events of `survey` are included."""
+    """The first offset of each producer's open transaction (first_offsets), by producer id. survey: the Survey of the
+    active segment, whose events are the begins and ends of transactions. applied: the number of its first events that
+    first_offsets has taken in."""
 
     def __init__(self, survey: Survey, first_offsets: dict[int, int]) -> None:
         self.survey = survey
