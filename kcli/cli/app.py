@@ -31,14 +31,18 @@ COMMANDS = {
     "tier": Target(
         "kcli.cli.tier",
         "app",
-        "List, check and fetch segments in tiered storage, with or without a broker's log directory.",
+        "List, check, fetch and attach segments in tiered storage, with or without a broker's log directory.",
     ),
     "backup": Target(
         "kcli.cli.backup",
         "backup",
-        "Back up a broker's log directory while the broker runs: what is new, to a directory or a bucket.",
+        "Back up a broker's log directory: segments, leader epochs, producers, the metadata log, groups, transactions.",
     ),
-    "restore": Target("kcli.cli.restore", "restore", "Make a log directory of a backup, as it was at a time."),
+    "restore": Target(
+        "kcli.cli.restore",
+        "restore",
+        "Make a log directory of a backup: the same offsets, leader epochs, groups, transactions, metadata.",
+    ),
     "serve": Target(
         "kcli.cli.serve",
         "serve",
