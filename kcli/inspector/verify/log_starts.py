@@ -108,7 +108,8 @@ def _with_starts(
 def _starts(around: Surroundings) -> dict[TopicPartition, int]:
     """Return the log start offsets of the logs whose leader-epoch-checkpoint begins above their first batch, by
     partition; {} if files cannot be read. A directory that has certainly exchanged its name counts for the partition
-    whose log it has."""
+    whose log it has; one that may have exchanged its name does not count."""
+    doubtful = {path for each in around.exchanged_names if not each.is_certain for path in each.paths}
     owners = {path: whose for each in around.exchanged_names if each.is_certain for path, whose in each.owners.items()}
     try:
         found = LogDirectory(around.path).partitions()
@@ -116,7 +117,7 @@ def _starts(around: Surroundings) -> dict[TopicPartition, int]:
         starts = {
             owners.get(each.path, each.partition): start_by_epochs(each.path)
             for each in logs
-            if not around.log_config(each.name.topic).compact
+            if each.path not in doubtful and not around.log_config(each.name.topic).compact
         }
     except (UnreadableInput, InvalidConfig):  # another check reports this error
         return {}
