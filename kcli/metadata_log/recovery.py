@@ -377,8 +377,8 @@ class MetadataRecovery:
 
     @cached_property
     def _directory_ids_by_log(self) -> Mapping[Path, str]:
-        """The directory.id of each log directory of the node, by the directory's path. The metadata log shows it, by
-        the partitions that it places there; a directory of which it does not is left out."""
+        """The directory.id that each log directory of the node should have, by the directory's path (see
+        `directory_ids`). A directory of which it is not known is left out."""
         if not self.is_log_directory:
             return {}
         node_id = self.registered_node_id or self._node_id()
