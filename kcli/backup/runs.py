@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kcli.backup.manifest import DIRECTORY, Manifest, parse, time_of
-from kcli.errors import UnreadableInput
+from kcli.log.source import whole
 from kcli.tier.store import Store
 
 MANIFEST_BYTES_MAX = 1 << 30
@@ -28,16 +28,4 @@ def runs(store: Store) -> list[Run]:
 
 def read(store: Store, run: Run) -> Manifest:
     """Return the manifest of a run. Raises UnreadableInput, ObjectMissing."""
-    return parse(run.name, read_object(store, run.name, MANIFEST_BYTES_MAX), f"{store.address}/{run.name}")
-
-
-def read_object(store: Store, name: str, bytes_max: int) -> bytes:
-    """Return the bytes of an object. Raises UnreadableInput, also for more than bytes_max; ObjectMissing."""
-    source = store.open(name)
-    try:
-        if source.size() > bytes_max:
-            raise UnreadableInput(source.name, f"{source.size():,} bytes are more than such an object can have")
-        data = bytearray(source.size())
-        return bytes(data[: source.read_at(0, memoryview(data))])
-    finally:
-        source.close()
+    return parse(run.name, whole(store.open(run.name), MANIFEST_BYTES_MAX, "an object"), f"{store.address}/{run.name}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import UnreadableInput
-from kcli.log.source import SMALL_FILE_BYTES, FileSource, Source, read_whole
+from kcli.log.source import SMALL_FILE_BYTES, FileSource, Source, read_whole, whole
 from kcli.tier.store import ObjectMissing
 
 if TYPE_CHECKING:
@@ -168,14 +168,7 @@ def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
     """Return the bytes of a small file. Raises UnreadableInput, also for a file above the limit."""
     if not is_remote(address):
         return read_whole(local(address), limit_bytes=limit_bytes)
-    source = open_source(address)
-    try:
-        if source.size() > limit_bytes:
-            raise UnreadableInput(source.name, f"{source.size():,} bytes are more than such a file can have")
-        data = bytearray(source.size())
-        return bytes(data[: source.read_at(0, memoryview(data))])
-    finally:
-        source.close()
+    return whole(open_source(address), limit_bytes)
 
 
 def write_file(address: str, data: bytes) -> None:

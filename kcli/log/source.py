@@ -177,7 +177,7 @@ def open_source(path: Path) -> Source:
 def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
     """Return the bytes of a small file (an index, a snapshot, a checkpoint). Raises UnreadableInput, also for a file of
     more than limit_bytes."""
-    return _whole(FileSource(path), limit_bytes)
+    return whole(FileSource(path), limit_bytes)
 
 
 def read_input(path: Path) -> bytes:
@@ -189,13 +189,15 @@ def read_input(path: Path) -> bytes:
     if source.read_at(SMALL_FILE_BYTES, memoryview(bytearray(1))):  # a pipe is read up to this byte, and no further
         source.close()
         raise UnreadableInput(source.name, f"more than {SMALL_FILE_BYTES:,} bytes, which such a file cannot have")
-    return _whole(source, SMALL_FILE_BYTES)
+    return whole(source, SMALL_FILE_BYTES)
 
 
-def _whole(source: Source, limit_bytes: int) -> bytes:
+def whole(source: Source, limit_bytes: int, what: str = "a file") -> bytes:
+    """Return all bytes of a small source, which is closed. what: the kind of source, for the error. Raises
+    UnreadableInput, also for a source above the limit."""
     try:
         if source.size() > limit_bytes:
-            raise UnreadableInput(source.name, f"{source.size():,} bytes are more than such a file can have")
+            raise UnreadableInput(source.name, f"{source.size():,} bytes are more than such {what} can have")
         data = bytearray(source.size())
         return bytes(data[: source.read_at(0, memoryview(data))])
     finally:

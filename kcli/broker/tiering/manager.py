@@ -284,8 +284,7 @@ class Tiering:
         first = first_tiered(cache, opened.leader_epochs, opened.log_start_offset)
         local = opened.local_log_start_offset
         self._advance(tracked, local if first is None else min(first, local))
-        tracked.copied_offset = last_tiered(cache, opened.leader_epochs, opened.log_end_offset)
-        opened.update_highest_tiered(tracked.copied_offset)
+        tracked.copied_offset = self._note_last_tiered(tracked)
 
     @staticmethod
     def _advance(tracked: _Tracked, offset: int) -> None:
@@ -298,7 +297,7 @@ class Tiering:
         if not segments:
             return
         if opened.highest_tiered_offset < 0:
-            opened.update_highest_tiered(last_tiered(cache, opened.leader_epochs, opened.log_end_offset))
+            self._note_last_tiered(tracked)
         state = LogState(
             lineage=opened.leader_epochs,
             log_start_offset=opened.log_start_offset,
@@ -331,8 +330,14 @@ class Tiering:
 
     async def _follow(self, tracked: _Tracked) -> None:
         """Note how far the tier has the log."""
+        self._note_last_tiered(tracked)
+
+    def _note_last_tiered(self, tracked: _Tracked) -> int:
+        """Note in the log how far the tier has it. Return the last offset that is there, -1 if none is."""
         opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
-        opened.update_highest_tiered(last_tiered(cache, opened.leader_epochs, opened.log_end_offset))
+        last = last_tiered(cache, opened.leader_epochs, opened.log_end_offset)
+        opened.update_highest_tiered(last)
+        return last
 
     async def _delete_all(self, whose: TieredPartition, *, is_topic_gone: bool) -> None:
         """Delete all segments of a partition, and follow it no longer. is_topic_gone: whether the partition itself is

@@ -190,6 +190,8 @@ class MetadataTopic:
         place = self._partitions.get(number)
         if place is None:
             place = self._partitions[number] = MetadataPartition(number)
+        elif partition in self._known:  # each read of the tier comes here: nobody is to be woken
+            return
         self._known[partition] = place.follow(partition)
         self._changed.set()
         self._grown.set()

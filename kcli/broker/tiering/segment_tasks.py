@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from threading import Event
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from formats.file_name import FileKind
+from kcli.broker.metadata.format import random_id
 from kcli.errors import KcliError
 from kcli.tier.layout import KINDS, directory_name, object_name
 from kcli.tier.records import (
@@ -134,7 +134,7 @@ class SegmentTasks:
         index = closed.txn_index_path
         return RemoteSegment(
             partition=whose,
-            id=new_segment_id(),
+            id=random_id(),
             start_offset=closed.base_offset,
             end_offset=closed.next_offset - 1,
             size=closed.size,
@@ -199,16 +199,6 @@ class SegmentTasks:
     @staticmethod
     def _name(segment: RemoteSegment, kind: FileKind) -> str:
         return object_name(segment.partition, segment.start_offset, segment.id, kind)
-
-
-def new_segment_id() -> str:
-    """Return a random id as Kafka's Uuid.randomUuid makes them: none begins with a dash."""
-    while True:
-        data = bytearray(os.urandom(16))
-        data[6], data[8] = data[6] & 0x0F | 0x40, data[8] & 0x3F | 0x80
-        text = urlsafe_b64encode(data).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
 
 
 def _check(broken_off: Event) -> None:

@@ -786,8 +786,6 @@ class PartitionLog:
         if self.is_tiered:
             self.highest_tiered_offset = max(self.highest_tiered_offset, offset)
 
-    copied = update_highest_tiered
-
     @property
     def untiered_bytes(self) -> int:
         """The size of the local segments that begin at or behind the last offset in remote storage: those that it does

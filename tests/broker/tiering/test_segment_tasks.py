@@ -11,11 +11,12 @@ from typing import Any, cast
 import pytest
 
 from formats.checkpoint import EpochEntry
+from kcli.broker.metadata.format import random_id
 from kcli.broker.tiering.followed import MetadataFailed
 from kcli.broker.tiering.index_cache import IndexCache
 from kcli.broker.tiering.metadata_topic import MetadataTopic
 from kcli.broker.tiering.pool import ThreadPool
-from kcli.broker.tiering.segment_tasks import SegmentTasks, new_segment_id
+from kcli.broker.tiering.segment_tasks import SegmentTasks
 from kcli.log.live.closed_segments import ClosedSegment
 from kcli.log.live.partition_log import PartitionLog
 from kcli.tier.cache import SegmentCache
@@ -202,6 +203,6 @@ def test_a_cancelled_copy_breaks_off_behind_its_window(copier: Copier) -> None:
 
 def test_ids_are_those_of_kafka() -> None:
     for _ in range(200):
-        text = new_segment_id()
+        text = random_id()
         assert len(text) == 22
         assert not text.startswith("-")
