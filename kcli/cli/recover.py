@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formats.file_name import METADATA_DIRECTORY, FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind, parse_directory
 from kcli.cli.error_report import DiskFailed
 from kcli.cli.options import Format, current_ms, time_ms
 from kcli.cli.output import count_text, json_line, note, on_terminal, write_text
@@ -26,6 +26,7 @@ from kcli.errors import StartRefused, UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
+    from kcli.inspector.transactions import StatePartition
     from kcli.log.recovery.loader import Event
     from kcli.log.recovery.plan import PartitionPlan
     from kcli.log.recovery.run import Recovery
@@ -192,6 +193,11 @@ class _Show:
         that happens to their logs is a loss."""
         self._told_open: set[str] = set()
         self._harmed: list[str] = []
+        self._state_partitions: dict[int, StatePartition] = {}
+        """The partitions of __transaction_state that lose records or that their coordinator does not load as a whole,
+        by number, as they are after the start."""
+        self._is_state_unknown = False
+        """Whether there is a partition of __transaction_state with which Kafka does not start."""
 
     def run(self, plans: Iterator[PartitionPlan], *, changes: bool) -> int:
         """Show the rows of the plans, and a line with their sums. Return the exit status. changes: whether the plans
@@ -215,6 +221,8 @@ class _Show:
             self._told_open.update(row["partition"] for row in rows if row["kind"] == "transaction-open")
             is_harmed = plan.has_losses or plan.saved.gaps or plan.refused is not None or plan.lacks_end
             self._harmed += [plan.name] if is_harmed else []
+            if _is_of_coordinator(plan.name) and (is_harmed or plan.load_end is not None):
+                self._add_state_partition(plan, is_done=changes and self._in_place)
             promoted = self._promotions.get(plan.view.directory)
             if promoted is not None:
                 aside = promoted.set_aside if recovery.salvage else None
@@ -223,8 +231,8 @@ class _Show:
             shown = [row for row in rows if row["kind"] != "partition"]
             self._write(shown if self._as_json else _summed_up(shown))
         self._of_promotions()
-        self._of_transactions()
         self._of_metadata(changes=changes)
+        self._of_transactions()
         self._of_unreadable()
         if self._as_json:
             self._write(list(self._ends.values()))
@@ -318,17 +326,19 @@ class _Show:
             self._has_next = self._has_next or each.set_aside is not None or bool(each.lost and current)
 
     def _of_transactions(self) -> None:
-        """Show each transaction for which __transaction_state contradicts the producer state of a partition, unless
-        the start changes that partition."""
-        if self._recovery.is_partition or any(map(_is_of_coordinator, self._harmed)):
+        """Show each transaction for which __transaction_state, as it is after the start, contradicts the producer state
+        of a partition, unless the start changes that partition. If __transaction_state itself loses records, that its
+        records are too old is no finding of its own."""
+        if self._recovery.is_partition or self._is_state_unknown:
             return
         from kcli.inspector.transaction_state import unfit
 
         node = self._recovery.node
         own = {each.path.name for each in self._recovery.partitions}
-        for each in unfit([self._recovery.directory, *([] if node is None else node.others)]):
+        after_start = self._state_partitions | self._created_state_partitions()
+        for each in unfit([self._recovery.directory, *([] if node is None else node.others)], after_start):
             name = str(each.partition)
-            if name not in own:
+            if name not in own or (after_start and each.kind != "transaction-open"):
                 continue
             if each.kind != "transaction-open":
                 self._pass_over([StartRefused(name, f"{each.found}: {each.outcome}")])
@@ -336,6 +346,26 @@ class _Show:
                 self._is_bad = True
                 row = {"partition": name, "kind": each.kind, "file": "", "producer_id": each.producer_id}
                 self._write([row | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
+
+    def _add_state_partition(self, plan: PartitionPlan, *, is_done: bool) -> None:
+        """Note how a partition of __transaction_state is after the start. is_done: whether the plan is carried out in
+        place already, so that the view's files are those in the directory."""
+        from kcli.inspector.transactions import StatePartition
+        from kcli.log.partition_view import PartitionView
+
+        name, end = parse_directory(plan.name), plan.load_end
+        self._is_state_unknown = self._is_state_unknown or plan.refused is not None
+        if name is not None and not name.state:
+            view = PartitionView(plan.view.directory) if is_done else plan.view
+            after = StatePartition(view, None if end is None else (end.file, end.position))
+            self._state_partitions[name.partition] = after
+
+    def _created_state_partitions(self) -> dict[int, StatePartition]:
+        """Return the partitions of __transaction_state that the start creates empty, since no other node has them."""
+        from kcli.inspector.transactions import StatePartition
+
+        missing = (each.partition for each in self._metadata.missing if not each.others and each.renamed is None)
+        return {number: StatePartition(None) for topic, number in missing if topic == TRANSACTIONS_TOPIC}
 
     def _of_metadata(self, *, changes: bool) -> None:
         """Show what Kafka's start with this metadata log means for the cluster, also if the metadata log lies in

@@ -17,7 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from kcli.errors import KcliError
-from kcli.inspector.transactions import TransactionFiles
+from kcli.inspector.transactions import StatePartition, TransactionFiles
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.snapshots import wrong_snapshots
@@ -47,18 +47,18 @@ class Unfit:
     outcome: str
 
 
-def unfit(homes: Sequence[Path]) -> Iterator[Unfit]:
+def unfit(homes: Sequence[Path], after_start: Mapping[int, StatePartition] | None = None) -> Iterator[Unfit]:
     """Yield the contradictions between the transaction coordinator's records and the partitions in the log directories
     of a broker; none if the directories have no partition of __transaction_state.
 
-    homes: the log directories. If some partition is missing or cannot be read, no hanging transaction is yielded,
+    homes: the log directories. after_start: by number, the partitions of __transaction_state that a start changes. If some partition is missing or cannot be read, no hanging transaction is yielded,
     because the records that are missing may explain the difference.
     """
-    if not any(
+    if not after_start and not any(
         each.name.topic == TOPIC and not each.name.state for at in homes for each in LogDirectory(at).partitions()
     ):
         return
-    files = TransactionFiles(homes, now_ms=0, warn=lambda _: None)
+    files = TransactionFiles(homes, now_ms=0, warn=lambda _: None, after_start=after_start)
     try:
         found = [each for each in files.producers(files.places(None, None), None) if not isinstance(each, KcliError)]
         known = files.transactions()

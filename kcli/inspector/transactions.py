@@ -9,8 +9,9 @@ expires. Source: TransactionStateManager, ProducerStateManager; KIP-98, KIP-664.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from formats.errors import FormatError
 from formats.producer_snapshot import ProducerEntry
@@ -18,7 +19,8 @@ from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.partition_paths import PartitionPaths
 from kcli.log.config import LogConfig
-from kcli.log.coordinator_records import read_records
+from kcli.log.coordinator_records import CoordinatorRecord, read_records, read_view
+from kcli.log.partition_view import PartitionView
 from kcli.log.read_only.log import ReadOnlyLog, log
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn import transaction
@@ -26,14 +28,31 @@ from kcli.txn.records import TOPIC, parse
 from kcli.views.transactions import Listing, NoSuchTransactionalId, Producer, Transaction, TransactionFilter, known
 
 
+class StatePartition(NamedTuple):
+    """A partition of __transaction_state as it will be after a start. view: its files; None for a partition that the
+    start creates empty. end: the .log file, and the byte in it, at which the transaction coordinator stops loading;
+    None if it loads the whole partition."""
+
+    view: PartitionView | None
+    end: tuple[str, int] | None = None
+
+
 class TransactionFiles:
     """The transactions in log directories. trouble: a line for each damaged batch or record, and an error for each file
     that cannot be read."""
 
-    def __init__(self, directories: Iterable[Path], now_ms: int, warn: Callable[[str], None] = log.warning) -> None:
+    def __init__(
+        self,
+        directories: Iterable[Path],
+        now_ms: int,
+        warn: Callable[[str], None] = log.warning,
+        after_start: Mapping[int, StatePartition] | None = None,
+    ) -> None:
         """now_ms: the present time, from which TransactionFilter.longer_than_ms counts back to the beginning of a
-        transaction. warn: called with a line of text for each file of a partition that cannot be read. Raises
-        UnreadableInput if no directory is readable."""
+        transaction. warn: called with a line of text for each file of a partition that cannot be read. after_start: by
+        number, partitions of __transaction_state that are read as they will be after a start, in place of their files.
+        Raises UnreadableInput if no directory is readable."""
+        self._after_start = {} if after_start is None else after_start
         self._directories = list(directories)
         self._now_ms = now_ms
         self._warn = warn
@@ -125,27 +144,38 @@ class TransactionFiles:
 
     def _replayed(self) -> dict[str, transaction.Transaction]:
         paths = self._found.of_topic(TOPIC)
-        if not paths:
+        if not (paths or self._after_start):
             raise self._missing(TOPIC)
-        named = {number for topic, number in self._found.named if topic == TOPIC}
+        named = {number for topic, number in self._found.named if topic == TOPIC} | self._after_start.keys()
         count = self._state_partitions(named)
         if len(named) < count:
             self.trouble.append(f"only {len(named)} of {count} partitions of {TOPIC} are there")
         found: dict[str, transaction.Transaction] = {}
-        for number in sorted(paths):
+        for number in sorted(paths.keys() | self._after_start.keys()):
             before = set(found)
-            self._replay(paths[number], found)
+            self._replay(number, paths.get(number), found)
             self.state_partitions.update(dict.fromkeys(found.keys() - before, number))
         return found
 
-    def _replay(self, directory: Path, found: dict[str, transaction.Transaction]) -> None:
+    def _replay(self, number: int, directory: Path | None, found: dict[str, transaction.Transaction]) -> None:
         try:
-            self._replay_records(directory, found)
+            self._replay_records(self._records(number, directory), found)
         except UnreadableInput as error:
             self.trouble.append(error)
 
-    def _replay_records(self, directory: Path, found: dict[str, transaction.Transaction]) -> None:
-        for path, record in read_records(directory, self.trouble.append):
+    def _records(self, number: int, directory: Path | None) -> Iterator[tuple[Path, CoordinatorRecord]]:
+        """Return the records of a partition of __transaction_state. directory: where it lies; None if it is to be
+        created, which `after_start` says."""
+        after = self._after_start.get(number)
+        if after is not None:
+            return iter(()) if after.view is None else read_view(after.view, self.trouble.append, after.end)
+        assert directory is not None, "a partition has a directory, or is in after_start"
+        return read_records(directory, self.trouble.append)
+
+    def _replay_records(
+        self, records: Iterable[tuple[Path, CoordinatorRecord]], found: dict[str, transaction.Transaction]
+    ) -> None:
+        for path, record in records:
             if record.marker is not None:
                 continue
             try:

@@ -19,8 +19,9 @@ from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.records import RecordTable
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
+from kcli.log.partition_view import PartitionView
 from kcli.log.segment_reader import Window, read_segment
-from kcli.log.source import FileSource
+from kcli.log.source import FileSource, Source
 
 NONE = -1
 ErrorHandler = Callable[[str | UnreadableInput], None]
@@ -55,14 +56,40 @@ def read_records(directory: Path, on_error: ErrorHandler) -> Iterator[tuple[Path
     UnreadableInput if the directory cannot be read."""
     for _, path in segments(directory):
         try:
-            for record in _read(path, on_error):
+            for record in _read(path, FileSource(path), on_error):
                 yield path, record
         except UnreadableInput as error:
             on_error(error)
 
 
-def _read(path: Path, on_error: ErrorHandler) -> Iterator[CoordinatorRecord]:
-    source = FileSource(path)
+def read_view(
+    view: PartitionView, on_error: ErrorHandler, end: tuple[str, int] | None = None
+) -> Iterator[tuple[Path, CoordinatorRecord]]:
+    """Yield the readable records of a partition as a view has it, for example after a recovery that is not carried out.
+
+    on_error: as for read_records. end: the name of the .log file, and the byte in it, at which the records end; None
+    for the end of the log.
+    """
+    for name in filter(_is_log, view.names()):
+        path = view.directory / name
+        is_last = end is not None and name == end[0]
+        try:
+            for record in _read(path, view.source(name), on_error, end[1] if end is not None and is_last else None):
+                yield path, record
+        except UnreadableInput as error:
+            on_error(error)
+        if is_last:
+            return
+
+
+def _is_log(name: str) -> bool:
+    parsed = parse(name)
+    return parsed is not None and parsed.kind is FileKind.LOG and not parsed.state
+
+
+def _read(path: Path, source: Source, on_error: ErrorHandler, end: int | None = None) -> Iterator[CoordinatorRecord]:
+    """Yield the readable records of a .log file. source: of its bytes, which is closed at the end. end: the position of
+    the first batch that is left out, with all behind it; None if there is none."""
     table = RecordTable(4096)
     try:
         for part in read_segment(source):
@@ -70,7 +97,7 @@ def _read(path: Path, on_error: ErrorHandler) -> Iterator[CoordinatorRecord]:
                 on_error(f"{path}: {part.length:,} bytes at {part.position:,} are no batch: {part.error.reason}")
                 continue
             for buffer in decode(part, table):
-                yield from _records(part, table, buffer)
+                yield from _records(part, table, buffer, end)
             at = part.batches.first_fault()
             while at >= 0:
                 for error in faults_of(part, at):
@@ -81,12 +108,14 @@ def _read(path: Path, on_error: ErrorHandler) -> Iterator[CoordinatorRecord]:
         source.close()
 
 
-def _records(window: Window, table: RecordTable, buffer: memoryview) -> Iterator[CoordinatorRecord]:
+def _records(window: Window, table: RecordTable, buffer: memoryview, end: int | None) -> Iterator[CoordinatorRecord]:
     for i in range(table.count):
         row = RecordRow._make(table.row(i))
         batch = BatchRow._make(window.batches.row(row.batch))
         if batch.faults & (UNREADABLE | FAULT_BAD_CRC):
             continue
+        if end is not None and batch.position >= end:
+            return
         key = row.key(buffer)
         if not batch.is_control:
             producer_id = batch.producer_id if batch.is_transactional else NONE

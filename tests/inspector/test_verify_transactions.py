@@ -16,6 +16,7 @@ from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError
 from kcli.inspector.transactions import TransactionFiles
 from kcli.protocol.topic_partition import TopicPartition
+from kcli.txn.records import TOPIC
 from kcli.views.transactions import Producer
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
@@ -168,3 +169,33 @@ def test_a_producer_that_no_record_of_the_transaction_log_has(home: Path) -> Non
     assert error["path"] == str(home / str(PLACE))
     assert error["found"].startswith("no record has that producer, nor is any as new: __transaction_state is older")
     assert [each["file"] for each in rows(home, "passed-over")] == [str(PLACE)]
+
+
+def ongoing(home: Path) -> tuple[str, int, int, Path]:
+    """Return an open transaction that its coordinator knows: the partition's name, the producer id, the first offset,
+    and the directory of the coordinator's partition."""
+    files = TransactionFiles([home], 0)
+    known = files.transactions()
+    for found in files.producers(files.places(None, None), None):
+        assert not isinstance(found, KcliError)
+        for each in found[1]:
+            owner = next((name for name, txn in known.items() if txn.producer_id == each.producer_id), None)
+            if each.start_offset is not None and owner is not None:
+                state = home / f"{TOPIC}-{files.state_partitions[owner]}"
+                return str(found[0]), each.producer_id, each.start_offset, state
+    raise AssertionError("no open transaction")
+
+
+@pytest.mark.parametrize("salvage", [[], ["--salvage"]])
+def test_an_open_transaction_whose_coordinator_loses_its_records(home: Path, salvage: list[str]) -> None:
+    name, producer_id, offset, state = ongoing(home)
+    assert rows(home, "transaction-open", "--unclean", *salvage) == []
+    data = bytearray(log_of(state).read_bytes())
+    for at, _ in frames(bytes(data)):
+        data[at + 61] ^= 1
+    log_of(state).write_bytes(data)
+    found = rows(home, "transaction-open", "--unclean", *salvage)
+    assert (name, producer_id, offset) in [(row["partition"], row["producer_id"], row["first_offset"]) for row in found]
+    shutil.rmtree(state)
+    found = rows(home, "transaction-open", "--unclean", *salvage)
+    assert (name, producer_id, offset) in [(row["partition"], row["producer_id"], row["first_offset"]) for row in found]
