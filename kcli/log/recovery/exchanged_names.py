@@ -8,8 +8,8 @@ They have the same topic id. Two kinds of evidence show of which partition their
 
 Without the clean-shutdown marker a recovery point is the base offset of a segment, or a lower bound of the log's end:
 then the exchange is one of two explanations (`is_certain` is False), and the other one is that a log lost its end. The
-log start offsets may exclude the other one: if DeleteRecords has raised them, each log's first leader epoch begins at
-the log start offset of the partition whose recovery point fits it, too.
+log start offsets may exclude the other one: if DeleteRecords has raised one of them, each log's first leader epoch
+begins at the log start offset of the partition whose recovery point fits it, too.
 """
 
 from __future__ import annotations
@@ -187,11 +187,12 @@ class _LogEnds:
 
     def _starts_agree(self, topic: str, paths: Mapping[int, Path], following: Mapping[int, int]) -> bool:
         """Whether each log in a cycle begins, by its leader epochs, at another log start offset than that of its name,
-        and at that of the partition to which the cycle assigns it. following: by the number in a directory's name, the
-        number of that partition."""
-        own = {number: self._starts.get(TopicPartition(topic, number)) for number in following}
+        and at that of the partition to which the cycle assigns it. A partition without records deleted by DeleteRecords
+        has the log start offset 0 here, as start_by_epochs returns it. following: by the number in a directory's name,
+        the number of that partition."""
+        own = {number: self._starts.get(TopicPartition(topic, number), 0) for number in following}
         found = {number: start_by_epochs(paths[number]) for number in following}
-        return all(found[number] not in (0, own[number]) and found[number] == own[following[number]] for number in own)
+        return all(found[number] != own[number] and found[number] == own[following[number]] for number in own)
 
     def _flushed(self, directory: Path) -> set[int]:
         """Return the offsets of a log, other than its end, that may be its recovery point. After a crash these are the

@@ -229,16 +229,20 @@ def test_recovery_points_at_segments_tell_after_a_crash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_log_start_offsets_tell_after_a_crash_too(data: Path, tmp_path: Path, is_clean: bool) -> None:
-    """DeleteRecords has raised both log start offsets. Then no entry of the checkpoint is wrong, but the names."""
-    starts = {"other-0": 30, "other-1": 20}
+@pytest.mark.parametrize("starts", [{"other-0": 30, "other-1": 20}, {"other-0": 30}])
+def test_log_start_offsets_tell_after_a_crash_too(
+    data: Path, tmp_path: Path, is_clean: bool, starts: dict[str, int]
+) -> None:
+    """DeleteRecords has raised both log start offsets, or one. Then no entry of the checkpoint is wrong, but the
+    names."""
     for name, start in starts.items():
         (data / name / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {start}\n")
     lines = [f"{name.replace('-', ' ')} {start}\n" for name, start in starts.items()]
     (data / "log-start-offset-checkpoint").write_text("".join(["0\n", f"{len(lines)}\n", *lines]))
     if not is_clean:
         (data / MARKER).unlink()
-    before = [log_and_id(data / each) for each in starts]
+    names = "other-0", "other-1"
+    before = [log_and_id(data / each) for each in names]
     assert not of_kind(loud(data), "log-start-offset")
     swap(data / "other-0", data / "other-1")
     found = loud(data)
@@ -249,15 +253,15 @@ def test_log_start_offsets_tell_after_a_crash_too(data: Path, tmp_path: Path, is
     assert finding.command is not None
     subprocess.run(["sh", "-c", finding.command], check=True)
     for each in (data, tmp_path / "new"):
-        assert [log_and_id(each / name) for name in starts] == before
+        assert [log_and_id(each / name) for name in names] == before
         assert not of_kind(loud(each), "partition-swapped")
-        assert (each / "log-start-offset-checkpoint").read_text().splitlines()[2:] == ["other 0 30", "other 1 20"]
+        assert (each / "log-start-offset-checkpoint").read_text().splitlines(keepends=True)[2:] == lines
 
 
-def test_one_log_start_offset_proves_no_exchange(data: Path) -> None:
+def test_a_log_start_offset_that_fits_neither_proves_no_exchange(data: Path) -> None:
     """After a crash the other explanation is left: a log lost its end. But no command writes a log start offset that
     would hide records once the names are put right."""
-    (data / "other-0/leader-epoch-checkpoint").write_text("0\n1\n0 30\n")
+    (data / "other-0/leader-epoch-checkpoint").write_text("0\n1\n0 29\n")
     (data / "log-start-offset-checkpoint").write_text("0\n1\nother 0 30\n")
     (data / MARKER).unlink()
     swap(data / "other-0", data / "other-1")
