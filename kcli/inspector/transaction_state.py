@@ -51,8 +51,9 @@ def unfit(homes: Sequence[Path], after_start: Mapping[int, StatePartition] | Non
     """Yield the contradictions between the transaction coordinator's records and the partitions in the log directories
     of a broker; none if the directories have no partition of __transaction_state.
 
-    homes: the log directories. after_start: by number, the partitions of __transaction_state that a start changes. If some partition is missing or cannot be read, no hanging transaction is yielded,
-    because the records that are missing may explain the difference.
+    homes: the log directories. after_start: by number, the partitions of __transaction_state that a start changes. If
+    some partition is missing or cannot be read, no hanging transaction is yielded, because the records that are missing
+    may explain the difference.
     """
     if not after_start and not any(
         each.name.topic == TOPIC and not each.name.state for at in homes for each in LogDirectory(at).partitions()
