@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.broker import Broker
 from kcli.broker.process.turns import STEPS_AT_ONCE, apart_if
-from kcli.metadata.features import FeatureUpdate, UpgradeType
+from kcli.metadata.features import SUPPORTED_FEATURES, FeatureUpdate, UpgradeType
 from kcli.metadata.features import update_features as decide
 from kcli.metadata.result import Refused
 from kcli.protocol.error_code import ErrorCode
@@ -52,8 +52,17 @@ async def update_features(broker: Broker, call: types.UpdateFeaturesCall) -> typ
 
 
 def _updates(requested: Iterable[types.FeatureUpdateKey]) -> dict[str, FeatureUpdate]:
-    """Return feature -> its update; if the request names a feature twice, the last update."""
-    return {each.feature: _update(each) for each in requested}
+    """Return feature -> its update; if the request names a feature twice, the last update. Of the features that do not
+    exist only the first one is returned, since it refuses the whole request."""
+    found: dict[str, FeatureUpdate] = {}
+    unknown: str | None = None
+    for each in requested:
+        if each.feature not in SUPPORTED_FEATURES:
+            unknown = each.feature if unknown is None else unknown
+            if each.feature != unknown:
+                continue
+        found[each.feature] = _update(each)
+    return found
 
 
 def _update(update: types.FeatureUpdateKey) -> FeatureUpdate:

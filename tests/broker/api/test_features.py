@@ -75,6 +75,8 @@ def test_a_single_node_goes_to_kraft_version_1(tmp_path: Path) -> None:
         refused = update(client, {**RELEASE, "group.version": 9})
         assert refused["error_code"] == ErrorCode.INVALID_UPDATE_VERSION
         assert "kraft.version" not in features(client)[1], "all of a request or none"
+        refused = update(client, {"odd": 1, "odder": 1, **RELEASE})
+        assert "for feature odd. " in refused["error_message"], "the first feature that does not exist"
         assert update(client, RELEASE)["error_code"] == 0
         assert features(client)[1] == RELEASE
         assert update(client, {"kraft.version": 1})["error_code"] == 0
