@@ -66,6 +66,9 @@ class Content:
     @property
     def size(self) -> int:
         """The size in bytes."""
+        if len(self.parts) == 1:  # most files
+            (part,) = self.parts
+            return part.length if isinstance(part, FileRange) else len(part)
         return sum(part.length if isinstance(part, FileRange) else len(part) for part in self.parts)
 
     def between(self, start: int, end: int) -> Content:
@@ -92,7 +95,7 @@ class ContentSource:
         self.name = name
         self._size = content.size
         self._parts: list[tuple[int, int, Source | None, int, bytes]] = []
-        self._opened: dict[tuple[Path, int, bool], Source] = {}
+        self._opened: dict[tuple[str, int, bool], Source] = {}
         begin = 0
         try:
             for part in content.parts:
@@ -109,7 +112,7 @@ class ContentSource:
     def _open(self, part: FileRange) -> Source:
         """Return the source for a range of a file. Ranges of one file share a source: the file is opened once, and a
         compressed one is not decompressed again for each range. Raises UnreadableInput."""
-        key = part.path, part.codec if isinstance(part, InflatedRange) else 0, part.is_before_text_mode
+        key = str(part.path), part.codec if isinstance(part, InflatedRange) else 0, part.is_before_text_mode
         if key not in self._opened:
             if isinstance(part, InflatedRange):
                 self._opened[key] = InflatedSource(part.path, part.codec)
@@ -253,8 +256,10 @@ class PartitionView:
 
     def check_mappable(self, name: str) -> None:
         """Raise StartRefused for an index that is there and that Kafka cannot map into memory."""
+        if name not in self.files or self.size(name) <= INT_MAX:
+            return
         parsed = parse(name)
-        if name in self.files and self.size(name) > INT_MAX and parsed is not None and parsed.kind in MAPPED:
+        if parsed is not None and parsed.kind in MAPPED:
             reason = f"{self.size(name):,} bytes: more than Kafka can map (Size exceeds Integer.MAX_VALUE)"
             raise StartRefused(name, reason)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.inspector.verify.directory import Verification
+from kcli.inspector.verify import Verification
 from kcli.inspector.verify.next_start import NextStart
 from kcli.log.recovery.run import Recovery
 from tests.cli.run import KCLI, kcli

@@ -114,6 +114,10 @@ _NO_STREAMS = "there are no streams groups yet: streams.version tells clients so
 _ONLY_KERBEROS = "tunes logins by GSSAPI alone, and where that mechanism is enabled the node does not start"
 _OWN_MANAGERS = "the managers of tiered storage are this broker's own, no class is loaded"
 
+_NO_FOLLOWER_TASKS = (
+    "what others have copied is known from the replayed metadata, and following a partition needs no thread"
+)
+
 HARMLESS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -175,6 +179,10 @@ HARMLESS: Final[Mapping[str, str]] = {
         _ONLY_KERBEROS,
     ),
     **dict.fromkeys(("remote.log.storage.manager.class.path", "remote.log.metadata.manager.class.path"), _OWN_MANAGERS),
+    **dict.fromkeys(
+        ("remote.log.manager.follower.thread.pool.size", "remote.log.manager.thread.pool.size"), _NO_FOLLOWER_TASKS
+    ),
+    "remote.log.metadata.custom.metadata.max.bytes": "the stores of this broker keep no metadata of their own",
     **{name: _NO_SHARE for name in BROKER_KEYS if name.startswith(("group.share.", "share.")) and name not in REFUSED},
     **{name: _NO_STREAMS for name in BROKER_KEYS if name.startswith("group.streams.")},
 }

@@ -1,7 +1,7 @@
-"""What a broker's configuration says about tiered storage, as one value.
+"""What a broker's configuration says about tiered storage to those who copy and delete segments, as one value.
 
 `tier_config` makes it anew after each change of the configuration; what can be changed while the broker runs are the
-numbers of threads, the quotas, the size of the index cache and the time limits (broker_keys.py). Source:
+numbers of threads and the quotas (broker_keys.py). Those who read the tier take their limits from BrokerConfig. Source:
 RemoteLogManagerConfig, TopicBasedRemoteLogMetadataManagerConfig.
 """
 
@@ -60,28 +60,18 @@ class TierQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierConfig:
-    """The configuration of a broker's tiered storage. index_cache_ttl_ms: -1 for no limit. retry_jitter: the part of
-    the backoff that is random. follower_starts_at_last_tiered: follower.fetch.last.tiered.offset.enable (KIP-1023)."""
+    """The configuration of a broker's tiered storage. retry_jitter: the part of the backoff that is random."""
 
     store: StoreConfig
     metadata: MetadataConfig
-    custom_metadata_bytes_max: int
-    index_cache_bytes_max: int
-    index_cache_ttl_ms: int
     copier_threads: int
     expiration_threads: int
-    follower_threads: int
-    reader_threads: int
-    reader_pending_max: int
     task_interval_ms: int
     retry_backoff_ms: int
     retry_backoff_ms_max: int
     retry_jitter: float
     copy_quota: TierQuota
     fetch_quota: TierQuota
-    fetch_wait_ms_max: int
-    list_offsets_timeout_ms: int
-    follower_starts_at_last_tiered: bool
 
 
 def tier_config(config: BrokerConfig) -> TierConfig | None:
@@ -91,20 +81,11 @@ def tier_config(config: BrokerConfig) -> TierConfig | None:
         return None
     jitter = config.get("remote.log.manager.task.retry.jitter")
     assert isinstance(jitter, float), "a DOUBLE"
-    follower_threads = "remote.log.manager.follower.thread.pool.size"
-    if follower_threads not in config.properties:
-        follower_threads = "remote.log.manager.thread.pool.size"  # its name before Kafka 4.2
     return TierConfig(
         store=_store(config),
         metadata=_metadata(metadata_values(config)),
-        custom_metadata_bytes_max=config.number("remote.log.metadata.custom.metadata.max.bytes"),
-        index_cache_bytes_max=config.number("remote.log.index.file.cache.total.size.bytes"),
-        index_cache_ttl_ms=config.number("remote.log.index.file.cache.ttl.ms"),
         copier_threads=config.number("remote.log.manager.copier.thread.pool.size"),
         expiration_threads=config.number("remote.log.manager.expiration.thread.pool.size"),
-        follower_threads=config.number(follower_threads),
-        reader_threads=config.number("remote.log.reader.threads"),
-        reader_pending_max=config.number("remote.log.reader.max.pending.tasks"),
         task_interval_ms=config.number("remote.log.manager.task.interval.ms"),
         retry_backoff_ms=config.number("remote.log.manager.task.retry.backoff.ms"),
         retry_backoff_ms_max=config.number("remote.log.manager.task.retry.backoff.max.ms"),
@@ -119,9 +100,6 @@ def tier_config(config: BrokerConfig) -> TierConfig | None:
             window_num=config.number("remote.log.manager.fetch.quota.window.num"),
             window_s=config.number("remote.log.manager.fetch.quota.window.size.seconds"),
         ),
-        fetch_wait_ms_max=config.number("remote.fetch.max.wait.ms"),
-        list_offsets_timeout_ms=config.number("remote.list.offsets.request.timeout.ms"),
-        follower_starts_at_last_tiered=config.get("follower.fetch.last.tiered.offset.enable") is True,
     )
 
 

@@ -6,6 +6,7 @@
     open    the three files of a segment, opened; fetched from the store first if they are not there
     bound   of all files together (remote.log.index.file.cache.total.size.bytes): the segments that were not used for
             the longest time are removed. A file that a read has open stays readable
+    expire  what was not used for remote.log.index.file.cache.ttl.ms is removed when the cache is used next
     load    at the start: files of a crash (`.tmp`, `.deleted`), of a segment without all three, and those that cannot
             be an index of the segment are removed, and fetched anew when they are needed
 
@@ -16,6 +17,7 @@ need the same segment fetch it once. Source: RemoteIndexCache, whose eviction is
 from __future__ import annotations
 
 import logging
+import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +25,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from formats.errors import FormatError
 from formats.file_name import FileKind, parse
@@ -117,18 +119,35 @@ class Indexes:
         return data
 
 
+class _Cached(NamedTuple):
+    """The files of a segment. size: in bytes. used_ms: when they were last used."""
+
+    size: int
+    used_ms: float
+
+
 class IndexCache:
-    """The cached indexes below a log directory. size_max_bytes: returns the limit for all files together."""
+    """The cached indexes below a log directory. size_max_bytes: returns the limit for all files together. ttl_ms:
+    returns after how many milliseconds without use the files of a segment are removed; not above 0 for never. now_ms:
+    returns the time by a clock that never goes back."""
 
     def __init__(
-        self, log_directory: Path, store: Store, size_max_bytes: Callable[[], int], disk: Disk | None = None
+        self,
+        log_directory: Path,
+        store: Store,
+        size_max_bytes: Callable[[], int],
+        disk: Disk | None = None,
+        *,
+        ttl_ms: Callable[[], int] = lambda: -1,
+        now_ms: Callable[[], float] = lambda: time.monotonic() * 1000,
     ) -> None:
         self._directory = log_directory / DIRECTORY
         self._store = store
         self._size_max_bytes = size_max_bytes
+        self._ttl_ms, self._now_ms = ttl_ms, now_ms
         self._disk = Disk() if disk is None else disk
         self._guard = Lock()
-        self._sizes: OrderedDict[tuple[int, str], int] = OrderedDict()  # by start offset and id, last used last
+        self._cached: OrderedDict[tuple[int, str], _Cached] = OrderedDict()  # by start offset and id, last used last
         self._loading: dict[tuple[int, str], Future[None]] = {}
         self.size = 0
         """Bytes of all files."""
@@ -171,6 +190,7 @@ class IndexCache:
         """Yield the indexes of a segment. Waits for the store if they are not cached. Raises what the store raises,
         OSError; BadIndex or FormatError for an object that is no index."""
         key = segment.start_offset, segment.id
+        self._expire()
         with ExitStack() as stack:
             yield self._enter(segment, key, stack)
 
@@ -178,9 +198,11 @@ class IndexCache:
         """Return the indexes of a segment, opened on the stack."""
         for _ in range(ATTEMPTS_MAX):
             with self._guard:
-                is_known = key in self._sizes
-                if is_known:
-                    self._sizes.move_to_end(key)
+                cached = self._cached.get(key)
+                is_known = cached is not None
+                if cached is not None:
+                    self._cached[key] = cached._replace(used_ms=self._now_ms())
+                    self._cached.move_to_end(key)
             if not is_known:
                 self._fetch_once(segment, key)
             try:
@@ -257,13 +279,29 @@ class IndexCache:
         """Remove the files of segments that are deleted, given their start offsets and ids. Raises OSError."""
         for key in keys:
             with self._guard:
-                self.size -= self._sizes.pop(key, 0)
+                self._drop(key)
             self._remove_files(key)
 
     def _add(self, key: tuple[int, str]) -> None:
+        self._drop(key)
         size = sum(self._path(key, kind).stat().st_size for kind in KINDS)
-        self.size += size - self._sizes.get(key, 0)
-        self._sizes[key] = size
+        self.size += size
+        self._cached[key] = _Cached(size, self._now_ms())
+
+    def _drop(self, key: tuple[int, str]) -> None:
+        cached = self._cached.pop(key, None)
+        self.size -= 0 if cached is None else cached.size
+
+    def _expire(self) -> None:
+        """Remove the files that were not used for the time that `ttl_ms` returns."""
+        ttl_ms = self._ttl_ms()
+        while ttl_ms > 0:
+            with self._guard:
+                oldest = next(iter(self._cached.items()), None)
+                if oldest is None or self._now_ms() - oldest[1].used_ms < ttl_ms:
+                    return
+                self._drop(oldest[0])
+            self._remove_files(oldest[0])
 
     def _shrink(self, keep: tuple[int, str] | None = None) -> None:
         """Remove the files that were not used for the longest time, as long as there are too many bytes; not those of
@@ -271,10 +309,10 @@ class IndexCache:
         limit = self._size_max_bytes()
         while True:
             with self._guard:
-                oldest = next(iter(self._sizes), None)
+                oldest = next(iter(self._cached), None)
                 if oldest is None or oldest == keep or self.size <= limit:
                     return
-                self.size -= self._sizes.pop(oldest)
+                self._drop(oldest)
             self._remove_files(oldest)
 
     def _remove_files(self, key: tuple[int, str]) -> None:

@@ -34,7 +34,11 @@ class TierReading:
         self, config: BrokerConfig, store: Store, segments: Segments, quota: FetchQuota, disk: Disk | None = None
     ) -> None:
         self.indexes = IndexCache(
-            Path(config.log_dirs[0]), store, lambda: config.number("remote.log.index.file.cache.total.size.bytes"), disk
+            Path(config.log_dirs[0]),
+            store,
+            lambda: config.number("remote.log.index.file.cache.total.size.bytes"),
+            disk,
+            ttl_ms=lambda: config.number("remote.log.index.file.cache.ttl.ms"),
         )
         self._pool = ThreadPool(
             "remote-log-reader",

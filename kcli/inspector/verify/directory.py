@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
@@ -63,7 +62,7 @@ from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, sh
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.missing_snapshots import forgotten_producers
 from kcli.inspector.verify.others_checkpoints import checkpoints_of_others
-from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments, no_log
+from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
 from kcli.inspector.verify.small_files import REBUILD_EPOCHS
@@ -71,7 +70,7 @@ from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, w
 from kcli.inspector.verify.surroundings import Gaps, Surroundings
 from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap
 from kcli.inspector.verify.tier_objects import of_object
-from kcli.inspector.verify.unread_file import unread_file
+from kcli.inspector.verify.verification import KRAFT, KRAFT_SNAPSHOTS, MARKERS, Logs, LogsFound, status_of
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
@@ -81,13 +80,11 @@ from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.inspector.transaction_state import Unfit
+    from kcli.inspector.verify.verification import Verification
     from kcli.log.recovery.misdirected import Home
     from kcli.metadata_log.promotion import Compared
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
-KRAFT = FileKind.KRAFT_SNAPSHOT
-KRAFT_SNAPSHOTS = (KRAFT, FileKind.BOOTSTRAP)
-MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
 SEVERAL = 2
@@ -95,102 +92,27 @@ SEVERAL = 2
 
 Entry = tuple[Path, FileName]
 Key = tuple[int, str]  # base offset; segment id in tiered storage or ""
-Logs = dict[TopicPartition, LogBounds]
 
 
-class LogsFound(NamedTuple):
-    """The .log files of a partition that have other names or lie in other directories, and those of other partitions in
-    its directory.
+class DirectoryVerifier:
+    """Checks directories for a verification, to which it adds what it finds besides findings: `files`, `bytes`,
+    `unclean`, `unknown`, `is_partial`, `unreadable` and `logs_found`."""
 
-    renamed: the partition's .log files under other names. lost: the first and last offset of each range that no .log
-    file under its own name has; the last is None if it is not known. right_names: by odd name, the name that Kafka
-    would give. outdated: files that Kafka's start has made under such a right name. foreign, moved: by name, the files
-    copied and moved from other partitions, each with the other partition's file in words. elsewhere: by right name, the
-    partition's .log files in other directories. replaced: by name, the files of segments that the cleaner has replaced,
-    each with words for what it is.
-    """
-
-    renamed: Sequence[RenamedLog] = ()
-    lost: Sequence[tuple[int, int | None]] = ()
-    right_names: Mapping[str, FileName] = MappingProxyType({})
-    outdated: Collection[str] = ()
-    foreign: Mapping[str, str] = MappingProxyType({})
-    moved: Mapping[str, str] = MappingProxyType({})
-    elsewhere: Mapping[str, Path] = MappingProxyType({})
-    replaced: Mapping[str, str] = MappingProxyType({})
-
-
-class Verification:
-    """A verification of files and directories.
-
-    server: the entries of server.properties, of which log.cleanup.policy, metadata.log.dir and log.dirs matter. config:
-    the path of server.properties, which is added to the suggested commands. advance: called with the number of bytes
-    read. tell: called with each finding that is not yielded because it is a consequence of another one.
-
-    Attributes that `findings` sets: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the
-    number of log directories without a clean shutdown. unknown: the number of log directories without a metadata log.
-    is_partial: whether the metadata log places partitions in a log directory that is not given.
-    unreadable: the files that could not be read, which do not end the verification. logs_found: the .log files found
-    under other names or in other directories, by the directory of the partition.
-    """
-
-    def __init__(
-        self,
-        paths: list[Path],
-        *,
-        server: Mapping[str, str] | None = None,
-        config: Path | None = None,
-        advance: Callable[[int], None] = lambda _: None,
-        tell: Callable[[Finding], None] = lambda _: None,
-    ) -> None:
-        self._paths = paths
-        self._tell = tell
-        self._server = server or {}
-        self._config = config
-        self._advance = advance
+    def __init__(self, verification: Verification) -> None:
+        self._all = verification
+        self._advance, self._tell = verification.advance, verification.tell
         self._visited: set[tuple[int, int]] = set()
-        self.files = 0
-        self.bytes = 0
-        self.unclean = 0
-        self.unknown = 0
-        self.is_partial = False
-        self.unreadable: list[UnreadableInput] = []
-        self.logs_found: dict[Path, LogsFound] = {}
-        self._without_files: list[Path] = []
         self._unfit_of: dict[tuple[Path, ...], list[Unfit]] = {}
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield all findings, path by path; in a partition, causes come first."""
-        reported: set[Path] = set()
-        for each in self._findings():
-            if each.kind == "meta-properties-missing":
-                reported.add(Path(each.path).parent)
-            if self._config is None or each.command is None:
-                yield each
-            else:
-                yield replace(each, command=next_steps.with_config(each.command, self._config))
-        self.unreadable += (
-            UnreadableInput(str(path), "no file in it that Kafka writes")
-            for path in self._without_files
-            if not any(same_path(path, each) for each in reported)
-        )
-
-    def _findings(self) -> Iterator[Finding]:
-        for path in self._paths:
-            before = self.files, len(self.unreadable)
-            self._visited.clear()
-            if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
-                inside = _Inside(self._around_partition(path), Causes(self._tell), is_alone=True)
-                yield from self._directory(path, 0, inside)
-                found = [*inside.metadata_damage, *inside.short, *inside.of_emptied]
-                if inside.around is not None:
-                    found += forgotten_producers(inside.around, path)
-                yield from with_refusals(found, inside.around)
-                if (self.files, len(self.unreadable)) == before:
-                    self._without_files.append(path)
-            else:
-                yield from self._guarded(path, self._file)
-        yield from map(unread_file, (each for each in self.unreadable if each.is_denied or each.is_disk_error))
+    def findings(self, path: Path) -> Iterator[Finding]:
+        """Yield the findings in a directory that the user has named."""
+        self._visited.clear()
+        inside = _Inside(self._around_partition(path), Causes(self._tell), is_alone=True)
+        yield from self._directory(path, 0, inside)
+        found = [*inside.metadata_damage, *inside.short, *inside.of_emptied]
+        if inside.around is not None:
+            found += forgotten_producers(inside.around, path)
+        yield from with_refusals(found, inside.around)
 
     def _around_partition(self, path: Path) -> Surroundings | None:
         """Return what the other files of the log directory say about the partitions in it, for a partition's directory
@@ -206,7 +128,7 @@ class Verification:
             is_one = is_log_directory(path) or (path / METADATA_DIRECTORY).is_dir()
         except (UnreadableInput, OSError):
             return None
-        return Surroundings(path, self._server, self._paths) if is_one else None
+        return Surroundings(path, self._all.server, self._all.paths) if is_one else None
 
     def _unfit(self, homes: Sequence[Path]) -> Sequence[Unfit]:
         """Return the contradictions between __transaction_state and the partitions in a broker's log directories. They
@@ -218,79 +140,9 @@ class Verification:
             self._unfit_of[key] = list(unfit(homes))
         return self._unfit_of[key]
 
-    def _guarded(self, path: Path, verify: Callable[[Path], Iterator[Finding]]) -> Iterator[Finding]:
-        try:
-            yield from verify(path)
-        except UnreadableInput as error:
-            self.unreadable.append(error)
-
     def _run(self, path: Path, verifier: LogVerifier) -> Iterator[Finding]:
-        yield from self._guarded(path, lambda _: verifier.findings())
-        self.unreadable += verifier.unreadable
-
-    def _count(self, size: int) -> None:
-        self.files += 1
-        self.bytes += size
-
-    # files that the user has named
-
-    def _file(self, path: Path) -> Iterator[Finding]:
-        name = parse(path.name)
-        size = _status(path).st_size
-        if name is None:
-            raise UnreadableInput(str(path), "not named like any file that Kafka writes")
-        self._count(size)
-        kind = name.kind
-        if kind is FileKind.LOG:
-            segment = SegmentFiles(name.base_offset or 0, {kind: path})
-            yield from LogVerifier([segment], [], self._advance, is_whole=False).findings()
-        elif kind in INDEX_KINDS:
-            yield from self._index_alone(path, name)
-        elif kind is FileKind.PRODUCER_SNAPSHOT:
-            yield from LogVerifier([], [(0, path)], self._advance).findings()
-        elif kind in KRAFT_SNAPSHOTS:
-            yield from self._kraft_snapshot(path)
-        elif kind not in MARKERS:
-            yield from self._small(path, kind, {}, None, [])
-
-    def _index_alone(self, path: Path, name: FileName) -> Iterator[Finding]:
-        """Yield the findings in an index, checked against its .log file, without those in the .log file itself."""
-        log = path.with_name(path.name.replace(name.kind, FileKind.LOG))
-        if not log.exists():
-            yield no_log(path, log)
-            return
-        segment = SegmentFiles(name.base_offset or 0, {FileKind.LOG: log, name.kind: path})
-        for finding in LogVerifier([segment], [], self._advance, is_whole=False).findings():
-            if finding.path == str(path):
-                yield finding
-
-    def _kraft_snapshot(self, path: Path) -> Iterator[Finding]:
-        from kcli.inspector.verify.kraft_snapshot import (  # imported late: it loads schemas
-            verify_bootstrap,
-            verify_kraft_snapshot,
-        )
-
-        verify = verify_bootstrap if path.name == FileKind.BOOTSTRAP else verify_kraft_snapshot
-        yield from verify(path, self._advance)
-
-    def _small(
-        self,
-        path: Path,
-        kind: FileKind,
-        logs: Logs,
-        bounds: LogBounds | None,
-        epochs: list[tuple[int, int]],
-    ) -> Iterator[Finding]:
-        from kcli.inspector.verify import small_files
-
-        content, findings = small_files.check(kind, path)
-        yield from findings
-        if content is None:
-            return
-        if kind in small_files.EPOCH_CHECKPOINTS:
-            yield from small_files.check_leader_epochs(path, content, bounds, epochs)
-        elif kind in small_files.OFFSET_CHECKPOINTS:
-            yield from small_files.check_offsets(kind, path, content, logs)
+        yield from self._all.guarded(path, lambda _: verifier.findings())
+        self._all.unreadable += verifier.unreadable
 
     # directories, with the files and directories in them
 
@@ -302,7 +154,7 @@ class Verification:
                 listed = sorted(self._listed(entries))
             status = path.stat()
         except OSError as error:
-            self.unreadable.append(UnreadableInput.of(path, error))
+            self._all.unreadable.append(UnreadableInput.of(path, error))
             return
         if (status.st_dev, status.st_ino) in self._visited:
             return  # reached again through a symbolic link
@@ -343,9 +195,9 @@ class Verification:
         if mine or parsed_name is not None:
             found += map(_unknown, unknown)
         found += self._logs(path, parsed_name, mine, below, inside)
-        logs_found = self.logs_found.get(path, LogsFound())
+        logs_found = self._all.logs_found.get(path, LogsFound())
         named = {str(each.path) for each in logs_found.renamed}
-        self.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
+        self._all.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
         found = self._with_promoted(path, found, inside.around)
         whole = found if around is None else self._as_broker(around, below, found)
@@ -369,7 +221,7 @@ class Verification:
     def _with_renamed(self, home: Path) -> set[str]:
         """Return the names of the partitions' directories in a log directory for which .log files were found under
         other names."""
-        return {path.name for path, logs in self.logs_found.items() if path.parent == home and logs.renamed}
+        return {path.name for path, logs in self._all.logs_found.items() if path.parent == home and logs.renamed}
 
     def _below(self, path: Path, depth: int, below: _Inside, *, is_left: bool) -> Iterator[Finding]:
         """Yield the findings in a subdirectory. below: collects the facts about the subdirectories of its parent.
@@ -384,7 +236,7 @@ class Verification:
             try:
                 yield entry.name, entry.is_dir(), entry.is_symlink()
             except OSError as error:
-                self.unreadable.append(UnreadableInput.of(entry.path, error))
+                self._all.unreadable.append(UnreadableInput.of(entry.path, error))
 
     def _causes(self, around: Surroundings | None) -> Causes:
         """Return the causes of findings in many files of a log directory: no .log files at all, files that their owner
@@ -427,9 +279,9 @@ class Verification:
         whole += (or_exchanged(each, around) for each in below.short if Path(each.path).parent.name not in names)
         of_transactions = transaction_findings(around, below.logs, below.harmed, self._unfit)
         whole += (each for each in of_transactions if Path(each.path).name not in names)
-        self.unclean += any(each.kind == "unclean-shutdown" for each in whole)
-        self.unknown += any(each.kind == "metadata-log-absent" for each in whole)
-        self.is_partial |= any(each.kind == "log-directory-elsewhere" for each in whole)
+        self._all.unclean += any(each.kind == "unclean-shutdown" for each in whole)
+        self._all.unknown += any(each.kind == "metadata-log-absent" for each in whole)
+        self._all.is_partial |= any(each.kind == "log-directory-elsewhere" for each in whole)
         missing = [each for each in whole if each.kind == "partition-missing"]
         try:
             for cause, takes in half_copies(around):
@@ -504,7 +356,7 @@ class Verification:
         )
         of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
         if parsed_name is not None and parsed_name.state == "":
-            self.logs_found[path] = logs._replace(
+            self._all.logs_found[path] = logs._replace(
                 renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
             )
         own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
@@ -516,12 +368,12 @@ class Verification:
         is_emptied = parsed_name is not None and parsed_name.state in ("delete", "stray")
         for entry, name in contents.rest:
             if name.kind in KRAFT_SNAPSHOTS:
-                own += self._guarded(entry, self._kraft_snapshot)
+                own += self._all.guarded(entry, self._all.kraft_snapshot)
             elif name.kind not in MARKERS:
                 bounds = verifier.bounds
                 epochs = [] if is_emptied else verifier.epochs
-                small = partial(self._small, kind=name.kind, logs=below.logs, bounds=bounds, epochs=epochs)
-                own += self._guarded(entry, small)
+                small = partial(self._all.small_file, kind=name.kind, logs=below.logs, bounds=bounds, epochs=epochs)
+                own += self._all.guarded(entry, small)
         if parsed_name is not None:
             own = self._as_partition(path, parsed_name, own, verifier, contents, inside)
         yield from self._settled(map(of_object, own) if is_tier else own)
@@ -569,7 +421,7 @@ class Verification:
             try:
                 finding = harmful(swap, swaps, segments, gaps, self._advance)
             except UnreadableInput as error:
-                self.unreadable.append(error)
+                self._all.unreadable.append(error)
                 continue
             if finding is not None:
                 yield finding
@@ -584,11 +436,11 @@ class Verification:
                 found.append(odd)
                 continue
             try:
-                status = _status(entry)
+                status = status_of(entry)
             except UnreadableInput as error:
-                self.unreadable.append(error)
+                self._all.unreadable.append(error)
                 continue
-            self._count(status.st_size)
+            self._all.count(status.st_size)
             contents.add(entry, name)
             if is_partition and name.kind is FileKind.LOG and (link := foreign_link(entry)) is not None:
                 found.append(link)
@@ -620,7 +472,7 @@ class Verification:
         try:
             inside.partitions.setdefault(TopicPartition(name.topic, name.partition), stored_partition(path))
         except UnreadableInput as error:
-            self.unreadable.append(error)
+            self._all.unreadable.append(error)
         if any(each.severity == "error" for each in own):
             inside.harmed.add(TopicPartition(name.topic, name.partition))
         own = inside.keep_emptied(own)
@@ -1005,17 +857,6 @@ def _is_swap(path: Path, finding: Finding) -> bool:
     """Return whether the finding is about a leftover file of the same `.swap` segment as `path`."""
     other = Path(finding.path)
     return finding.kind == "leftover-file" and other.suffix == path.suffix and other.name[:20] == path.name[:20]
-
-
-def _status(path: Path) -> os.stat_result:
-    """The status of a regular file. Raises UnreadableInput, also for a named pipe, which would block."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise UnreadableInput.of(path, error) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise UnreadableInput(str(path), "neither a file nor a directory")
-    return status
 
 
 def _lacking(status: os.stat_result, name: FileName) -> int:

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from formats.file_name import FileKind, FileName, build, parse
-from formats.record_batch import MAGIC, MAGIC_AT
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.log.legacy_message import message_at
+from kcli.log.recovery.batch_length import MAGIC, MAGIC_AT
 from kcli.log.source import FileSource, Source
 
 HEADER_BYTES = 61
@@ -327,6 +326,8 @@ def read_header(source: Source, position: int) -> Header | None:
 def read_any_header(source: Source, position: int) -> Header | None:
     """Return the same as `read_header`, but also the header of a message of magic 0 or 1, if the message is whole and
     sound."""
+    from kcli.log.legacy_message import message_at  # imported late: it needs construct
+
     message = message_at(source, position)
     if message is None:
         return read_header(source, position)

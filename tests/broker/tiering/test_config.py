@@ -34,21 +34,12 @@ def test_defaults_are_kafkas() -> None:
     )
     assert config.copy_quota == config.fetch_quota == TierQuota(bytes_per_s=LONG_MAX, window_num=11, window_s=1)
     numbers = {
-        "custom_metadata_bytes_max": 128,
-        "index_cache_bytes_max": 1 << 30,
-        "index_cache_ttl_ms": 900_000,
         "copier_threads": 10,
         "expiration_threads": 10,
-        "follower_threads": 2,
-        "reader_threads": 10,
-        "reader_pending_max": 100,
         "task_interval_ms": 30_000,
         "retry_backoff_ms": 500,
         "retry_backoff_ms_max": 30_000,
         "retry_jitter": 0.2,
-        "fetch_wait_ms_max": 500,
-        "list_offsets_timeout_ms": 30_000,
-        "follower_starts_at_last_tiered": False,
     }
     found = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
     assert {name: value for name, value in found.items() if name in numbers} == numbers
@@ -72,11 +63,6 @@ def changed(name: str) -> str:
     "name",
     [
         *(f"rlmm.config.{name}" for name in METADATA_KEYS),
-        "follower.fetch.last.tiered.offset.enable",
-        "remote.fetch.max.wait.ms",
-        "remote.list.offsets.request.timeout.ms",
-        "remote.log.index.file.cache.total.size.bytes",
-        "remote.log.index.file.cache.ttl.ms",
         "remote.log.manager.copier.thread.pool.size",
         "remote.log.manager.copy.max.bytes.per.second",
         "remote.log.manager.copy.quota.window.num",
@@ -85,15 +71,10 @@ def changed(name: str) -> str:
         "remote.log.manager.fetch.max.bytes.per.second",
         "remote.log.manager.fetch.quota.window.num",
         "remote.log.manager.fetch.quota.window.size.seconds",
-        "remote.log.manager.follower.thread.pool.size",
         "remote.log.manager.task.interval.ms",
         "remote.log.manager.task.retry.backoff.max.ms",
         "remote.log.manager.task.retry.backoff.ms",
         "remote.log.manager.task.retry.jitter",
-        "remote.log.manager.thread.pool.size",
-        "remote.log.metadata.custom.metadata.max.bytes",
-        "remote.log.reader.max.pending.tasks",
-        "remote.log.reader.threads",
         "rsm.config.delete.enable",
         "rsm.config.delete.on.close",
     ],

@@ -157,6 +157,27 @@ def test_the_size_is_bounded(golden: Copy) -> None:
         assert made.size <= limit
 
 
+def test_what_is_not_used_expires(golden: Copy) -> None:
+    now_ms = [0.0]
+    store = Counting(golden.remote)
+    made = IndexCache(golden.data, store, lambda: 1 << 30, ttl_ms=lambda: 1000, now_ms=lambda: now_ms[0])
+    made.load()
+    first, second, third = segments(golden)[:3]
+    for at_ms, segment in ((0, first), (600, second), (999, first)):
+        now_ms[0] = at_ms
+        with made.open(segment):
+            pass
+    fetched = len(store.opened)
+    now_ms[0] = 1700
+    with made.open(third):
+        held = {f"{name(each)}.index" for each in (first, third)}
+        assert {each for each in names(golden) if each.endswith(".index")} == held
+    now_ms[0] = 1999
+    with made.open(second):
+        assert f"{name(first)}.index" not in names(golden)
+    assert len(store.opened) > fetched
+
+
 def test_two_reads_fetch_once(golden: Copy) -> None:
     shutil.rmtree(golden.data / DIRECTORY)
     store = Counting(golden.remote)
