@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -83,13 +83,16 @@ def verify(
     Exit status: 0 sound, 1 errors or warnings, 2 something could not be read. Only standard output is written to.
     """
     from kcli.inspector.verify import Verification
-    from kcli.log.log_directory import read_properties
 
     paths = [Path(each) for each in targets]
     if tier is not None or any(_is_url(each) for each in targets):
         raise typer.Exit(_verify_tier(targets, tier, config, severity, output, quiet=quiet))
     progress = Progress(lambda: _total_bytes(paths))
-    server = {} if config is None else read_properties(config)
+    server: Mapping[str, str] = {}
+    if config is not None:
+        from kcli.log.log_directory import read_properties
+
+        server = read_properties(config)
     verification = Verification(paths, server=server, config=config, advance=progress.advance)
     raise typer.Exit(report(verification, progress, severity, output, quiet=quiet))
 

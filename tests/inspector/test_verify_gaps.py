@@ -10,7 +10,8 @@ import pytest
 from formats import producer_snapshot
 from formats.producer_snapshot import ProducerSnapshot
 from kcli.inspector.verify import Finding, Verification
-from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.inspector.verify.gaps import Gaps
+from kcli.inspector.verify.surroundings import Surroundings
 from kcli.protocol.topic_partition import TopicPartition
 from tests.inspector.test_verify_causes import PARTITION, directory, files_of, logs
 from tests.inspector.test_verify_variations import batches_of

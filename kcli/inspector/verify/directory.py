@@ -55,6 +55,7 @@ from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.copied_directories import copied_directories
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.half_copies import half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.log_starts import forgotten_starts, or_forgotten_starts, wrong_starts
@@ -67,7 +68,7 @@ from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
 from kcli.inspector.verify.small_files import REBUILD_EPOCHS
 from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, with_refusals
-from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap
 from kcli.inspector.verify.tier_objects import of_object
 from kcli.inspector.verify.verification import KRAFT, KRAFT_SNAPSHOTS, MARKERS, Logs, LogsFound, status_of

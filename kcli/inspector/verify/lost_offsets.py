@@ -18,16 +18,16 @@ from formats.txn_index import AbortedTxn
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import begin_text
+from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, IndexFile
-from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment_names import log_name, other_case
-from kcli.inspector.verify.surroundings import Gaps
 from kcli.inspector.verify.zeros import zeros_in
-from kcli.log.recovery.deleted import MissedLog
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.printable import names_text
 
-if TYPE_CHECKING:  # imported at run time for a coordinator's topic
+if TYPE_CHECKING:  # imported at run time for damaged logs, and for a coordinator's topic
+    from kcli.inspector.verify.renamed_logs import RenamedLog
+    from kcli.log.recovery.deleted import MissedLog
     from kcli.log.recovery.misdirected import Home
 
 NO_LOSS = "nothing to do: compaction leaves gaps"

@@ -32,6 +32,7 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.copied_partitions import StoredLog, copied_partitions
 from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kcli.inspector.verify.segment_names import (
     INDEX_KINDS,
@@ -42,7 +43,7 @@ from kcli.inspector.verify.segment_names import (
     log_name,
     read_header,
 )
-from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.recovery.exchanged import indexes_fit
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource

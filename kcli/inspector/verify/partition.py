@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.file_name import FileKind, parse_directory
 from formats.kernels.log_check import LogCheck
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import index_files, next_start, next_steps, renamed_logs
+from kcli.inspector.verify import index_files, next_start, next_steps
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.disk_damage import bytes_of, is_damage, repeated_bytes, with_causes
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
+from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
 from kcli.inspector.verify.log_findings import REORDER, SALVAGE, TAIL_DAMAGE, LogFindings
 from kcli.inspector.verify.lost_offsets import (
@@ -37,18 +38,16 @@ from kcli.inspector.verify.lost_offsets import (
     without_marker,
     witnesses,
 )
-from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.segment import check_log
 from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, file_beside, log_name, place
-from kcli.inspector.verify.surroundings import Gaps
 from kcli.inspector.verify.text_mode import as_text_mode
 from kcli.log.partition_view import Content, FileRange
-from kcli.log.producer_state import check_control
 from kcli.log.segment_reader import Window
 from kcli.log.source import FileSource
 
 if TYPE_CHECKING:  # imported at run time only if a log has the files or batches that these modules check
     from formats.kernels.records import RecordTable
+    from kcli.inspector.verify.renamed_logs import RenamedLog
     from kcli.inspector.verify.segment import Look
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
@@ -108,12 +107,19 @@ def _is_coordinators(segment: SegmentFiles) -> bool:
     return any(name is not None and name.topic == GROUPS for name in directories)
 
 
+def _check_control(batch: bytes) -> tuple[int, int, str | None]:
+    from kcli.log.producer_state import check_control  # imported only if a log has control batches
+
+    return check_control(batch)
+
+
 class LogVerifier:
     """Checks the segments of one log.
 
     snapshots: the producer snapshots, (offset in its name, path), by offset. is_whole: whether these are all segments
-    of the log. control: checks a control batch, as check_control does. orphans: index files without a .log file. known:
-    what other files say about the log. causes: collects the causes of findings in the log; may have causes already.
+    of the log. control: checks a control batch, as kcli.log.producer_state.check_control does. orphans: index files
+    without a .log file. known: what other files say about the log. causes: collects the causes of findings in the log;
+    may have causes already.
 
     Attributes that `findings` sets: bounds of the log; epochs of its batches (leader epoch, first offset); unreadable
     files; renamed: the .log files that have other names; lost: the first and last offset of each range that no .log
@@ -128,7 +134,7 @@ class LogVerifier:
         advance: Callable[[int], None],
         *,
         is_whole: bool = True,
-        control: Callable[[bytes], tuple[int, int, str | None]] = check_control,
+        control: Callable[[bytes], tuple[int, int, str | None]] = _check_control,
         orphans: Sequence[SegmentFiles] = (),
         known: Known | None = None,
         causes: Causes | None = None,
@@ -341,11 +347,13 @@ class LogVerifier:
         Raises UnreadableInput."""
         if not of_log or of_log[0].severity != "error" or of_log[0].position != 0:
             return of_log
+        from kcli.inspector.verify import renamed_logs  # imported only if logs are damaged
+
         path = segment.files[FileKind.LOG]
         found = renamed_logs.compressed(path, segment.base, following)
         if found is None:
             return of_log
-        self.renamed.append(RenamedLog(path, segment.base, str(found.command)))
+        self.renamed.append(renamed_logs.RenamedLog(path, segment.base, str(found.command)))
         return [found]
 
     def _cut(
@@ -953,6 +961,8 @@ class LogVerifier:
     def _renamed(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
         """Return the files with other names that have the batches of these offsets, and add the files to `renamed`.
         last: None for all offsets from `first` on."""
+        from kcli.inspector.verify import renamed_logs  # imported only if logs are damaged
+
         until = None if last is None else last + 1
         orphans = {
             base: orphan.files

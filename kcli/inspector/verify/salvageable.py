@@ -13,8 +13,9 @@ from formats.file_name import FileKind, build, parse
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.inspector.verify import misplaced_logs
 from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.segment_names import INDEX_KINDS, log_name
-from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.verification import LogsFound, Verification
 from kcli.log.inflated import inflated_size
 from kcli.log.log_directory import is_log_directory

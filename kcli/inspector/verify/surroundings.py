@@ -11,7 +11,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.errors import FormatError
 from formats.file_name import INTERNAL_TOPICS, METADATA_DIRECTORY, METADATA_TOPIC, FileKind, parse
 from kcli.errors import KcliError, UnreadableInput
+from kcli.inspector.verify.gaps import Gaps
 from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.recovery.node_directories import (
@@ -56,18 +56,6 @@ BROKER_FILES = (
 )
 """Files that only a broker writes, not a controller."""
 EMPTY_FILES_LEAST = 3
-
-
-class Gaps(Enum):
-    """What a gap between offsets in a topic means."""
-
-    NORMAL = "the topic is, or was, compacted"
-    LOSS = "the topic was never compacted"
-    UNKNOWN = "nothing says whether the topic was ever compacted"
-    DOUBTED = (
-        f"{FileKind.CLEANER_OFFSETS} says that the topic was compacted, and the metadata log, which has its creation, "
-        "that it was not, unless log.cleanup.policy was compact (--config)"
-    )
 
 
 @dataclass

@@ -14,9 +14,9 @@ from formats.file_name import FileKind
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
+from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.partition import LogVerifier
 from kcli.inspector.verify.segment_names import SegmentFiles, end_of
-from kcli.inspector.verify.surroundings import Gaps
 from kcli.log.stored_batches import read_batches
 
 SUFFIX = ".swap"

@@ -17,7 +17,6 @@ from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, no_log
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles
 from kcli.inspector.verify.unread_file import unread_file
-from kcli.log.recovery.node_directories import same_path
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -101,11 +100,14 @@ class Verification:
                 yield each
             else:
                 yield replace(each, command=next_steps.with_config(each.command, self._config))
-        self.unreadable += (
-            UnreadableInput(str(path), "no file in it that Kafka writes")
-            for path in self._without_files
-            if not any(same_path(path, each) for each in reported)
-        )
+        if self._without_files:
+            from kcli.log.recovery.node_directories import same_path
+
+            self.unreadable += (
+                UnreadableInput(str(path), "no file in it that Kafka writes")
+                for path in self._without_files
+                if not any(same_path(path, each) for each in reported)
+            )
 
     def _findings(self) -> Iterator[Finding]:
         for path in self.paths:
