@@ -152,6 +152,45 @@ echo 'order-2' | run 1 kcli produce orders "${alice[@]}"
 kill -TERM "$closed"
 wait "$closed"
 
+say "Tiered storage: closed segments go to a bucket (of a small S3 server on this machine) and are deleted here"
+mkdir -p "$rescue/s3/lake"
+exec {s3}> >(exec python s3_server.py "$rescue/s3" > "$rescue/s3.url") # it ends when nothing can write to it any more
+until [ -s "$rescue/s3.url" ]; do sleep 0.05; done
+AWS_ENDPOINT_URL=$(< "$rescue/s3.url")
+export AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo AWS_REGION=us-east-1
+storage=(
+    -o remote.log.storage.system.enable=true
+    -o remote.log.storage.manager.class.name=kcli.tier.ObjectStorage -o rsm.config.url=s3://lake/kafka
+    -o rlmm.config.remote.log.metadata.topic.replication.factor=1 -o rlmm.config.remote.log.metadata.topic.min.isr=1
+    -o remote.log.manager.task.interval.ms=200 -o log.retention.check.interval.ms=200 -o log.initial.task.delay.ms=200
+)
+printf '\n\033[1m$ kcli serve --data-dir tiered --listen 127.0.0.1:0 %s &\033[0m\n' "${storage[*]}"
+coproc TIERED {
+    exec kcli serve --data-dir "$rescue/tiered" --listen 127.0.0.1:0 "${storage[@]}" 2> "$rescue/tiered.log"
+}
+tiered=$TIERED_PID
+read -r ready <&"${TIERED[0]}" || { cat "$rescue/tiered.log" >&2; exit 1; }
+echo "$ready"
+read -r _ _ address _ <<< "$ready"
+run 0 kcli topics create clicks -b "$address" --config remote.storage.enable=true --config segment.bytes=1048576 --config local.retention.bytes=1
+seq -f 'click %06.0f of a visitor who reads on and on, page after page' 100000 > "$rescue/clicks"
+printf '\n\033[1m$ kcli produce clicks < clicks   # 100,000 lines\033[0m\n'
+kcli produce clicks -b "$address" < "$rescue/clicks"
+for _ in {1..600}; do
+    if [ "$(find "$rescue/tiered/clicks-0" -name '*.log' | wc -l)" = 1 ]; then break; fi
+    sleep 0.05
+done
+run 0 kcli tier list "$rescue/tiered" --tier s3://lake/kafka --topic clicks
+run 0 kcli topics describe clicks --offsets -b "$address"
+
+say "Read from the first offset on: each line is there, most of them from the bucket"
+printf '\n\033[1m$ kcli consume clicks --exit --template "%%s\\n" | cmp - clicks\033[0m\n'
+kcli consume clicks --exit --template '%s\n' -b "$address" | cmp - "$rescue/clicks"
+kill -TERM "$tiered"
+wait "$tiered"
+run 0 kcli tier verify "$rescue/tiered" --tier s3://lake/kafka
+exec {s3}>&-
+
 say "A cluster of three, brokers and controllers; what is produced is on all before it is acknowledged"
 printf '\n\033[1m$ kcli serve --nodes 3 --data-dir cluster --listen 127.0.0.1:0 &\033[0m\n'
 coproc NODES {

@@ -27,7 +27,13 @@ def s3_endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The same, with an environment that leads there; nothing asks a machine for its role."""
+    """The same, with an environment that leads there."""
+    use_s3(monkeypatch, s3_endpoint)
+    return s3_endpoint
+
+
+def use_s3(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    """Make the environment lead to an S3 server; nothing asks a machine for its role."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_CHECKSUM_ALGORITHM"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
@@ -35,8 +41,7 @@ def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.delenv(name.lower(), raising=False)
     for name, value in (("ACCESS_KEY_ID", "test"), ("SECRET_ACCESS_KEY", "s3cr3t"), ("REGION", REGION)):
         monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
-    return s3_endpoint
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
 
 
 @pytest.fixture
