@@ -7,9 +7,10 @@
 
 A partition that is followed later than others needs the records from the topic's start: the position goes back to 0,
 and the others pass over what they have replayed. A partition is ready once the position has reached the end that the
-topic's partition had when it was followed. A record that cannot be decoded, or that contradicts those before it, is
-logged and passed over, where Kafka 4.3 ends its reader of the topic; those about other partitions are not decoded.
-Source: ConsumerTask, RemotePartitionMetadataStore.
+topic's partition had when it was followed. The leader of a partition of the topic also keeps the deletions of
+partitions that have begun in it and are not finished (`keep_deletions`): their broker may have crashed. A record that
+cannot be decoded, or that contradicts those before it, is logged and passed over, where Kafka 4.3 ends its reader of
+the topic; those about other partitions are not decoded. Source: ConsumerTask, RemotePartitionMetadataStore.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from formats import internal_topic
 from formats.errors import FormatError, Truncated
 from formats.kernels.batches import FAULT_BAD_CRC
 from formats.kernels.columns import BatchRow, RecordRow
@@ -31,7 +33,7 @@ from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import BytesSource
 from kcli.tier.cache import Refused, SegmentCache
 from kcli.tier.metadata import TOPIC, RemoteLogMetadata
-from kcli.tier.segment import PartitionDeleteState, TieredPartition
+from kcli.tier.segment import PartitionDeleteState, TieredPartition, partition_of
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -46,6 +48,10 @@ TABLE_RECORDS: Final = 1024
 HEAD_BYTES: Final = 3
 DAMAGED: Final = UNREADABLE | FAULT_BAD_CRC
 ID_AND_NUMBER_BYTES: Final = 20
+PARTITION_DELETE_KEY: Final = 2
+"""The api key of a PARTITION_DELETE record (kcli.tier.records)."""
+DELETIONS_MAX: Final = 100_000
+"""The greatest number of deletions that are kept, whatever is in the topic."""
 
 
 class NotReady(KcliError):
@@ -142,14 +148,57 @@ class Followed:
         self._waits.clear()
 
 
+class Deletion(NamedTuple):
+    """The deletion of a partition that has begun. broker_id: of the broker that deletes its segments. since_ms: the
+    time of its last record, epoch ms."""
+
+    partition: TieredPartition
+    broker_id: int
+    since_ms: int
+
+
+class _Deletions:
+    """The deletions that have begun in one partition of the topic. read_to: the offset behind the last record that
+    counts. end_offset: as in Followed."""
+
+    def __init__(self) -> None:
+        self._begun: dict[TieredPartition, Deletion] = {}
+        self._read_to = 0
+        self.end_offset: int | None = None
+        self.is_ready = False
+
+    def replay(self, offset: int, value: bytes) -> None:
+        """Replay a PARTITION_DELETE record. Raises FormatError."""
+        if offset < self._read_to:
+            return
+        self._read_to = offset + 1
+        record = internal_topic.decode(TOPIC, None, value).value
+        assert record is not None, "a metadata record has a value"
+        partition = partition_of(record["topicIdPartition"])
+        if record["remotePartitionDeleteState"] == PartitionDeleteState.DELETE_PARTITION_FINISHED:
+            self._begun.pop(partition, None)
+        elif len(self._begun) < DELETIONS_MAX:
+            self._begun[partition] = Deletion(partition, record["brokerId"], record["eventTimestampMs"])
+
+    def unfinished(self) -> list[Deletion]:
+        """Return the deletions that have begun and are not finished; none before all records are read."""
+        return list(self._begun.values()) if self.is_ready else []
+
+    def reached(self, position: int) -> None:
+        """Note that everything below `position` is read."""
+        self.is_ready = self.is_ready or (self.end_offset is not None and position >= self.end_offset)
+
+
 class MetadataPartition:
     """One partition of the topic. number: its number. position: the offset of the next record to read. round: counts
-    how often the position was set anew, so that what was read before is not taken for what follows."""
+    how often the position was set anew, so that what was read before is not taken for what follows. deletions: those
+    that have begun in it; None if they are not kept."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.position = 0
         self.round = 0
+        self._deletions: _Deletions | None = None
         self._topic_id: UUID | None = None
         self._reported = ""
         self._followed: dict[bytes, Followed] = {}
@@ -158,8 +207,8 @@ class MetadataPartition:
         return f"{TOPIC}-{self.number}"
 
     def __bool__(self) -> bool:
-        """Whether any partition is followed."""
-        return bool(self._followed)
+        """Whether anything in it is needed: a partition that is followed, or the deletions."""
+        return bool(self._followed) or self._deletions is not None
 
     @property
     def followed(self) -> list[Followed]:
@@ -169,7 +218,13 @@ class MetadataPartition:
     @property
     def needs_end(self) -> bool:
         """Whether a partition was followed since `ends_at` was called last."""
-        return any(each.end_offset is None for each in self._followed.values())
+        return any(each.end_offset is None for each in self._needs)
+
+    @property
+    def _needs(self) -> Iterator[Followed | _Deletions]:
+        yield from self._followed.values()
+        if self._deletions is not None:
+            yield self._deletions
 
     # which partitions
 
@@ -188,6 +243,19 @@ class MetadataPartition:
         if known is not None:
             known.end(reason)
 
+    def keep_deletions(self, *, is_leader: bool) -> None:
+        """Keep the deletions that have begun, from the topic's start on, or keep them no longer. is_leader: whether
+        this broker leads the partition of the topic."""
+        if is_leader and self._deletions is None:
+            self._deletions = _Deletions()
+            self.move_to(0)
+        elif not is_leader:
+            self._deletions = None
+
+    def unfinished(self) -> list[Deletion]:
+        """Return the deletions that have begun and are not finished; none before all records are read."""
+        return [] if self._deletions is None else self._deletions.unfinished()
+
     # what was read
 
     def is_of(self, topic_id: UUID) -> None:
@@ -201,6 +269,8 @@ class MetadataPartition:
         """Forget what was replayed, and read from the start."""
         for each in self._followed.values():
             each.restart()
+        if self._deletions is not None:
+            self._deletions = _Deletions()
         self.move_to(0)
 
     def is_beyond(self, start_offset: int) -> None:
@@ -221,16 +291,19 @@ class MetadataPartition:
 
     def ends_at(self, end_offset: int) -> None:
         """Note the end of the topic's partition: it is what partitions wait for that have been followed until now."""
-        for each in self._followed.values():
+        for each in self._needs:
             if each.end_offset is None:
                 each.end_offset = end_offset
         self._moved()
 
-    def replay(self, data: bytes | memoryview) -> Parts[None]:
-        """Replay batches that were read at the position, and move it behind them. Stop if it is set anew meanwhile."""
-        reading, troubles = self.round, _Troubles()
+    def replay(self, data: bytes | memoryview, reading: int) -> Parts[None]:
+        """Replay batches that were read at the position in the round `reading`, and move the position behind them. Stop
+        if the position was set anew since."""
+        troubles = _Troubles()
         table = RecordTable(TABLE_RECORDS)
         count = 0
+        if self.round != reading:
+            return
         for part in read_segment(BytesSource(data, str(self))):
             if isinstance(part, Damage):
                 if not (part.at_end and isinstance(part.error, Truncated)):  # a Fetch may end within a batch
@@ -256,7 +329,7 @@ class MetadataPartition:
         self._reported = text or self._reported
 
     def _moved(self) -> None:
-        for each in self._followed.values():
+        for each in self._needs:
             each.reached(self.position)
 
     def _replay(self, offset: int, value: bytes | None, troubles: _Troubles) -> None:
@@ -267,6 +340,8 @@ class MetadataPartition:
             followed = self._followed.get(head)
             if followed is not None and value is not None:
                 followed.replay(offset, value)
+            if self._deletions is not None and value is not None and value[1] == PARTITION_DELETE_KEY:
+                self._deletions.replay(offset, value)
         except (Refused, FormatError) as error:
             troubles.add(offset, str(error))
 

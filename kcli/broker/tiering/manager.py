@@ -6,7 +6,8 @@
               ends that); deletes what retention, the log start offset or the lineage no longer need
     follower  notes how far the tier has the log, so that local retention may delete what is there
     deleted   of a deleted topic, and of one with remote.storage.enable=false and remote.log.delete.on.disable=true,
-              the leader deletes all segments
+              the leader deletes all segments; if its broker crashes before the last one is gone, the leader of the
+              partition of `__remote_log_metadata` that has the record of the deletion goes on with it
 
 A task that fails logs why, waits (remote.log.manager.task.retry.backoff.ms, doubled with each failure in a row), and
 tries again. All that waits for the store runs in threads. Source: RemoteLogManager.
@@ -31,6 +32,7 @@ from kcli.broker.tiering.reader import tiered
 from kcli.broker.tiering.reading import TierReading
 from kcli.broker.tiering.segment_tasks import SegmentTasks
 from kcli.broker.tiering.store import empty, open_tier
+from kcli.metadata.partition import to_uuid
 from kcli.tier.copying import first_tiered, last_tiered
 from kcli.tier.expiry import LogState, expired
 from kcli.tier.segment import PartitionDeleteState as DeleteState
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from kcli.broker.coordinators.context import CoordinatorContext
     from kcli.broker.network.peers import Peer
     from kcli.broker.partition.partitions import Partition
+    from kcli.broker.tiering.followed import Deletion
     from kcli.log.disk import Disk
     from kcli.log.live.partition_log import PartitionLog
     from kcli.metadata.changes import Changes
@@ -53,6 +56,7 @@ STOP_S: Final = 3.0
 DELETIONS_S: Final = 10.0
 THROTTLED_S: Final = 1.0
 """After this time a copy looks at its quota again, which may have changed."""
+ABANDONED_MS: Final = 600_000
 OPENING_S: Final = 0.2
 """After this time partitions are looked at again whose logs are about to be made."""
 
@@ -104,7 +108,7 @@ class Tiering:
             store, self._metadata, self.reading.indexes, copiers, deleters, context.node_id, self._now_ms
         )
         self._tracked: dict[TieredPartition, _Tracked] = {}
-        self._deletions: set[asyncio.Task[None]] = set()
+        self._deletions: dict[asyncio.Task[None], TieredPartition] = {}
         self._looking: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
@@ -190,7 +194,23 @@ class Tiering:
                 seen.add(whose)
         for tracked in [each for whose, each in self._tracked.items() if whose not in seen]:
             self._drop(tracked, has_to_go=self._is_switched_off(tracked))
+        for each in self._metadata.unfinished_deletions():
+            if self._is_abandoned(each):
+                self._metadata.follow(each.partition)
+                self._delete_later(each.partition, is_topic_gone=True)
         return are_open
+
+    def _is_abandoned(self, deletion: Deletion) -> bool:
+        """Whether nobody goes on with the deletion of a partition: the broker that has begun it does not serve, is this
+        broker, which has crashed since, or has written no record of it for ABANDONED_MS."""
+        whose, image = deletion.partition, self._context.image
+        if whose in self._tracked or whose in self._deletions.values():
+            return False
+        if image.topic_by_id(to_uuid(whose.topic_id)) is not None:
+            return False  # a record that no broker has written
+        broker = image.brokers.get(deletion.broker_id)
+        is_silent = self._now_ms() - deletion.since_ms > ABANDONED_MS
+        return deletion.broker_id == self._context.node_id or broker is None or broker.fenced or is_silent
 
     def _look_at(self, partition: Partition) -> TieredPartition | None:
         """Begin the tasks of a replica, if it is tiered. Return its name in the tier then."""
@@ -224,11 +244,15 @@ class Tiering:
         tracked.cancel()
         self._tracked.pop(tracked.whose, None)
         if has_to_go:
-            work = self._delete_all(tracked.whose, is_topic_gone=is_topic_gone)
-            self._deletions.add(task := begin(work, f"{tracked.whose} is left in the tier"))
-            task.add_done_callback(self._deletions.discard)
+            self._delete_later(tracked.whose, is_topic_gone=is_topic_gone)
         else:
             self._metadata.forget(tracked.whose)
+
+    def _delete_later(self, whose: TieredPartition, *, is_topic_gone: bool) -> None:
+        work = self._delete_all(whose, is_topic_gone=is_topic_gone)
+        task = begin(work, f"{whose} is left in the tier")
+        self._deletions[task] = whose
+        task.add_done_callback(self._deletions.pop)
 
     # the tasks of one replica
 
@@ -348,8 +372,10 @@ class Tiering:
                 await self._segments.copies_ended(whose)
                 await self._metadata.ready(whose)
                 if is_topic_gone:
+                    reached = self._metadata.deletion(whose)
                     for state in (DeleteState.DELETE_PARTITION_MARKED, DeleteState.DELETE_PARTITION_STARTED):
-                        await self._segments.delete_partition(whose, state)
+                        if reached is None or reached < state:
+                            await self._segments.delete_partition(whose, state)
                 for segment in self._metadata.cache(whose).segments():
                     await self._segments.delete(segment)
                 if is_topic_gone:

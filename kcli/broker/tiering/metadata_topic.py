@@ -1,8 +1,8 @@
 """The topic `__remote_log_metadata`: this broker appends the records about its partitions, and replays them.
 
     follow    the records about a partition are read from the topic's start; `ready` waits until all are replayed
-    readers   one task for each leader of needed partitions of the topic: this broker, or another one; no partition of
-              the topic is read without a followed partition in it
+    readers   one task for each leader of needed partitions of the topic: this broker, or another one; of the partitions
+              that other brokers lead, those with a followed partition are read
     append    at the leader of metadata_partition(partition, count), with acks=all; `append` returns once the record is
               replayed here, so that what comes next sees it
     create    by the active controller, when the first broker with tiered storage starts: cleanup.policy=delete,
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kcli.broker.network.peers import Unanswered
 from kcli.broker.process.unattended import begin
-from kcli.broker.tiering.followed import Followed, MetadataFailed, MetadataPartition, NotReady
+from kcli.broker.tiering.followed import Deletion, Followed, MetadataFailed, MetadataPartition, NotReady
 from kcli.broker.tiering.metadata_leaders import AGAIN, NO_LEADER, LeaderRefused, MetadataLeaders, Read
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
@@ -107,12 +107,25 @@ class MetadataTopic:
                 if self._leaders.topic is None:
                     await self._create()
                     wait_s = self._settings.init_retry_interval_ms / 1000
-                elif self._partitions:
+                else:
+                    self._keep_deletions()
                     wait_s = LOOK_S if self._read_all() else RETRY_S
             except Exception:  # a bug that shows once must not end it
                 log.exception("%s is looked at again", TOPIC)
                 wait_s = CREATE_AGAIN_S
             await _until(self._changed, wait_s)
+
+    def _keep_deletions(self) -> None:
+        """Keep the deletions in those partitions of the topic that this broker leads."""
+        if self._problem() is not None:
+            return
+        for number in range(self._settings.partitions):
+            is_leader = self._leaders.leader_of(number) == self._context.node_id
+            if is_leader and number not in self._partitions:
+                self._partitions[number] = MetadataPartition(number)
+            if (place := self._partitions.get(number)) is not None:
+                place.keep_deletions(is_leader=is_leader)
+                self._drop_unneeded(place)
 
     def _read_all(self) -> bool:
         """Begin the readers that are missing. Return whether every needed partition has one."""
@@ -203,9 +216,12 @@ class MetadataTopic:
         self._known.pop(partition, None)
         if place is not None:
             place.forget(partition, "it is not followed any more")
-            if not place:
-                del self._partitions[number]
-                self._unwatch(number)
+            self._drop_unneeded(place)
+
+    def _drop_unneeded(self, place: MetadataPartition) -> None:
+        if not place:
+            del self._partitions[place.number]
+            self._unwatch(place.number)
 
     # what is known
 
@@ -227,6 +243,11 @@ class MetadataTopic:
     def deletion(self, partition: TieredPartition) -> PartitionDeleteState | None:
         """Return how far the deletion of a partition has come, None without one. Raises NotReady."""
         return self._followed(partition).deletion
+
+    def unfinished_deletions(self) -> list[Deletion]:
+        """Return the deletions of partitions that have begun and are not finished, as far as the records about them are
+        in partitions of the topic that this broker leads."""
+        return [each for place in self._partitions.values() for each in place.unfinished()]
 
     # appending
 
@@ -363,7 +384,7 @@ class MetadataTopic:
         if not read.records:
             return False
         before = place.position
-        await self._context.turns.run(place.replay(read.records))
+        await self._context.turns.run(place.replay(read.records, reading))
         if place.round == reading and place.position == before:
             await asyncio.sleep(CREATE_AGAIN_S)  # damaged bytes: other bytes may be there later
         return True

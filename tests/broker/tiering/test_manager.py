@@ -149,6 +149,29 @@ def test_a_broker_that_is_killed_while_it_copies(tmp_path: Path) -> None:
     assert not orphans(tmp_path)
 
 
+def test_a_broker_that_is_killed_while_it_deletes_a_topic(tmp_path: Path) -> None:
+    """Its successor goes on with the deletion, although no broker has the topic any more."""
+    with tiered_node(tmp_path) as node:
+        with Client(node.address) as client:
+            client.create_topic("orders", 1, CONFIGS)
+        produce(node, "orders", 0, RECORDS)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS - 150, lambda: offsets(node, "orders"))
+        before = len(objects(tmp_path))
+        with Client(node.address) as client:
+            client.call("delete_topics", 6, topics=[{"name": "orders", "topic_id": None}], timeout=10_000)
+        while len(objects(tmp_path)) == before:
+            time.sleep(0.001)
+        node.process.kill()
+        node.process.communicate()
+    assert objects(tmp_path)
+    with tiered_node(tmp_path) as node:
+        wait_until(lambda: not objects(tmp_path), lambda: objects(tmp_path))
+        code, log = node.signal(signal.SIGTERM)
+    assert code == 0
+    assert "Traceback" not in log
+    assert not list((tmp_path / "remote/kafka-tiered-storage").iterdir())
+
+
 def alter(node: ServedNode, topic: str, **configs: str) -> None:
     changes = [{"name": name.replace("_", "."), "config_operation": 0, "value": each} for name, each in configs.items()]
     resource = {"resource_type": 2, "resource_name": topic, "configs": changes}
