@@ -9,7 +9,9 @@ Fetch asks for. A store that hangs delays nobody but those who read from it.
 
     no segment has the offset        OFFSET_OUT_OF_RANGE
     no batch of the segment has it   the next segment is read: records were compacted away before the copy
-    the store fails, bad bytes       UNKNOWN_SERVER_ERROR and a line in the log; the client tries again
+    the store fails, bad bytes       UNKNOWN_SERVER_ERROR and a line in the log; the client tries again. Each batch's
+                                     CRC is checked: what follows a batch with wrong bytes is not delivered either
+    a wrong index                    the same, and the index is fetched anew
     too many reads wait              the same
     the metadata are not replayed    waits for them
 
@@ -25,10 +27,10 @@ import logging
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from formats.errors import BadLength, BadValue
+from formats.errors import BadChecksum, BadLength, BadValue, FormatError
 from formats.file_name import FileKind
-from formats.kernels.batches import BatchTable
-from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, MAX_TIMESTAMP, SIZE, START, BatchRow, RecordRow
+from formats.kernels.batches import FAULT_BAD_CRC, BatchTable
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, MAX_TIMESTAMP, POSITION, SIZE, START, BatchRow, RecordRow
 from formats.kernels.records import RecordTable
 from formats.kernels.scan import SCAN_BAD_LENGTH, SCAN_END, SCAN_INCOMPLETE, scan
 from formats.txn_index import AbortedTxn
@@ -208,17 +210,34 @@ class RemoteReader:
 
     def _from_segment(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
         """Read from one segment, up to `last_offset`; None if no batch has the offset or a later one."""
+        try:
+            return self._from_bytes(segment, last_offset, wanted)
+        except FormatError:
+            self._indexes.remove([(segment.start_offset, segment.id)])  # the cached index may have led to wrong bytes
+            raise
+
+    def _from_bytes(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
+        """The same. Raises FormatError for wrong bytes."""
         with self._indexes.open(segment) as indexes:
-            at = indexes.position_of(wanted.offset)
+            at = indexed = indexes.position_of(wanted.offset)
             most = max(wanted.max_bytes, 0) + SKIPPED_BYTES
             while at < segment.size:
                 data = self._store.read(_log_name(segment), at, min(at + most, segment.size))
                 table = BatchTable()
-                behind, how, needed = scan(data, 0, len(data), at, table, check_crc=False)
+                behind, how, needed = scan(data, 0, len(data), at, table)
                 _check_offsets(segment, table, at)
-                first = bisect_right(range(table.count), wanted.offset - 1, key=lambda i: table.field(i, LAST_OFFSET))
-                if first < table.count:
-                    return self._cut(segment, indexes, last_offset, wanted, _Batches(data, table, first, at))
+                if 0 < at == indexed and table.count and table.field(0, BASE_OFFSET) > wanted.offset:
+                    reason = f"{_log_name(segment)}: the offset index names this byte for offset {wanted.offset:,}"
+                    raise BadValue(f"{reason}, but its batch begins at {table.field(0, BASE_OFFSET):,}", at)
+                bad = _first_bad(table)
+                sound = range(table.count if bad < 0 else bad)
+                first = bisect_right(sound, wanted.offset - 1, key=lambda i: table.field(i, LAST_OFFSET))
+                if first < len(sound):
+                    return self._cut(
+                        segment, indexes, last_offset, wanted, _Batches(data, table, first, len(sound), at)
+                    )
+                if bad >= 0:
+                    raise _bad_crc(segment, table, bad)
                 is_zero = how == SCAN_END and behind < len(data)
                 if how == SCAN_BAD_LENGTH or is_zero or (how == SCAN_INCOMPLETE and needed > MAX_BATCH_BYTES):
                     raise BadLength(f"{_log_name(segment)}: no batch begins here", at + behind)
@@ -241,12 +260,12 @@ class RemoteReader:
         self, segment: RemoteSegment, indexes: Indexes, last_offset: int, wanted: Wanted, batches: _Batches
     ) -> _Found:
         """Return the batches that a read asks for, with the aborted transactions of the segment's own index."""
-        data, table, first, position = batches
+        data, table, first, stop, position = batches
         start, size = table.field(first, START), table.field(first, SIZE)
         if size > wanted.max_bytes and not wanted.min_one_batch:
             return _Found(memoryview(b""))
         end = start + max(size, wanted.max_bytes)
-        rows = range(first + 1, table.count)
+        rows = range(first + 1, stop)
         count = bisect_right(rows, end, key=lambda i: table.field(i, START) + table.field(i, SIZE))
         count = min(count, bisect_right(rows, last_offset, key=lambda i: table.field(i, LAST_OFFSET)))
         last = first + count
@@ -273,12 +292,12 @@ class RemoteReader:
             at = indexes.position_of_time(timestamp, from_offset)
         source = self._store.open(_log_name(segment))
         try:
-            for part in read_segment(source, start=at, check_crc=False, resync=False):
+            for part in read_segment(source, start=at, resync=False):
                 if isinstance(part, Damage):
                     if part.at_end and part.position + part.length >= segment.size:
                         break
                     raise part.error
-                found = _first_record(part, timestamp, from_offset)
+                found = _first_record(segment, part, timestamp, from_offset)
                 if found is not None:
                     return found if found.offset <= last_offset else None
                 part.release()
@@ -288,12 +307,13 @@ class RemoteReader:
 
 
 class _Batches(NamedTuple):
-    """Batches in memory. first: the row of the first one that is read. position: the byte of the object where `data`
-    begins."""
+    """Batches in memory. first: the row of the first one that is read. stop: the row behind the last one that may be
+    read. position: the byte of the object where `data` begins."""
 
     data: memoryview
     table: BatchTable
     first: int
+    stop: int
     position: int
 
 
@@ -307,6 +327,21 @@ def _check_offsets(segment: RemoteSegment, table: BatchTable, position: int) -> 
         its = f"{segment.start_offset:,} to {segment.end_offset:,}"
         reason = f"{_log_name(segment)}: offsets {first:,} to {last:,}, not those of the segment ({its})"
         raise BadValue(reason, position)
+
+
+def _first_bad(table: BatchTable) -> int:
+    """Return the first row whose CRC is not that of its bytes, -1 if there is none."""
+    row = table.first_fault()
+    while row >= 0 and not BatchRow._make(table.row(row)).faults & FAULT_BAD_CRC:
+        row = table.first_fault(row + 1)
+    return row
+
+
+def _bad_crc(segment: RemoteSegment, table: BatchTable, row: int) -> BadChecksum:
+    offset, position = table.field(row, BASE_OFFSET), table.field(row, POSITION)
+    return BadChecksum(
+        f"{_log_name(segment)}: the CRC of the batch at offset {offset:,} is not that of its bytes", position
+    )
 
 
 def _log_name(segment: RemoteSegment) -> str:
@@ -325,9 +360,12 @@ def _among(aborted: Sequence[AbortedTxn], first: int, upper: int) -> tuple[tuple
     return tuple(found), False
 
 
-def _first_record(window: Window, timestamp: int, from_offset: int) -> FoundRecord | None:
+def _first_record(segment: RemoteSegment, window: Window, timestamp: int, from_offset: int) -> FoundRecord | None:
     table, records = window.batches, RecordTable(256)
+    bad = _first_bad(table)
     for i in range(table.count):
+        if i == bad:
+            raise _bad_crc(segment, table, i)
         if table.field(i, MAX_TIMESTAMP) < timestamp or table.field(i, LAST_OFFSET) < from_offset:
             continue
         epoch = BatchRow._make(table.row(i)).leader_epoch

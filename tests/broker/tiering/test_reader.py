@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from kcli.tier.cache import SegmentCache
 from kcli.tier.layout import object_name
 from kcli.tier.lineage import plan
 from kcli.tier.local import LocalStore
-from kcli.tier.segment import TieredPartition
+from kcli.tier.segment import RemoteSegment, TieredPartition
 from kcli.tier.tier import PartitionTier, Tier
 from tests.broker.tiering.tier_reader import (
     Opened,
@@ -247,3 +248,76 @@ def test_an_object_with_other_bytes_is_an_error(golden: Copy, tmp_path: Path, fa
 
     expected: set[object] = {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert running(read_all) == (expected if fault == "another segment's" else {*expected, "records"})
+
+
+def test_a_flipped_byte_is_never_delivered(golden: Copy, tmp_path: Path) -> None:
+    """Wherever it is in a .log object: what is before its batch is read, a read of its batch gets an error."""
+    partitions, caches = known(golden)
+    (partition, *_) = partitions
+    segment = max(partition.copied(), key=lambda each: each.size)
+    name = object_name(partition.partition, segment.start_offset, segment.id, FileKind.LOG)
+    path = golden.remote / "kafka-tiered-storage" / name
+    sound = path.read_bytes()
+    dice = random.Random(7)
+    offsets = range(segment.start_offset, segment.end_offset + 1)
+
+    async def read_all() -> dict[int, bytes | ErrorCode]:
+        reading = Reading(LocalStore(golden.remote), caches, tmp_path)
+        found: dict[int, bytes | ErrorCode] = {}
+        for at in offsets:
+            one = await reading.read(partition.partition, opened(partition), at)
+            found[at] = bytes(one.records) if isinstance(one, RemoteRead) else one
+        return found
+
+    whole = running(read_all)
+    assert all(isinstance(each, bytes) for each in whole.values())
+    for _ in range(12):
+        damaged = bytearray(sound)
+        damaged[dice.randrange(len(damaged))] ^= 1 << dice.randrange(8)
+        path.write_bytes(damaged)
+        found = running(read_all)
+        assert ErrorCode.UNKNOWN_SERVER_ERROR in found.values()
+        for at, each in found.items():
+            expected = whole[at]
+            assert isinstance(expected, bytes)
+            assert each is ErrorCode.UNKNOWN_SERVER_ERROR or (isinstance(each, bytes) and expected.startswith(each))
+            assert each != b""
+    path.write_bytes(sound)
+    assert running(read_all) == whole
+
+
+def test_a_wrong_index_skips_no_record_and_is_fetched_anew(golden: Copy, tmp_path: Path) -> None:
+    partitions, caches = known(golden)
+    partition, segment = next(
+        (partition, each)
+        for partition in partitions
+        for each in partition.copied()
+        if (golden.remote / "kafka-tiered-storage" / index_name(each)).stat().st_size > 16
+    )
+    path = golden.remote / "kafka-tiered-storage" / index_name(segment)
+    sound = path.read_bytes()
+    entries = [sound[i : i + 8] for i in range(0, len(sound), 8)]
+    shifted = b"".join(one[:4] + two[4:] for one, two in pairwise([*entries, entries[-1]]))  # each names a later batch
+    offsets = range(segment.start_offset, segment.end_offset + 1)
+
+    async def firsts() -> set[str]:
+        reading = Reading(LocalStore(golden.remote), caches, tmp_path)
+        found = set()
+        for at in offsets:
+            one = await reading.read(partition.partition, opened(partition), at)
+            if isinstance(one, RemoteRead):
+                records, _ = records_of(one.records)
+                found.add("from the offset on" if records[0][0] <= at <= records[-1][0] else "behind it")
+            else:
+                found.add(one.name)
+        return found
+
+    path.write_bytes(shifted)
+    assert running(firsts) == {"from the offset on", "UNKNOWN_SERVER_ERROR"}
+    path.write_bytes(sound)
+    running(firsts)  # the first read that meets the wrong index in the cache removes it
+    assert running(firsts) == {"from the offset on"}
+
+
+def index_name(segment: RemoteSegment) -> str:
+    return object_name(segment.partition, segment.start_offset, segment.id, FileKind.OFFSET_INDEX)
