@@ -91,24 +91,44 @@ def back_up(
 ) -> Result:
     """Add a run of a log directory to a store. advance: called with the number of bytes that were read.
 
-    Raises UnreadableInput, UsageError if the store has the backup of another log directory, FilesChanged, OSError.
+    A run whose manifest is damaged is passed over, which `troubles` of the result tell: the new run goes on behind the
+    last sound one. Raises UnreadableInput, also if there are manifests and none is sound; UsageError if the store has
+    the backup of another log directory; FilesChanged, OSError.
     """
     if not is_log_directory(directory):
         raise UnreadableInput(str(directory), "no log directory of a broker")
-    known = runs.runs(store)
-    previous = runs.read(store, known[-1]) if known else None
+    previous, passed_over = _last_sound(store)
     meta = _text_of(directory / FileKind.META_PROPERTIES)
     if previous is not None and _identity(meta) != _identity(previous.meta_properties):
         whose = " ".join(_identity(previous.meta_properties)) or "a directory without meta.properties"
         raise UsageError(f"{store.address} has the backup of another log directory ({whose}): give another --to")
     for left in reversed(range(tries)):
         try:
-            return _Run(directory, store, previous, meta, now_ms, advance).run()
+            result = _Run(directory, store, previous, meta, now_ms, advance).run()
         except FilesChanged:
             if not left:
                 raise
             time.sleep(WAIT_S)
+        else:
+            result.troubles += (f"{each.path}: {each.reason}" for each in passed_over)
+            return result
     raise AssertionError("the last try returns or raises")
+
+
+def _last_sound(store: Store) -> tuple[Manifest | None, list[UnreadableInput]]:
+    """Return the newest manifest that can be read, None in a new store, and the errors of those after it. Raises
+    UnreadableInput if none can be read."""
+    errors: list[UnreadableInput] = []
+    for run in reversed(runs.runs(store)):
+        try:
+            return runs.read(store, run), errors
+        except ObjectMissing:  # removed since it was listed
+            continue
+        except UnreadableInput as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return None, []
 
 
 class _Run:

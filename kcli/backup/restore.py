@@ -12,7 +12,6 @@ the metadata log does not have are left out: Kafka would make strays of them. NE
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from formats.properties import parse as parse_properties
 from kcli.backup.cut import end_of, transactions
 from kcli.backup.fencing import fence
 from kcli.backup.manifest import BackedPartition, BackedSegment, Manifest, Piece
+from kcli.backup.pieces import read_piece
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import UnreadableInput, UsageError
 from kcli.log.coordinator_records import read_records
@@ -44,10 +44,9 @@ from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid
 from kcli.metadata.topic_names import fault
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.tier.store import ObjectMissing, Store
+from kcli.tier.store import Store
 from kcli.txn.transaction import Transaction
 
-CHUNK_BYTES = 4 << 20
 Advance = Callable[[int], None]
 States = Mapping[int, Transaction]
 """The last state of each transactional id by its producer id."""
@@ -213,7 +212,7 @@ class _Restore:
         with self._disk.open(path, create=True, truncate=True) as file:
             position = 0
             for piece in segment.parts:
-                for chunk in self._bytes(piece):
+                for chunk in read_piece(self._store, piece):
                     position += file.write([chunk], position)
                     self._advance(len(chunk))
             file.sync()
@@ -244,7 +243,7 @@ class _Restore:
         if segment.txn_index is not None:
             path = directory / build(FileName(FileKind.TXN_INDEX, segment.base))
             if is_last:  # it may be ahead of the .log file
-                entries = txn_index.parse(b"".join(map(bytes, self._bytes(segment.txn_index))))
+                entries = txn_index.parse(b"".join(map(bytes, read_piece(self._store, segment.txn_index))))
                 self._put(path, txn_index.build(tuple(each for each in entries if each.last_offset < restored.end)))
             else:
                 self._piece(segment.txn_index, path)
@@ -287,30 +286,9 @@ class _Restore:
     def _piece(self, piece: Piece, path: Path) -> None:
         with self._disk.open(path, create=True, truncate=True) as file:
             position = 0
-            for chunk in self._bytes(piece):
+            for chunk in read_piece(self._store, piece):
                 position += file.write([chunk], position)
             file.sync()
-
-    def _bytes(self, piece: Piece) -> Iterator[memoryview]:
-        """Yield an object's bytes. Raises UnreadableInput if they are not those of the manifest."""
-        url = f"{self._store.address}/{piece.name}"
-        try:
-            source = self._store.open(piece.name)
-        except ObjectMissing:
-            raise UnreadableInput(url, "no such object, which the run's manifest names") from None
-        digest, done = hashlib.sha256(), 0
-        try:
-            if source.size() != piece.size:
-                raise UnreadableInput(url, f"{source.size():,} bytes, and {piece.size:,} were written")
-            buffer = memoryview(bytearray(min(CHUNK_BYTES, max(1, piece.size))))
-            while got := source.read_at(done, buffer):
-                digest.update(buffer[:got])
-                yield buffer[:got]
-                done += got
-        finally:
-            source.close()
-        if digest.hexdigest() != piece.sha256:
-            raise UnreadableInput(url, f"its SHA-256 is {digest.hexdigest()}, and {piece.sha256} was written")
 
     def _put(self, path: Path, data: bytes) -> None:
         with self._disk.open(path, create=True, truncate=True) as file:

@@ -10,7 +10,7 @@ import typer
 from kcli.cli.options import Format, current_ms, time_text
 from kcli.cli.output import aligned, count_text, json_line, verdict, write_text
 from kcli.cli.progress import Progress, size_text
-from kcli.errors import UsageError
+from kcli.errors import UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ Examples:
 kcli backup /var/lib/kafka --to /mnt/backup/node-1
 
 kcli backup /var/lib/kafka --to s3://bucket/node-1
+
+kcli backup --to s3://bucket/node-1 --check           is all of it as it was written?
 
 kcli backup --to s3://bucket/node-1 --orphans         what no run needs
 """
@@ -48,6 +50,10 @@ def backup(
         bool,
         typer.Option("--orphans", help="Name the objects that no run needs, with the commands that remove them."),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Read every object of every run, and name those that are missing or damaged."),
+    ] = False,
     output: Annotated[Format, typer.Option("--format", help="How to show the result.")] = Format.TABLE,
 ) -> None:
     """Back up a broker's log directory: segments, leader epochs, producers, the metadata log, groups, transactions.
@@ -59,12 +65,12 @@ def backup(
     """
     if to is None:
         raise UsageError("give --to: a directory, or the URL of a bucket")
-    if orphans:
-        if log_dir is not None:
-            raise UsageError("--orphans asks the store alone: give no LOG_DIR")
+    if orphans or check:
+        if log_dir is not None or (orphans and check):
+            raise UsageError(f"{'--check' if check else '--orphans'} asks the store alone: give no LOG_DIR")
         from kcli.tier.opening import open_store
 
-        _show_orphans(open_store(to, option="--to"), output)
+        (_check if check else _show_orphans)(open_store(to, option="--to"), output)
         return
     if log_dir is None:
         raise UsageError("give the LOG_DIR to back up")
@@ -98,6 +104,34 @@ def _back_up(log_dir: Path, to: str, output: Format) -> None:
             write_text(f"{time_text(manifest.at_ms)}  {', '.join(parts)}\n")
             for trouble in result.troubles:
                 write_text(f"  wrong    {printable(trouble)}\n")
+    raise typer.Exit(status)
+
+
+def _check(store: Store, output: Format) -> None:
+    from kcli.backup.checking import check, sound_runs
+
+    sound = sound_runs(store)
+    if not sound.manifests and not sound.damaged:
+        raise UnreadableInput(store.address, "no manifest of a backup is in it")
+    pieces = {each for _, manifest in sound.manifests for each in manifest.pieces}
+    progress = Progress(lambda: sum(each.size for each in pieces))
+    found = list(check(store, sound, progress.advance))
+    progress.clear()
+    status = 1 if found else 0
+    with verdict(status):
+        for each in found:
+            if output is Format.JSONL:
+                write_text(json_line({"object": each.url, "reason": each.reason, "runs": each.runs}))
+            else:
+                whose = f"{each.runs[0]}{f' and {len(each.runs) - 1:,} more' if len(each.runs) > 1 else ''}"
+                write_text(
+                    f"  wrong    {printable(each.url)}: {each.reason}\n           needed by {printable(whose)}\n"
+                )
+        if output is Format.TABLE:
+            objects = count_text(len(pieces), "object")
+            size = size_text(sum(each.size for each in pieces))
+            state = f"{count_text(len(found), 'object')} damaged" if found else "all as they were written"
+            write_text(f"{count_text(len(sound.manifests), 'run')}, {objects}, {size}: {state}\n")
     raise typer.Exit(status)
 
 

@@ -63,7 +63,7 @@ def restore(
 
     Kafka opens it as after a crash. Every object is held against its checksum. NEW is whole, or not there.
 
-    Exit status: 0 done, 1 something in the backup was damaged when it was made, 2 usage or unreadable input.
+    Exit status: 0 done, 1 something in the backup is damaged or was when it was made, 2 usage or unreadable input.
     """
     from kcli.backup.runs import read, runs
     from kcli.tier.opening import open_store
@@ -87,19 +87,31 @@ def restore(
 
 
 def _show_runs(store: Store, found: list[Run], output: Format) -> None:
+    """Show the runs, also those whose manifests are damaged. Raises typer.Exit."""
     from kcli.backup.runs import read
 
-    rows = []
+    rows, damaged = [], []
     for run in found:
-        manifest = read(store, run)
-        if output is Format.JSONL:
-            row = {"run": run.name, "started": manifest.started_ms, "at": manifest.at_ms}
-            write_text(json_line(row | {"partitions": len(manifest.partitions), "bytes": manifest.size}))
+        row: dict[str, object] = {"run": run.name}
+        try:
+            manifest = read(store, run)
+        except UnreadableInput as error:
+            damaged.append(error)
+            row |= {"at": run.at_ms, "damaged": error.reason}
+            rows.append((time_text(run.at_ms), "damaged", "", run.name))
         else:
-            counts = f"{len(manifest.partitions):,}", size_text(manifest.size)
-            rows.append((time_text(manifest.at_ms), *counts, run.name))
-    if output is Format.TABLE:
-        write_text(aligned([("AT", "PARTITIONS", "SIZE", "MANIFEST"), *rows]))
+            row |= {"started": manifest.started_ms, "at": manifest.at_ms}
+            row |= {"partitions": len(manifest.partitions), "bytes": manifest.size}
+            rows.append((time_text(run.at_ms), f"{len(manifest.partitions):,}", size_text(manifest.size), run.name))
+        if output is Format.JSONL:
+            write_text(json_line(row))
+    status = 1 if damaged else 0
+    with verdict(status):
+        if output is Format.TABLE:
+            write_text(aligned([("AT", "PARTITIONS", "SIZE", "MANIFEST"), *rows]))
+            for each in damaged:
+                write_text(f"  wrong    {printable(each.path)}: {each.reason}\n")
+    raise typer.Exit(status)
 
 
 def _restore(store: Store, manifest: Manifest, out: Path, topics: list[str], output: Format) -> None:

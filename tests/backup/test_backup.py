@@ -4,6 +4,7 @@ restore has, and what bad stores and directories say. tests/interop/test_backup_
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import signal
 import subprocess
@@ -172,6 +173,53 @@ def test_a_damaged_manifest(data: Path, tmp_path: Path) -> None:
     assert ended.status == 2
     manifest.rename(store / "manifests" / "other.json")
     assert "no manifest of a backup is in it" in kcli("restore", store).complaint
+
+
+def test_a_damaged_manifest_among_sound_ones(data: Path, tmp_path: Path) -> None:
+    """The others are listed and restored, and the next run goes on behind the last sound one."""
+    store = tmp_path / "store"
+    backed(data, store)
+    (first,) = (store / "manifests").iterdir()
+    backed(data, store)
+    (second,) = set((store / "manifests").iterdir()) - {first}
+    second.write_bytes(second.read_bytes()[:-2])
+    ended = kcli("restore", store)
+    assert ended.status == 1
+    assert f"wrong    {second}: its bytes are not those that were written" in ended.stdout
+    assert f"manifests/{first.name}" in ended.stdout
+    ended = kcli("backup", data, "--to", store)
+    assert (ended.status, "new: 0 objects" in ended.stdout) == (1, True)
+    assert f"wrong    {second}: its bytes" in ended.stdout
+    assert kcli("restore", store, "--out", tmp_path / "new").status == 0
+    ended = kcli("backup", "--to", store, "--check", "--format", "jsonl")
+    assert [json.loads(line)["object"] for line in ended.stdout.splitlines()] == [str(second)]
+    assert kcli("backup", "--to", store, "--orphans").status == 2, "it may name any object"
+
+
+def test_a_check_reads_every_object(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    backed(data, store)
+    backed(data, store)
+    ended = kcli("backup", "--to", store, "--check")
+    assert (ended.status, ended.stdout.startswith("2 runs, ")) == (0, True)
+    assert ended.stdout.endswith(": all as they were written\n")
+    paths = sorted(each for each in store.rglob("*") if each.is_file() and each.parent.name != "manifests")
+    dice = random.Random(1)
+    flipped, cut, gone = dice.sample([each for each in paths if each.stat().st_size > 1], 3)
+    whole = bytearray(flipped.read_bytes())
+    whole[dice.randrange(len(whole))] ^= 1
+    flipped.write_bytes(whole)
+    cut.write_bytes(cut.read_bytes()[:-1])
+    gone.unlink()
+    ended = kcli("backup", "--to", store, "--check", "--format", "jsonl")
+    assert ended.status == 1
+    found = {each["object"]: each for each in map(json.loads, ended.stdout.splitlines())}
+    assert found.keys() == {str(flipped), str(cut), str(gone)}
+    assert "its SHA-256 is" in found[str(flipped)]["reason"]
+    assert "were written" in found[str(cut)]["reason"]
+    assert "no such object" in found[str(gone)]["reason"]
+    assert all(len(each["runs"]) == 2 for each in found.values())
+    assert "3 objects damaged" in kcli("backup", "--to", store, "--check").stdout
 
 
 def test_a_damaged_closed_segment_is_copied_and_told(data: Path, tmp_path: Path) -> None:

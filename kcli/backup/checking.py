@@ -1,0 +1,62 @@
+"""Whether a store still has what its runs have written, object by object.
+
+An object that several runs name is read once. Objects that no run names are no findings: see kcli.backup.garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kcli.backup import runs
+from kcli.backup.manifest import Manifest, Piece
+from kcli.backup.pieces import read_piece
+from kcli.errors import UnreadableInput
+from kcli.tier.store import ObjectMissing, Store
+
+Advance = Callable[[int], None]
+
+
+class Damaged(NamedTuple):
+    """An object that is missing or has other bytes than were written. url: of the object. runs: the manifests of the
+    runs that cannot be restored without it."""
+
+    url: str
+    reason: str
+    runs: tuple[str, ...]
+
+
+class Sound(NamedTuple):
+    """The runs of a store whose manifests can be read, the oldest first, and what is wrong with the others."""
+
+    manifests: list[tuple[runs.Run, Manifest]]
+    damaged: list[Damaged]
+
+
+def sound_runs(store: Store) -> Sound:
+    """Read all manifests of a store. Raises UnreadableInput if they cannot be listed."""
+    found = Sound([], [])
+    for run in runs.runs(store):
+        try:
+            found.manifests.append((run, runs.read(store, run)))
+        except ObjectMissing:  # removed since it was listed
+            continue
+        except UnreadableInput as error:
+            found.damaged.append(Damaged(error.path, error.reason, (run.name,)))
+    return found
+
+
+def check(store: Store, sound: Sound, advance: Advance = lambda _: None) -> Iterator[Damaged]:
+    """Read every object of the runs, and yield those that are not as they were written, after the damaged manifests.
+    advance: called with the number of bytes that were read."""
+    yield from sound.damaged
+    needed: dict[Piece, list[str]] = {}
+    for run, manifest in sound.manifests:
+        for piece in manifest.pieces:
+            needed.setdefault(piece, []).append(run.name)
+    for piece, names in sorted(needed.items()):
+        try:
+            for chunk in read_piece(store, piece):
+                advance(len(chunk))
+        except UnreadableInput as error:
+            yield Damaged(error.path, error.reason, tuple(dict.fromkeys(names)))
