@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,7 +92,8 @@ def _back_up(log_dir: Path, to: str, output: Format) -> None:
     if not log_dir.is_dir():
         raise UsageError(f"{printable(log_dir)}: no such directory")
     progress = Progress(lambda: sum(each.stat().st_size for each in log_dir.glob("*/*.log")))
-    result = back_up(log_dir, make_store(to, "--to"), current_ms, progress.advance)
+    with _alone(store := make_store(to, "--to")):
+        result = back_up(log_dir, store, current_ms, progress.advance)
     progress.clear()
     manifest = result.manifest
     status = 1 if result.troubles else 0
@@ -105,6 +110,25 @@ def _back_up(log_dir: Path, to: str, output: Format) -> None:
             for trouble in result.troubles:
                 write_text(f"  wrong    {printable(trouble)}\n")
     raise typer.Exit(status)
+
+
+@contextmanager
+def _alone(store: Store) -> Iterator[None]:
+    """Lock a directory for the time of a backup. In a bucket two may run: an object is there whole or not at all. Raises
+    UsageError if another backup to the directory runs."""
+    from kcli.tier.local import LocalStore
+
+    if not isinstance(store, LocalStore):
+        yield
+        return
+    directory = os.open(store.address, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise UsageError(f"another backup to {printable(store.address)} is running") from None
+    finally:
+        os.close(directory)
 
 
 def _check(store: Store, output: Format) -> None:

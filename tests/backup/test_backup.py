@@ -3,7 +3,9 @@ restore has, and what bad stores and directories say. tests/interop/test_backup_
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import random
 import shutil
 import signal
@@ -194,6 +196,17 @@ def test_a_damaged_manifest_among_sound_ones(data: Path, tmp_path: Path) -> None
     ended = kcli("backup", "--to", store, "--check", "--format", "jsonl")
     assert [json.loads(line)["object"] for line in ended.stdout.splitlines()] == [str(second)]
     assert kcli("backup", "--to", store, "--orphans").status == 2, "it may name any object"
+
+
+def test_one_backup_at_a_time_in_a_directory(data: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    backed(data, store)
+    held = os.open(store, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    ended = kcli("backup", data, "--to", store)
+    assert (ended.status, ended.complaint) == (2, f"kcli: another backup to {store} is running")
+    os.close(held)
+    backed(data, store)
 
 
 def test_a_check_reads_every_object(data: Path, tmp_path: Path) -> None:
