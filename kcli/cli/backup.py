@@ -114,8 +114,10 @@ def _back_up(log_dir: Path, to: str, output: Format) -> None:
 
 @contextmanager
 def _alone(store: Store) -> Iterator[None]:
-    """Lock a directory for the time of a backup. In a bucket two may run: an object is there whole or not at all. Raises
-    UsageError if another backup to the directory runs."""
+    """Lock a directory for the time of a backup. In a bucket two may run: an object is there whole or not at all.
+
+    Raises UsageError if another backup to the directory runs.
+    """
     from kcli.tier.local import LocalStore
 
     if not isinstance(store, LocalStore):
@@ -123,10 +125,11 @@ def _alone(store: Store) -> Iterator[None]:
         return
     directory = os.open(store.address, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another backup to {printable(store.address)} is running") from None
         yield
-    except BlockingIOError:
-        raise UsageError(f"another backup to {printable(store.address)} is running") from None
     finally:
         os.close(directory)
 

@@ -214,14 +214,19 @@ class _Writer:
         """Write a segment as it is. Returns False, and writes nothing, if the .log object has the offsets of another
         segment."""
         store, base = self._tier.store, part.first
-        log = self._copy(store.open(objects.name(FileKind.LOG)), FileKind.LOG, base)
+        size, copied = part.segment.size, objects.sizes[FileKind.LOG]
+        if copied > size:
+            self._tell(
+                objects.name(FileKind.LOG), f"{copied:,} bytes; those behind {size:,}, the segment's, are left out"
+            )
+        log = self._copy(store.open(objects.name(FileKind.LOG)), FileKind.LOG, base, size)
         first, last, damage = _survey(log)
         if first is not None and not part.first <= first <= part.last:
             self._disk.remove(log)
             reason = f"{store.address}/{objects.name(FileKind.LOG)} has offsets from {first:,} on"
             self.fetched.missing.append(Range(part.first, part.last, reason))
             return False
-        self.fetched.size += objects.sizes[FileKind.LOG]
+        self.fetched.size += min(copied, size)
         if damage is not None:
             self._tell(objects.name(FileKind.LOG), damage)
         elif last != part.last:
@@ -335,14 +340,15 @@ class _Writer:
             if is_log:
                 yield base, copied
 
-    def _copy(self, source: Source, kind: FileKind, base: int) -> Path:
-        """Copy a file or an object, and close it. Returns the path of the copy."""
+    def _copy(self, source: Source, kind: FileKind, base: int, size_max: int = 2**63) -> Path:
+        """Copy a file or an object, but not more than its first `size_max` bytes, and close it. Returns the path of the
+        copy."""
         path = self._directory / build(FileName(kind, base))
         try:
             with self._disk.open(path, create=True, truncate=True) as file:
                 buffer = memoryview(bytearray(min(COPY_BYTES, max(1, source.size()))))
                 done = 0
-                while (got := source.read_at(done, buffer)) > 0:
+                while done < size_max and (got := source.read_at(done, buffer[: size_max - done])) > 0:
                     done += file.write([buffer[:got]], done)
                     self._advance(got)
                 file.sync()

@@ -305,3 +305,16 @@ def test_two_topics_of_one_name(copy: Copy, tmp_path: Path) -> None:
 def test_no_such_topic() -> None:
     with pytest.raises(UnreadableInput, match="no such topic"):
         GOLDEN_COPY.fetched(Path("new"), "r-gone")
+
+
+def test_an_object_that_has_grown(tmp_path: Path) -> None:
+    """What is behind the segment's bytes is not copied: a terabyte of zeros would fill the disk."""
+    copy = Copy.of_golden(tmp_path)
+    (log,) = copy.remote.glob("*/r-short-0-*/00000000000000000005-*.log")
+    size = log.stat().st_size
+    with log.open("r+b") as file:
+        file.truncate(1 << 40)
+    ended = kcli("tier", "fetch", copy.data, "--tier", copy.remote, "--topic", "r-short", "--out", tmp_path / "out")
+    assert ended.status == 1
+    assert f"{1 << 40:,} bytes; those behind {size:,}, the segment's, are left out" in ended.stdout
+    assert (tmp_path / "out/r-short-0/00000000000000000005.log").stat().st_size == size
