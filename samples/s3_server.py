@@ -65,11 +65,16 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 getattr(self, f"_{self.command.lower()}")(body)
         except S3Error as error:
-            text = f"<Error><Code>{error.code}</Code><Message>{error.code}</Message></Error>"
-            self._answer(error.status, text.encode())
+            self._refuse(error)
+        except FileNotFoundError:  # the object was deleted meanwhile
+            self._refuse(S3Error(404, "NoSuchKey"))
         finally:
             if body is not None:
                 body.unlink(missing_ok=True)
+
+    def _refuse(self, error: S3Error) -> None:
+        text = f"<Error><Code>{error.code}</Code><Message>{error.code}</Message></Error>"
+        self._answer(error.status, text.encode())
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _run  # noqa: N815  (names of http.server)
 
@@ -163,7 +168,10 @@ class Handler(BaseHTTPRequestHandler):
         self._xml("ListBucketResult", ends + found)
 
     def _listed(self, key: str) -> str:
-        status = (self.home / key).stat()
+        try:
+            status = (self.home / key).stat()
+        except FileNotFoundError:  # deleted since it was listed
+            return ""
         modified = datetime.fromtimestamp(status.st_mtime, UTC).isoformat()
         return (
             f"<Contents><Key>{escape(key)}</Key><LastModified>{modified}</LastModified>"

@@ -4,6 +4,7 @@
     by epoch   offsets        first offset of the epoch in a segment -> that segment; only COPY_SEGMENT_FINISHED
                unreferenced   segments of the epoch that no read uses: being copied, being deleted, or superseded
                highest        the highest offset of the epoch that was ever copied
+               deleted        the highest offset of the epoch in copied segments whose deletion has begun
 
 A new leader may copy again, in other segments, what the leader before it has copied. A segment that ends no lower
 supersedes those of the same epoch that begin at or behind its start: they become unreferenced. Kafka does no more: if
@@ -32,6 +33,7 @@ class _EpochSegments:
         self.ids: dict[int, str] = {}
         self.unreferenced: set[str] = set()
         self.highest: int | None = None
+        self.deleted: int | None = None
 
     def copied(self, start: int, last: int, segment_id: str) -> None:
         """Note a copied segment, in which the epoch has the offsets start..last."""
@@ -97,6 +99,8 @@ class SegmentCache:
                 of_epoch.copied(start, segment.last_offset_of(epoch), segment_id)
             elif segment.state is SegmentState.DELETE_SEGMENT_STARTED:
                 of_epoch.deletion_started(start, segment_id)
+                if known.state is SegmentState.COPY_SEGMENT_FINISHED:
+                    of_epoch.deleted = max(segment.last_offset_of(epoch), of_epoch.deleted or 0)
             else:
                 of_epoch.unreferenced.discard(segment_id)
         if segment.state is SegmentState.DELETE_SEGMENT_FINISHED:
@@ -185,6 +189,11 @@ class SegmentCache:
         """Return the highest offset of the epoch that was ever copied, whether or not its segment still exists."""
         of_epoch = self._epochs.get(epoch)
         return None if of_epoch is None else of_epoch.highest
+
+    def highest_deleted(self, epoch: int) -> int | None:
+        """Return the highest offset of the epoch in copied segments whose deletion has begun; None without any."""
+        of_epoch = self._epochs.get(epoch)
+        return None if of_epoch is None else of_epoch.deleted
 
 
 def _name(state: SegmentState | None) -> str:

@@ -4,7 +4,8 @@
     deletion begun     a segment whose deletion has failed before
     below the start    ends below the log start offset, and has no epoch behind the log's first one
     retention.ms       its greatest timestamp is older
-    retention.bytes    without it, what the tier and the local log have together is not smaller than this
+    retention.bytes    without it, what the tier and the local log have together is not smaller than this; segments
+                       below the start do not count (in Kafka they do: it deletes as many bytes more)
     not of the log     a segment outside of the lineage stays, until its epochs lie below the log's first one
 
     dangling           the copy of a segment has begun and will never end: it was this broker's, before a restart or a
@@ -123,7 +124,11 @@ def _excess_bytes(segments: Sequence[RemoteSegment], log: LogState, lineage: Map
     """Return by how many bytes the tier and the local log together are above retention.bytes."""
     if log.retention_bytes < 0:
         return 0
-    copied = [each for each in segments if each.state is SegmentState.COPY_SEGMENT_FINISHED]
+    copied = [
+        each
+        for each in segments
+        if each.state is SegmentState.COPY_SEGMENT_FINISHED and not _is_below_start(each, log.log_start_offset, lineage)
+    ]
     if log.local_bytes + sum(each.size for each in copied) <= log.retention_bytes:
         return 0
     tiered = sum(each.size for each in copied if is_of_lineage(each, lineage, log.log_end_offset))

@@ -109,6 +109,16 @@ def segments_with_txn_index(cache: SegmentCache, lineage: Sequence[EpochEntry], 
             yield segment
 
 
+def were_deleted(cache: SegmentCache, lineage: Sequence[EpochEntry], first: int, last: int) -> bool:
+    """Whether brokers have deleted copied segments up to the offset `last`, or begun to, in each epoch of the lineage
+    that has some of the offsets first..last."""
+    for place in range(max(0, _place(lineage, first)), _place(lineage, last) + 1):
+        deleted = cache.highest_deleted(lineage[place].epoch)
+        if deleted is None or deleted < min(last, _last(lineage, place)):
+            return False
+    return True
+
+
 def last_readable(segment: RemoteSegment, lineage: Sequence[EpochEntry], offset: int) -> int:
     """Return the last offset of a segment up to which it has what the lineage has, from `offset` on."""
     place = _place(lineage, offset)

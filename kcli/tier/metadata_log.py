@@ -7,12 +7,15 @@ reading goes on after it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+from uuid import UUID
 
 from formats.errors import FormatError, UnknownType, UnknownVersion
 from formats.file_name import FileKind
+from formats.message import uuid_bytes
 from kcli.errors import UnreadableInput
 from kcli.log.coordinator_records import read_records
 from kcli.log.log_directory import LogDirectory
@@ -38,12 +41,13 @@ class Trouble(NamedTuple):
 @dataclass(slots=True)
 class MetadataLog:
     """What the topic __remote_log_metadata says. directories: the directories of the topic's partitions in the log
-    directory, by partition number. count: the number of the topic's partitions, None if it is not known. troubles:
-    what could not be replayed."""
+    directory, by partition number. count: the number of the topic's partitions; topic_ids: the ids of all topics of the
+    cluster; both are None if they are not known. troubles: what could not be replayed."""
 
     metadata: RemoteLogMetadata = field(default_factory=RemoteLogMetadata)
     directories: dict[int, Path] = field(default_factory=dict)
     count: int | None = None
+    topic_ids: Collection[UUID] | None = None
     troubles: list[Trouble] = field(default_factory=list)
 
     def knows(self, partition: TieredPartition) -> bool:
@@ -53,6 +57,13 @@ class MetadataLog:
         if partition in metadata.caches or partition in metadata.deleting:
             return True
         return self.count is not None and metadata_partition(partition, self.count) in self.directories
+
+    def is_left_behind(self, partition: TieredPartition) -> bool:
+        """Whether the cluster does not have the topic of a partition, and no record says that the partition is being
+        deleted: the leader was down when the topic was deleted, or crashed at that moment. No broker goes on then."""
+        if self.topic_ids is None or partition in self.metadata.deleting:
+            return False
+        return UUID(bytes=uuid_bytes(partition.topic_id)) not in self.topic_ids
 
     @property
     def is_whole(self) -> bool:

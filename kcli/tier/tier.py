@@ -29,13 +29,14 @@ from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.cache import SegmentCache
 from kcli.tier.layout import Inventory, SegmentObjects, directory_name, inventory
-from kcli.tier.lineage import Plan, from_segment_start, plan
+from kcli.tier.lineage import Plan, from_segment_start, plan, were_deleted
 from kcli.tier.metadata import TOPIC
 from kcli.tier.metadata_log import MetadataLog, read_metadata_log
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
 from kcli.tier.stored_segment import epochs_in, segment_of
 
 if TYPE_CHECKING:
+    from kcli.metadata.image import MetadataImage
     from kcli.tier.store import Store
 
 
@@ -88,6 +89,8 @@ class PartitionTier:
         found = plan(self.cache, self.lineage, start, end)
         if start is not None and found.parts and found.parts[0].first == start:
             found.parts[0] = from_segment_start(found.parts[0], self.lineage)
+        if found.gaps and found.gaps[0][0] == start and were_deleted(self.cache, self.lineage, *found.gaps[0]):
+            del found.gaps[0]  # expired: the log start offset had moved, but not yet in the broker's files
         return found
 
     def local_part(self, segment: RemoteSegment) -> str:
@@ -127,7 +130,10 @@ class Tier:
         tier = cls(store, inventory(store.list_objects(prefix)), log_directory)
         if log_directory is not None:
             tier.log = read_metadata_log(log_directory)
-            tier.log.count = _metadata_partitions(log_directory)
+            if (image := _cluster_image(log_directory)) is not None:
+                topic_of_metadata = image.topics.get(TOPIC)
+                tier.log.count = len(topic_of_metadata.partitions) or None if topic_of_metadata else None
+                tier.log.topic_ids = frozenset(image.topics_by_id)
             tier._list_again(topic, only)
         names = {*tier.inventory.partitions, *(tier.log.metadata.caches if tier.log else ())}
         names = names if only is None else {only}
@@ -227,20 +233,17 @@ def _local_log(directory: Path) -> LocalLog:
     return LocalLog(directory, sorted(files_of_kind(directory, FileKind.LOG)), epochs)
 
 
-def _metadata_partitions(log_directory: Path) -> int | None:
-    """Return the number of partitions of `__remote_log_metadata` by the cluster's metadata log; None if it is not
-    there, or does not say."""
+def _cluster_image(log_directory: Path) -> MetadataImage | None:
+    """Return what the cluster's metadata log says; None if it is not there, or is damaged."""
     from kcli.metadata_log.replay import refuse, replay  # imported late: it loads the schemas of metadata records
 
     directory = log_directory / METADATA_DIRECTORY
     if not directory.is_dir():
         return None
     try:
-        image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+        return replay(directory, PartitionView(directory).original, refuse, around_damage=False)
     except (KcliError, OSError):
         return None
-    topic = image.topics.get(TOPIC)
-    return None if topic is None or not topic.partitions else len(topic.partitions)
 
 
 def chosen(partitions: Iterable[PartitionTier], topic: str, topic_id: str | None) -> list[PartitionTier]:

@@ -85,6 +85,15 @@ def test_what_lies_below_the_log_start_offset_goes() -> None:
     assert result.log_start_offset is None
 
 
+def test_what_lies_below_the_log_start_offset_does_not_count() -> None:
+    """Kafka's RemoteLogManager counts it, and deletes as many bytes more: records above the limit would be lost."""
+    log = replace(LOG, log_start_offset=30, lineage=(EpochEntry(0, 30),), retention_bytes=200)
+    result = found(*FIVE, log=log)
+    assert numbers(result) == [0, 1, 2, 3]
+    assert result.log_start_offset == 40
+    assert numbers(found(*FIVE, log=replace(log, retention_bytes=201))) == [0, 1, 2]
+
+
 def test_a_segment_outside_of_the_lineage_stays_and_the_next_ones_are_looked_at() -> None:
     diverged = segment(1, {0: 10, 3: 15})
     log = replace(LOG, retention_ms=0)

@@ -12,16 +12,23 @@ from pathlib import Path
 import pytest
 
 from formats.checkpoint import EpochEntry, build_leader_epochs
+from formats.file_name import FileKind
 from kcli.inspector.tier import Orphans, TierVerification
 from kcli.inspector.verify import Verification
 from kcli.inspector.verify.tier_objects import of_object
+from kcli.tier.layout import Inventory, SegmentObjects, object_name
 from kcli.tier.local import LocalStore
+from kcli.tier.metadata import RemoteLogMetadata
+from kcli.tier.segment import PartitionDeleteState, TieredPartition
 from kcli.tier.store import StoredObject
-from kcli.tier.tier import Tier
+from kcli.tier.tier import LocalLog, PartitionTier, Tier
 from tests.damage import mended
-from tests.tier.records import started, updated, uuid
+from tests.tier.records import PARTITION, deleted, started, updated, uuid
 from tests.tier.stores import SHORT, TIERED, Copy, changed
 from tests.tier.worlds import write_metadata
+
+OTHER = TieredPartition("orders", 0, uuid(5))
+"""A partition of a topic that golden/tiered does not have."""
 
 
 @pytest.fixture
@@ -188,7 +195,7 @@ def test_a_torn_metadata_log(copy: Copy) -> None:
     os.truncate(metadata_log(copy), 5000)
     (found,) = copy.verified()
     assert (found.kind, found.path) == ("tier-metadata-damaged", str(metadata_log(copy).parent))
-    assert found.consequences == {"tier-object-missing": 3}, "the lost records say that r-gone was deleted"
+    assert found.consequences == {}, "the cluster does not have r-gone, whose segments the lost records say are deleted"
 
 
 def test_a_metadata_log_that_lost_whole_batches(copy: Copy) -> None:
@@ -234,7 +241,76 @@ def test_metadata_of_another_broker(copy: Copy) -> None:
     assert {each.kind for each in copy.orphans()} == {"tier-metadata-elsewhere"}, "nothing is an orphan for certain"
 
 
+@pytest.mark.parametrize(("is_deleted", "gaps"), [(True, []), (False, [(0, 9)])])
+def test_segments_that_expired_before_a_crash_are_no_gap(is_deleted: bool, gaps: list[tuple[int, int]]) -> None:
+    """The log start offset, 10, and the cut leader epochs were not in the broker's files yet."""
+    first = [started(uuid(1), 0, 9), updated(uuid(1), 1), updated(uuid(1), 2), updated(uuid(1), 3)]
+    metadata = RemoteLogMetadata()
+    for each in [*(first if is_deleted else ()), started(uuid(2), 10, 19), updated(uuid(2), 1)]:
+        metadata.replay(each)
+    epochs = (EpochEntry(0, 0),)
+    local = LocalLog(Path("t-0"), [(20, Path("t-0/20.log"))], epochs)
+    tier = PartitionTier(PARTITION, metadata.caches[PARTITION], has_metadata=True, local=local, lineage=epochs)
+    tier.log_start_offset = 0
+    assert tier.plan().gaps == gaps
+
+
+@pytest.mark.parametrize(("first_epoch", "is_sound"), [(35, True), (36, True), (40, False)])
+def test_a_segment_that_was_copied_with_the_log_start_offset_within_it(first_epoch: int, is_sound: bool) -> None:
+    """Its metadata has no leader epoch below the log start offset of that time. Its batches: epoch 6 to 39, then 7."""
+    segment = started(uuid(1), 30, 49, [(6, first_epoch), (7, 40)] if is_sound else [(6, first_epoch)])
+    metadata = RemoteLogMetadata()
+    metadata.replay(segment)
+    (known,) = metadata.caches[PARTITION].segments()
+    verification = TierVerification(Tier(LocalStore(TIERED / "remote"), Inventory()))
+    found = list(verification._wrong_epochs(known, SegmentObjects(PARTITION, 30, uuid(1)), [(6, 30), (7, 40)]))
+    assert [each.offset for each in found] == ([] if is_sound else [40])
+
+
 # orphans
+
+
+@pytest.fixture
+def deleted_topic(copy: Copy, tmp_path: Path) -> Callable[..., Tier]:
+    """A tier with a segment of a topic that the cluster does not have. more: further metadata records."""
+
+    def read(*more: bytes) -> Tier:
+        data, remote = tmp_path / "deleted/data", tmp_path / "deleted/remote"
+        shutil.copytree(copy.data / "__cluster_metadata-0", data / "__cluster_metadata-0")
+        write_metadata(data, [started(uuid(1), 0, 9, partition=OTHER), updated(uuid(1), 1, partition=OTHER), *more])
+        path = remote / object_name(OTHER, 0, uuid(1), FileKind.LOG)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"x")
+        return Tier.read(LocalStore(remote), data)
+
+    return read
+
+
+def test_segments_of_a_topic_that_was_deleted_without_a_record(deleted_topic: Callable[..., Tier]) -> None:
+    """Its leader crashed before it had appended one: no broker goes on."""
+    tier = deleted_topic()
+    (found,) = Orphans(tier).findings()
+    assert (found.kind, found.severity, found.offset, found.command) == ("tier-orphan", "warning", 0, None)
+    assert "whose topic the cluster's metadata does not have" in f"{found.found}"
+    Path(found.path).unlink()
+    assert tier.log_directory is not None
+    tier = Tier.read(tier.store, tier.log_directory)
+    assert list(Orphans(tier).findings()) == []
+    assert [each for each in TierVerification(tier).findings() if each.severity != "info"] == []
+
+
+def test_brokers_go_on_with_a_deletion_that_a_record_tells(deleted_topic: Callable[..., Tier]) -> None:
+    assert (
+        list(Orphans(deleted_topic(deleted(PartitionDeleteState.DELETE_PARTITION_MARKED, partition=OTHER))).findings())
+        == []
+    )
+
+
+def test_without_the_metadata_of_the_cluster_no_topic_counts_as_deleted(deleted_topic: Callable[..., Tier]) -> None:
+    tier = deleted_topic()
+    assert tier.log_directory is not None
+    shutil.rmtree(tier.log_directory / "__cluster_metadata-0")
+    assert list(Orphans(Tier.read(tier.store, tier.log_directory)).findings()) == []
 
 
 def test_objects_that_nothing_names(copy: Copy) -> None:

@@ -24,6 +24,7 @@ from kcli.metadata.registration_control import NO_EPOCH
 from kcli.protocol.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
+OF_LOGS = (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS)
 
 
 def recovery_points(logs: Iterable[tuple[TopicPartition, PartitionLog]]) -> dict[TopicPartition, int]:
@@ -50,6 +51,7 @@ class CheckpointWriter:
         self._disk = disk
         self._directory = directory
         self._written: dict[FileKind, Offsets] = {}
+        self._found: dict[FileKind, Offsets] = {}
         self._guard = Lock()
 
     def write(self, contents: Mapping[FileKind, Offsets]) -> None:
@@ -59,6 +61,22 @@ class CheckpointWriter:
                 if self._directory.is_online and self._written.get(kind) != offsets:
                     self._directory.files.write_offsets(self._disk, kind, offsets)
                     self._written[kind] = offsets
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Remove the entries of a partition whose log is about to be created. Such entries are those of a deleted log
+        of the same name; if the broker crashed, its next start would take them for the new log's, and a log start
+        offset above the new log's end removes all records. Raises OSError."""
+        with self._guard:
+            for kind in OF_LOGS:
+                offsets = self._written.get(kind)
+                if offsets is None:
+                    if kind not in self._found:
+                        self._found[kind] = self._directory.files.legible_offsets(kind)
+                    offsets = self._found[kind]
+                if partition in offsets and self._directory.is_online:
+                    left = {key: offset for key, offset in offsets.items() if key != partition}
+                    self._directory.files.write_offsets(self._disk, kind, left)
+                    self._written[kind] = left
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Write the marker of a clean shutdown. Raises OSError."""

@@ -410,6 +410,7 @@ class LogManager:
                 rename_for_end(self.disk, path, new.topic, new.number, "stray")
                 is_new = True
             if is_new:
+                self.writers[new.directory].forget(TopicPartition(new.topic, new.number))
                 make_partition_directory(self.disk, path, topic_id)
             options = OpenOptions(
                 clean=is_new,

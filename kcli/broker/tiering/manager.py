@@ -320,8 +320,7 @@ class Tiering:
         segments = cache.unsorted()
         if not segments:
             return
-        if opened.highest_tiered_offset < 0:
-            self._note_last_tiered(tracked)
+        self._note_last_tiered(tracked)  # else a segment that was copied just now counts twice
         state = LogState(
             lineage=opened.leader_epochs,
             log_start_offset=opened.log_start_offset,
@@ -369,13 +368,13 @@ class Tiering:
         failures = 0
         while True:
             try:
-                await self._segments.copies_ended(whose)
                 await self._metadata.ready(whose)
-                if is_topic_gone:
+                if is_topic_gone:  # first of all: after a crash before the first record nobody goes on
                     reached = self._metadata.deletion(whose)
                     for state in (DeleteState.DELETE_PARTITION_MARKED, DeleteState.DELETE_PARTITION_STARTED):
                         if reached is None or reached < state:
                             await self._segments.delete_partition(whose, state)
+                await self._segments.copies_ended(whose)
                 for segment in self._metadata.cache(whose).segments():
                     await self._segments.delete(segment)
                 if is_topic_gone:

@@ -4,6 +4,10 @@ A broker writes the record of a segment before it copies the first object, and t
 it has deleted the last one. So an object without a record was left behind: by a deletion that failed half-way, by a
 broker of another cluster, or by a copy that somebody made. Objects are orphans for certain only if the whole metadata
 log was read: without that, no command to remove them is given.
+
+The segments of a deleted topic are orphans, too, if no record says that a broker deletes them: its leader was down when
+the topic was deleted, or crashed at that moment. There is no command, either: they are all that is left of a topic that
+somebody may have deleted by mistake, and a replica of the cluster's metadata may be behind.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
 from kcli.tier.tier import PartitionTier, Tier
 
 KEEP = "the metadata log is damaged, and may have named them: keep them; kcli tier verify tells more"
+GONE = "no broker deletes them: remove them if the topic was deleted on purpose"
 
 
 class Orphans:
@@ -43,8 +48,8 @@ class Orphans:
         self.unreadable: list[UnreadableInput] = []
 
     def findings(self) -> Iterator[Finding]:
-        """Yield a finding for each segment with objects that no metadata names, and for each segment that lacks all
-        objects. Findings about damage in the metadata log come first."""
+        """Yield a finding for each segment with objects that no metadata names, or whose topic is gone, and for each
+        segment that lacks all objects. Findings about damage in the metadata log come first."""
         yield from metadata_causes(self._tier).settle(self._findings())
 
     def _findings(self) -> Iterator[Finding]:
@@ -58,7 +63,7 @@ class Orphans:
             for objects in stored.values():
                 if (orphan := self._orphan(each, objects)) is not None:
                     yield orphan
-            for segment in each.cache.segments():
+            for segment in [] if self._log.is_left_behind(each.partition) else each.cache.segments():
                 if not self._tier.objects(segment).sizes:
                     yield self._without_objects(segment)
         for odd in self._tier.inventory.others:
@@ -69,12 +74,14 @@ class Orphans:
 
     def _orphan(self, each: PartitionTier, objects: SegmentObjects) -> Finding | None:
         segment = each.cache.segment(objects.id)
-        if segment is not None and segment.start_offset == objects.start_offset:
+        is_named = segment is not None and segment.start_offset == objects.start_offset
+        if is_named and not self._log.is_left_behind(each.partition):
             return None
         names = [self._path(name) for name in objects.names]
         size = sum(objects.sizes.values())
         count = f"{len(names):,} {'object' if len(names) == 1 else 'objects'} ({size:,} bytes)"
-        is_certain = self._log.is_whole
+        is_certain = self._log.is_whole and not is_named
+        keep = GONE if is_named else KEEP
         return Finding(
             path=names[0],
             kind="tier-orphan",
@@ -83,11 +90,13 @@ class Orphans:
             length=size,
             expected="a segment that the metadata names",
             found=f"{count} of {self._why(each, objects, segment)}",
-            action="nothing refers to them" if is_certain else KEEP,
+            action="nothing refers to them" if is_certain else keep,
             command=next_steps.remove_all(names) if is_certain else None,
         )
 
     def _why(self, each: PartitionTier, objects: SegmentObjects, segment: RemoteSegment | None) -> str:
+        if segment is not None and segment.start_offset == objects.start_offset:
+            return f"segment {objects.id}, whose topic the cluster's metadata does not have"
         if segment is not None:
             return f"segment {objects.id}, which begins at {segment.start_offset:,} by the metadata"
         if each.partition in self._log.metadata.deleting:

@@ -91,10 +91,12 @@ class TierVerification:
             yield from self._partition(each)
 
     def _partition(self, each: PartitionTier) -> Iterator[Finding]:
+        is_left_behind = self._tier.log is not None and self._tier.log.is_left_behind(each.partition)
         if self._tier.log is not None and not each.has_metadata:
             yield self._unknown(each)
         for segment in each.cache.segments():
-            yield from self._segment(each, segment)
+            if not (is_left_behind and not self._tier.objects(segment).sizes):  # else `orphans` has had them removed
+                yield from self._segment(each, segment)
         causes = Causes()
         for objects in [] if each.has_metadata else self._tier.inventory.partitions.get(each.partition, {}).values():
             if each.cache.segment(objects.id) is None:
@@ -264,8 +266,11 @@ class TierVerification:
     def _wrong_epochs(
         self, segment: RemoteSegment, objects: SegmentObjects, epochs: list[tuple[int, int]]
     ) -> Iterator[Finding]:
-        """Yield a finding if the leader epoch of a batch is not the one that the metadata has at its offset."""
-        for epoch, offset in epochs:
+        """Yield a finding if the leader epoch of a batch is not the one that the metadata has at its offset. The
+        metadata has none below the log start offset at the time of the copy, which may lie within the segment."""
+        begin = segment.leader_epochs[0].start_offset if segment.leader_epochs else 0
+        below = [epoch for epoch, offset in epochs if offset <= begin][-1:]
+        for epoch, offset in [*((each, begin) for each in below), *(each for each in epochs if each[1] > begin)]:
             said = max((each.epoch for each in segment.leader_epochs if each.start_offset <= offset), default=None)
             if epoch >= 0 and segment.leader_epochs and said != epoch:
                 yield Finding(

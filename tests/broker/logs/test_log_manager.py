@@ -164,6 +164,36 @@ def test_a_deleted_topic_is_renamed_then_removed_and_may_come_again(tmp_path: Pa
     assert LogDirectory(path).offsets(FileKind.RECOVERY_POINTS) == {("t", 0): 0}
 
 
+def test_a_crash_after_a_topic_came_again_leaves_no_offsets_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the next start would begin the new log at the old log start offset, and remove its records."""
+    path = tmp_path / "a"
+    other = UUID(int=TOPIC_ID.int + 1)
+
+    async def come_again(node: Node) -> None:
+        node.create_topic()
+        for _ in range(3):
+            node.partition().append_as_leader(batch(b"old"), NOW_MS)
+        node.partition().delete_records(3)
+        await node.logs.background.write_log_starts()
+        assert LogDirectory(path).offsets(FileKind.LOG_START_OFFSETS) == {("t", 0): 3}
+        monkeypatch.setattr(node.logs.background, "checkpoint_soon", lambda _: None)  # the crash comes first
+        node.apply("RemoveTopicRecord", topicId=from_uuid(TOPIC_ID))
+        node.create_topic(topic_id=other)
+        node.partition().append_as_leader(batch(b"new"), NOW_MS)
+
+    async def check(node: Node) -> None:
+        log = node.partition().log
+        assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+
+    node = make_node([path])
+    run(node, come_again, stop=False)
+    for kind in (FileKind.LOG_START_OFFSETS, FileKind.REPLICATION_OFFSETS, FileKind.RECOVERY_POINTS):
+        assert LogDirectory(path).legible_offsets(kind) == {}
+    run(make_node([path], node.image), check)
+
+
 def test_topics_that_come_and_go_at_once_leave_nothing(tmp_path: Path) -> None:
     async def check(node: Node) -> None:
         for i in range(30):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from formats.checkpoint import EpochEntry
+from kcli.broker.tiering.manager import Tiering
 from kcli.inspector.tier.orphans import Orphans
+from kcli.tier.expiry import Expired, LogState
 from kcli.tier.local import LocalStore
+from kcli.tier.metadata import RemoteLogMetadata
+from kcli.tier.segment import PartitionDeleteState, TieredPartition
 from kcli.tier.tier import Tier
 from tests.broker.running import Client, ServedNode, served_node
+from tests.tier.records import started, updated, uuid
 
 TIMEOUT_S = 60.0
 RECORDS = 600
@@ -170,6 +178,78 @@ def test_a_broker_that_is_killed_while_it_deletes_a_topic(tmp_path: Path) -> Non
     assert code == 0
     assert "Traceback" not in log
     assert not list((tmp_path / "remote/kafka-tiered-storage").iterdir())
+
+
+def test_a_segment_that_was_copied_just_now_counts_once() -> None:
+    """Its record is replayed a little before the task that copies knows of it."""
+    whose = TieredPartition("orders", 0, uuid(9))
+    metadata = RemoteLogMetadata()
+    for number in range(3):
+        start = number * 10
+        metadata.replay(started(uuid(number), start, start + 9, size=100, partition=whose))
+        metadata.replay(updated(uuid(number), 1, partition=whose))
+    sizes = {20: 100, 30: 50}  # the local log
+
+    class Log(SimpleNamespace):
+        highest_tiered_offset = 19
+
+        def update_highest_tiered(self, offset: int) -> None:
+            self.highest_tiered_offset = max(self.highest_tiered_offset, offset)
+
+        @property
+        def untiered_bytes(self) -> int:
+            return sum(size for base, size in sizes.items() if base >= self.highest_tiered_offset)
+
+    opened = Log(
+        leader_epochs=(EpochEntry(0, 0),),
+        log_start_offset=0,
+        log_end_offset=35,
+        config=SimpleNamespace(retention_ms=-1, retention_bytes=300),
+    )
+    limits: list[LogState] = []
+
+    async def run(work: Callable[[], Expired]) -> Expired:
+        limits.append(work.args[1])  # type: ignore[attr-defined]
+        return work()
+
+    tiering = Tiering.__new__(Tiering)
+    tiering._metadata = SimpleNamespace(cache=metadata.caches.__getitem__)  # type: ignore[assignment]
+    tiering._deleters = SimpleNamespace(run=run)  # type: ignore[assignment]
+    tiering._segments = SimpleNamespace(being_copied=set(), unsettled=set())  # type: ignore[assignment]
+    tiering._context = SimpleNamespace(node_id=1)  # type: ignore[assignment]
+    tiering._now_ms = lambda: 0
+    tracked = SimpleNamespace(whose=whose, opened=opened, partition="orders-0")
+    asyncio.run(tiering._expire(tracked))  # type: ignore[arg-type]
+    assert [each.local_bytes for each in limits] == [50]
+
+
+def test_the_deletion_of_a_topic_is_told_before_anything_is_waited_for() -> None:
+    """After a crash before its first record nobody goes on with it."""
+    told: list[object] = []
+
+    async def tell(_: object, state: object = None, **__: object) -> None:
+        told.append(state)
+
+    async def ended(_: object) -> None:
+        told.append("copies have ended")
+
+    async def ready(_: object) -> None:
+        return
+
+    cache = SimpleNamespace(segments=list)
+    tiering = Tiering.__new__(Tiering)
+    tiering._segments = SimpleNamespace(delete_partition=tell, copies_ended=ended)  # type: ignore[assignment]
+    tiering._metadata = SimpleNamespace(  # type: ignore[assignment]
+        ready=ready, deletion=lambda _: None, cache=lambda _: cache, forget=lambda _: None
+    )
+    tiering._tracked = {}
+    asyncio.run(tiering._delete_all(TieredPartition("orders", 0, uuid(9)), is_topic_gone=True))
+    assert told == [
+        PartitionDeleteState.DELETE_PARTITION_MARKED,
+        PartitionDeleteState.DELETE_PARTITION_STARTED,
+        "copies have ended",
+        PartitionDeleteState.DELETE_PARTITION_FINISHED,
+    ]
 
 
 def alter(node: ServedNode, topic: str, **configs: str) -> None:
