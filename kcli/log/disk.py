@@ -87,6 +87,13 @@ class DiskFile:
         return total
 
     @_named
+    def copy_from(self, fd: int, start: int, length: int, position: int) -> int:
+        """Write bytes [start, start + length) of another open file at `position`, inside the kernel. Returns how many
+        were written; 0 at the end of that file."""
+        os.lseek(self.fd, position, os.SEEK_SET)
+        return os.sendfile(self.fd, fd, start, length)
+
+    @_named
     def truncate(self, size: int) -> None:
         """Cut the file, or lengthen it with zeros, to `size` bytes."""
         os.ftruncate(self.fd, size)

@@ -34,7 +34,7 @@ from kcli.log.source import BytesSource, Source
 from kcli.tier.address import Bucket
 from kcli.tier.bucket_errors import is_cut_list, is_empty_object, is_missing_bucket, is_of_one_object, reason
 from kcli.tier.local import INSIDE
-from kcli.tier.store import ObjectMissing, StoredObject, StoreFailed
+from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject, StoreFailed
 from kcli.tier.windows import FIRST_BYTES, WindowedSource
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class BucketStore:
         finally:
             source.close()
 
-    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+    def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
         """Write a new object: in one request, or as a multipart upload, which is completed when all parts are there."""
         url, given = self._url(_checked(name)), _Parts(parts)
         try:
@@ -318,7 +318,7 @@ def _kind(error: BaseException) -> type[UnreadableInput]:
 class _Parts:
     """The parts of an object that is written. error: the error that ended the parts early; None if there was none."""
 
-    def __init__(self, parts: Iterable[bytes | memoryview]) -> None:
+    def __init__(self, parts: Iterable[ObjectPart]) -> None:
         self._parts = iter(parts)
         self.error: BaseException | None = None
 
@@ -327,12 +327,21 @@ class _Parts:
 
     def __next__(self) -> bytes | memoryview:
         try:
-            return next(self._parts)
+            return _bytes_of(next(self._parts))
         except StopIteration:
             raise
         except BaseException as error:
             self.error = error
             raise
+
+
+def _bytes_of(part: ObjectPart) -> bytes | memoryview:
+    if not isinstance(part, FilePart):
+        return part
+    data = part.read()
+    if len(data) != part.length:
+        raise OSError(errno.EIO, f"the file that is copied ends at byte {part.start + len(data):,}")
+    return data
 
 
 def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kcli.errors import UnreadableInput, UsageError
-from kcli.log.disk import Disk
+from kcli.log.disk import Disk, DiskFile
 from kcli.log.source import FileSource, Source
-from kcli.tier.store import ObjectMissing, StoredObject
+from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject
 
 INSIDE = "kafka-tiered-storage"
 """The directory that LocalTieredStorage makes in the directory that it is configured with."""
@@ -117,7 +117,7 @@ class LocalStore:
         self.open(name).close()
         yield self._path(name)[0]
 
-    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+    def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
         """Write a new object: a file of another name, which is renamed when it is whole. The store itself is not made
         anew: where its file system is no longer mounted, nothing is written."""
         path, parent, _ = self._path(name)
@@ -130,7 +130,7 @@ class LocalStore:
                 with self._disk.open(partial, create=True, truncate=True) as file:
                     done = 0
                     for part in parts:
-                        done += file.write([part], done)
+                        done += _put(file, part, done)
                     file.sync()
                 self._disk.rename(partial, path)
             except BaseException:
@@ -175,6 +175,19 @@ class LocalStore:
             yield fd
         finally:
             os.close(fd)
+
+
+def _put(file: DiskFile, part: ObjectPart, position: int) -> int:
+    """Write a part of an object. Returns its length. Raises OSError if the file that it is from ends before."""
+    if not isinstance(part, FilePart):
+        return file.write([part], position)
+    done = 0
+    while done < part.length:
+        got = file.copy_from(part.fd, part.start + done, part.length - done, position + done)
+        if not got:
+            raise OSError(errno.EIO, f"the file that is copied ends at byte {part.start + done:,}", str(file.path))
+        done += got
+    return done
 
 
 def _partial(path: Path) -> Path:

@@ -16,6 +16,7 @@ no link, and gives nothing that is not in it. `kcli.tier.local` is a directory, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -32,6 +33,22 @@ class StoredObject(NamedTuple):
     name: str
     size: int
     odd: str | None = None
+
+
+class FilePart(NamedTuple):
+    """Bytes [start, start + length) of an open file: a store may copy them without bringing them into the process."""
+
+    fd: int
+    start: int
+    length: int
+
+    def read(self) -> bytes:
+        """Return the bytes, fewer if the file ends before."""
+        return os.pread(self.fd, self.length, self.start)
+
+
+ObjectPart = bytes | memoryview | FilePart
+"""Some bytes of an object that is written."""
 
 
 class ObjectMissing(KcliError):
@@ -66,7 +83,7 @@ class Store(Protocol):
         """A context with the path of a file that has the object's bytes, to be read. After the context the file may be
         gone."""
 
-    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+    def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
         """Write a new object. Raises OSError; UsageError for a name that no object can have."""
 
     def delete(self, name: str) -> None:

@@ -31,6 +31,7 @@ from kcli.tier.records import (
     update_value,
 )
 from kcli.tier.segment import PartitionDeleteState, RemoteSegment, SegmentState
+from kcli.tier.store import FilePart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,13 +207,8 @@ def _check(broken_off: Event) -> None:
         raise BrokenOff("this broker no longer copies the partition")
 
 
-def _windows(file: BinaryIO, size: int, broken_off: Event) -> Iterator[bytes]:
-    """Yield the first `size` bytes of a file. Raises OSError if the file is shorter, BrokenOff."""
-    done = 0
-    while done < size:
+def _windows(file: BinaryIO, size: int, broken_off: Event) -> Iterator[FilePart]:
+    """Yield the first `size` bytes of a file, a window at a time. Raises BrokenOff between two windows."""
+    for start in range(0, size, WINDOW_BYTES):
         _check(broken_off)
-        data = os.pread(file.fileno(), min(WINDOW_BYTES, size - done), done)
-        if not data:
-            raise OSError(f"{file.name}: ends at byte {done:,} of {size:,}")
-        done += len(data)
-        yield data
+        yield FilePart(file.fileno(), start, min(WINDOW_BYTES, size - start))

@@ -24,6 +24,7 @@ from kcli.tier.local import LocalStore
 from kcli.tier.metadata import RemoteLogMetadata
 from kcli.tier.records import record_bytes
 from kcli.tier.segment import PartitionDeleteState, SegmentState, TieredPartition
+from kcli.tier.store import ObjectPart
 from tests.tier.records import uuid
 
 WHOSE = TieredPartition("orders", 0, uuid(9))
@@ -67,12 +68,12 @@ class Store(LocalStore):
         self.gate, self.at_gate = threading.Event(), threading.Event()
         self.gate.set()
 
-    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+    def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
         if name.endswith(self.failing):
             raise OSError(5, "Input/output error", name)
         super().write(name, self._slowly(name, parts))
 
-    def _slowly(self, name: str, parts: Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:
+    def _slowly(self, name: str, parts: Iterable[ObjectPart]) -> Iterable[ObjectPart]:
         for part in parts:
             yield part
             if name.endswith(".log"):

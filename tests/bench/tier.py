@@ -1,0 +1,218 @@
+"""Tiered storage of kcli serve beside Kafka with LocalTieredStorage: python -m tests.bench.tier.
+
+    copying   closed segments of a topic, from the moment in which remote.log.copy.disable becomes false
+    reading   the same topic from its first offset, once its segments are deleted locally, with Kafka's own tool
+    S3        the same for kcli alone, with the S3 server of samples/, beside what one client downloads from it
+
+Both brokers are up and take each load in turn; the first run warms up and does not count. Broker CPU and memory are
+those of its process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+
+from kcli.tier.opening import open_store
+from tests.bench import serve
+from tests.bench.free_memory import use_free_memory
+from tests.bench.measure import BenchError
+from tests.bench.report import ServeFigure, machine, serve_table
+from tests.bench.serve import WORK, BrokerProcess, consume, kafka, kcli, produce, script
+from tests.broker.running import Client
+from tests.conftest import SAMPLES
+from tests.interop import kit
+
+RESULTS = Path(__file__).with_name("TIER.md")
+SEGMENT_BYTES, RECORD_BYTES = 32 << 20, 1000
+RECORDS = 700_000
+SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "remote.log.manager.task.interval.ms": "100",
+    "log.retention.check.interval.ms": "100",
+    "log.initial.task.delay.ms": "100",
+}
+LOCAL = {"remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"}
+BUCKET = {"remote.log.storage.manager.class.name": "kcli.tier.ObjectStorage", "rsm.config.url": "s3://bench/tier"}
+HELD = {"remote.storage.enable": "true", "segment.bytes": str(SEGMENT_BYTES), "remote.log.copy.disable": "true"}
+TIMEOUT_S = 300.0
+LAST_TIERED, EARLIEST_LOCAL = -5, -4
+
+
+def words(settings: dict[str, str]) -> list[str]:
+    """The settings as options of kcli serve."""
+    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+
+
+def address_of(broker: BrokerProcess) -> tuple[str, int]:
+    host, _, port = broker.bootstrap.rpartition(":")
+    return host, int(port)
+
+
+def offset(client: Client, topic: str, timestamp: int) -> int:
+    """What the broker answers to ListOffsets."""
+    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+    topics = [{"name": topic, "partitions": [asked]}]
+    answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
+    found: int = answer["topics"][0]["partitions"][0]["offset"]
+    return found
+
+
+def alter(client: Client, topic: str, name: str, value: str) -> None:
+    change = {"name": name, "config_operation": 0, "value": value}
+    resource = {"resource_type": 2, "resource_name": topic, "configs": [change]}
+    answer = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
+    if answer["responses"][0]["error_code"]:
+        raise BenchError(f"{topic}: {answer['responses'][0]['error_message']}")
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + TIMEOUT_S
+    while not condition():
+        if time.monotonic() > until:
+            raise BenchError(f"{what} is not there after {TIMEOUT_S:,.0f} s")
+        time.sleep(0.02)
+
+
+def copied(broker: BrokerProcess, topic: str, records: int) -> tuple[float, float]:
+    """Let the broker copy a topic. Returns MB/s, and seconds of its CPU for a GB."""
+    configs = [word for name, value in HELD.items() for word in ("--config", f"{name}={value}")]
+    create = ["--create", "--topic", topic, "--partitions", "1", "--replication-factor", "1", *configs]
+    script("topics", "--bootstrap-server", broker.bootstrap, *create)
+    produce(broker, topic, records, RECORD_BYTES)
+    with Client(address_of(broker)) as client:
+        per_segment = SEGMENT_BYTES // (RECORD_BYTES + 12)
+        closed = records - per_segment - per_segment // 10
+        cpu_s, begun = broker.cpu_s(), time.perf_counter()
+        alter(client, topic, "remote.log.copy.disable", "false")
+        wait_for(lambda: offset(client, topic, LAST_TIERED) >= closed, f"offset {closed:,} in {broker.name}'s tier")
+        took_s, used_s = time.perf_counter() - begun, broker.cpu_s() - cpu_s
+        size = offset(client, topic, LAST_TIERED) * RECORD_BYTES
+        alter(client, topic, "local.retention.bytes", "1")
+        wait_for(lambda: offset(client, topic, EARLIEST_LOCAL) >= closed, f"{broker.name}'s local retention")
+    return size / 1e6 / took_s, used_s / (size / 1e9)
+
+
+def measured(brokers: Sequence[BrokerProcess], runs: int, records: int) -> list[serve.Measured]:
+    """Run the loads on the brokers in turn. Returns the medians, one dict for each broker."""
+    found: list[dict[str, list[float]]] = [
+        {"copy": [], "copy_cpu": [], "read": [], "read_cpu": [], "mb": []} for _ in brokers
+    ]
+    for run in range(runs + 1):
+        for broker, into in zip(brokers, found, strict=True):
+            use_free_memory(WORK)
+            copy_mb, copy_cpu = copied(broker, f"tiered-{run}", records)
+            read = consume(broker, f"tiered-{run}", records * 9 // 10, f"read-{run}")
+            print(f"  {broker.name}: copied {copy_mb:,.0f} MB/s, read {read.mb_per_s:,.0f} MB/s", flush=True)
+            script("topics", "--bootstrap-server", broker.bootstrap, "--delete", "--topic", f"tiered-{run}")
+            if run:
+                values = copy_mb, copy_cpu, read.mb_per_s, read.cpu_s_per_gb, broker.resident_mb()
+                for name, value in zip(into, values, strict=True):
+                    into[name].append(value)
+    return [{name: median(values) for name, values in each.items()} for each in found]
+
+
+@contextmanager
+def s3_server(directory: Path) -> Iterator[str]:
+    """Run the S3 server of samples/, with a bucket `bench`; the environment leads there."""
+    (directory / "bench").mkdir(parents=True)
+    command = [sys.executable, str(SAMPLES / "s3_server.py"), str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        os.environ |= {"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1"}
+        os.environ |= {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
+        yield url
+        process.kill()
+
+
+def downloaded_mb_per_s() -> float:
+    """Download the objects of segments, one after the other, as a client of the store does at its best."""
+    store = open_store("s3://bench/tier")
+    size, begun = 0, time.perf_counter()
+    buffer = memoryview(bytearray(1 << 20))
+    for each in store.list_objects():
+        if each.name.endswith(".log"):
+            source, position = store.open(each.name), 0
+            while got := source.read_at(position, buffer):
+                position += got
+            source.close()
+            size += position
+    return size / 1e6 / (time.perf_counter() - begun)
+
+
+def of_bucket(runs: int, records: int) -> Iterator[ServeFigure]:
+    """Yield the figures of a bucket: kcli's beside a plain download's."""
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=WORK)))
+        stack.enter_context(s3_server(home / "s3"))
+        broker = stack.enter_context(kcli(home / "data", *words(SETTINGS | BUCKET)))
+        copied(broker, "tiered", records)
+        reads, downloads = [], []
+        for run in range(runs + 1):
+            read = consume(broker, "tiered", records * 9 // 10, f"read-{run}").mb_per_s
+            download = downloaded_mb_per_s()
+            if run:
+                reads.append(read)
+                downloads.append(download)
+    yield ServeFigure(
+        "S3: reading (beside a plain download)", median(reads), median(downloads), "MB/s", least_ratio=0.7
+    )
+
+
+def figures(ours: serve.Measured, theirs: serve.Measured) -> Iterator[ServeFigure]:
+    """The table's lines."""
+    yield ServeFigure("copying segments of 32 MB", ours["copy"], theirs["copy"], "MB/s", least_ratio=1.5)
+    yield ServeFigure("broker CPU per GB copied", ours["copy_cpu"], theirs["copy_cpu"], "s", most_ratio=0.5)
+    yield ServeFigure("reading from the tier, 1 KB", ours["read"], theirs["read"], "MB/s", least_ratio=1.0)
+    yield ServeFigure("broker CPU per GB read", ours["read_cpu"], theirs["read_cpu"], "s")
+    yield ServeFigure("memory after that", ours["mb"], theirs["mb"], "MB", most=200)
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.tier", description="Time tiered storage beside Kafka.")
+    parser.add_argument("--runs", type=int, default=5, help="measured runs of each load (default: 5)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the loads; below 1 nothing is written")
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    try:
+        kit.set_up()
+    except kit.KafkaUnavailableError as unavailable:
+        print(f"bench: the load comes from Kafka's own tools: {unavailable}", file=sys.stderr)
+        return 1
+    serve.ENVIRONMENT["KAFKA_CLASSPATH"] = f"{kit.kit_dir() / 'extra'}/*"
+    records = round(RECORDS * options.scale)
+    try:
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=WORK)))
+            mine = SETTINGS | LOCAL | {"rsm.config.dir": str(home / "ours")}
+            its = SETTINGS | LOCAL | {"rsm.config.dir": str(home / "theirs")}
+            broker = stack.enter_context(kcli(home / "data", *words(mine)))
+            opponent = stack.enter_context(kafka(*(f"{name}={value}" for name, value in its.items())))
+            ours, theirs = measured((broker, opponent), options.runs, records)
+        rows = [*figures(ours, theirs), *of_bucket(options.runs, records)]
+    except (BenchError, OSError, subprocess.CalledProcessError) as failed:
+        print(f"bench: {failed}", file=sys.stderr)
+        return 1
+    text = serve_table(rows)
+    print(text)
+    if options.scale == 1.0:
+        head = f"# Tiered storage of kcli serve beside Kafka 4.3 with LocalTieredStorage\n\n{options.runs} runs each."
+        RESULTS.write_text(f"{head} {machine()}.\n\n{text}\n")
+    return 1 if any(row.reached is False for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
