@@ -63,7 +63,13 @@ class LocalStore:
                 yield StoredObject(entry.name, 0, _odd(entry, "neither a file nor a directory"))
 
     def _inside(self, directory: str, prefix: str) -> Iterator[StoredObject]:
-        for each in self._entries(self._root / directory):
+        try:
+            entries = self._entries(self._root / directory)
+        except UnreadableInput as error:
+            if error.errno == errno.ENOENT:  # deleted since it was listed
+                return
+            raise
+        for each in entries:
             name = f"{directory}/{each.name}"
             if not name.startswith(prefix):
                 continue

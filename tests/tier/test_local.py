@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,13 @@ def test_a_store_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     with pytest.raises(ObjectMissing):
         store.write(object_name(PARTITION, 8, uuid(2), FileKind.LOG), [b"ab"])
     assert not (tmp_path / "store").exists()
+
+
+def test_a_partition_that_is_deleted_while_the_store_is_listed(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_bytes(b"1")
+    objects = LocalStore(tmp_path).list_objects()
+    assert next(objects).name == "a/x"
+    shutil.rmtree(tmp_path / "b")
+    assert list(objects) == []
