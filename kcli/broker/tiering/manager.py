@@ -303,11 +303,13 @@ class Tiering:
                 log.info("%s: copied %s to the tier", tracked.partition, each.log_path.name)
 
     def _begin_to_lead(self, tracked: _Tracked) -> None:
-        """Set the log start offset to the first offset in the tier, and find out how far the log is copied."""
+        """Set the log start offset to the first offset in the tier, or to that which the leader epochs tell: records
+        below it have no epoch, and cannot be copied. Find out how far the log is copied."""
         opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
         first = first_tiered(cache, opened.leader_epochs, opened.log_start_offset)
         local = opened.local_log_start_offset
-        self._advance(tracked, local if first is None else min(first, local))
+        begin = local if first is None else min(first, local)
+        self._advance(tracked, max(begin, opened.start_by_epochs() or 0))
         tracked.copied_offset = self._note_last_tiered(tracked)
 
     @staticmethod

@@ -572,6 +572,16 @@ class PartitionLog:
         """The leader epochs of the log from the log start offset on, each with its first offset."""
         return self._epochs.entries
 
+    def start_by_epochs(self) -> int | None:
+        """Return where the first leader epoch begins, if that is above the log start offset, which then was there: after
+        a crash leader-epoch-checkpoint may be newer than log-start-offset-checkpoint, which is written once a minute.
+        Return None for a log with older batches that have no leader epoch (magic 0 and 1). Raises OSError."""
+        begin = self._epochs.entries[0].start_offset if self._epochs.entries else NONE
+        if begin <= self.log_start_offset:
+            return None
+        head = next(self._segments.all[0].heads(0), None)
+        return None if head is not None and head.base_offset < begin and head.leader_epoch < 0 else begin
+
     def epochs_to(self, offset: int) -> bytes:
         """Return the bytes of a leader-epoch-checkpoint with the epochs that begin below `offset`."""
         return build_leader_epochs(self._epochs.entries_in(NONE, offset))

@@ -180,6 +180,30 @@ def test_a_broker_that_is_killed_while_it_deletes_a_topic(tmp_path: Path) -> Non
     assert not list((tmp_path / "remote/kafka-tiered-storage").iterdir())
 
 
+def test_records_that_were_deleted_before_a_crash_do_not_come_back(tmp_path: Path) -> None:
+    """The log start offset is in leader-epoch-checkpoint alone, and the segments below it are still there: they have no
+    leader epoch any more, without which they cannot be copied, nor those behind them."""
+    kept = {"remote.log.copy.disable": "true", "local.retention.bytes": "-2"}
+    waits = {"log_retention_check_interval_ms": "3600000", "log_initial_task_delay_ms": "3600000"}
+    with tiered_node(tmp_path, **waits) as node:
+        with Client(node.address) as client:
+            client.create_topic("orders", 1, CONFIGS | kept)
+            produce(node, "orders", 0, 200)
+            topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 157}]}]
+            client.call("delete_records", 2, topics=topics, timeout=10_000)
+            produce(node, "orders", 200, 100)  # a segment is rolled, and flushed with the leader epochs
+        epochs = tmp_path / "data/orders-0/leader-epoch-checkpoint"
+        wait_until(lambda: "157" in epochs.read_text(), epochs.read_text)
+        node.process.kill()
+        node.process.communicate()
+    assert (tmp_path / "data/orders-0" / f"{0:020}.log").exists()
+    with tiered_node(tmp_path, **waits) as node:
+        wait_until(lambda: offsets(node, "orders")["start"] == 157, lambda: offsets(node, "orders"))
+        alter(node, "orders", remote_log_copy_disable="false")
+        wait_until(lambda: offsets(node, "orders")["tiered"] > 250, lambda: offsets(node, "orders"))
+        assert consumed(node, "orders", 157, 143) == [f"value {i:06}" for i in range(157, 300)]
+
+
 def test_a_segment_that_was_copied_just_now_counts_once() -> None:
     """Its record is replayed a little before the task that copies knows of it."""
     whose = TieredPartition("orders", 0, uuid(9))
