@@ -57,6 +57,9 @@ DELETIONS_S: Final = 10.0
 THROTTLED_S: Final = 1.0
 """After this time a copy looks at its quota again, which may have changed."""
 ABANDONED_MS: Final = 600_000
+RESUMED_AT_ONCE: Final = 10
+"""The greatest number of deletions that run when another one is resumed: anybody who may write to the topic can write
+records of deletions."""
 OPENING_S: Final = 0.2
 """After this time partitions are looked at again whose logs are about to be made."""
 
@@ -195,6 +198,8 @@ class Tiering:
         for tracked in [each for whose, each in self._tracked.items() if whose not in seen]:
             self._drop(tracked, has_to_go=self._is_switched_off(tracked))
         for each in self._metadata.unfinished_deletions():
+            if len(self._deletions) >= RESUMED_AT_ONCE:
+                break
             if self._is_abandoned(each):
                 self._metadata.follow(each.partition)
                 self._delete_later(each.partition, is_topic_gone=True)

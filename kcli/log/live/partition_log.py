@@ -573,9 +573,12 @@ class PartitionLog:
         return self._epochs.entries
 
     def start_by_epochs(self) -> int | None:
-        """Return where the first leader epoch begins, if that is above the log start offset, which then was there: after
-        a crash leader-epoch-checkpoint may be newer than log-start-offset-checkpoint, which is written once a minute.
-        Return None for a log with older batches that have no leader epoch (magic 0 and 1). Raises OSError."""
+        """Return where the first leader epoch begins, if that is above the log start offset, else None.
+
+        That was the log start offset before a crash: leader-epoch-checkpoint may be newer than
+        log-start-offset-checkpoint, which is written once a minute. Returns None for a log with older batches that have
+        no leader epoch (magic 0 and 1). Raises OSError.
+        """
         begin = self._epochs.entries[0].start_offset if self._epochs.entries else NONE
         if begin <= self.log_start_offset:
             return None
