@@ -61,6 +61,8 @@ RETENTION_BYTES = (8_192, 16_384, 40_000)
 VALUE_BYTES = 300
 DEADLINE_S = 60.0
 PAUSE_S_MAX = 0.02
+SEGMENT_CHARS = 43
+"""The length of an object's name without its suffix: 20 digits, a hyphen and 22 characters of the segment's id."""
 LIFE_KILLS = 20
 """After so many kills the next life begins, in a new directory."""
 
@@ -473,7 +475,8 @@ class Life:
         found = list(Orphans(tier).findings())
         for whose in (each for each in tier.inventory.partitions if self._is_left(tier, each)):
             home = f"{tier.store.address}/{directory_name(whose)}/"
-            of_topic = {each.path.removeprefix(home)[:43] for each in found if each.path.startswith(home)}
+            orphans = [each.path for each in found if each.kind == "tier-orphan"]
+            of_topic = {path.removeprefix(home)[:SEGMENT_CHARS] for path in orphans if path.startswith(home)}
             segments = {f"{offset:020}-{segment_id}" for offset, segment_id in tier.inventory.partitions[whose]}
             assert of_topic == segments, f"{whose}: not all is named"
             found = [each for each in found if not each.path.startswith(home)]
