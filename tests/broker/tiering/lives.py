@@ -138,9 +138,9 @@ class Directory:
     def open(self) -> Store:
         return LocalStore(self.home)
 
-    def partial(self) -> list[str]:
+    def partial(self) -> list[Path]:
         """The files that are being written."""
-        return [str(each) for each in self.home.rglob("*.part")]
+        return list(self.home.rglob("*.part"))
 
     def kill(self, chance: random.Random) -> None:
         """Nothing serves a directory."""
@@ -196,7 +196,7 @@ class S3:
 
         return BucketStore(Bucket("s3", "life", "tier"))
 
-    def partial(self) -> list[str]:
+    def partial(self) -> list[Path]:
         """A bucket has no unfinished objects."""
         return []
 
@@ -504,9 +504,9 @@ class Life:
             logs = [each.local.logs for each in tier.partitions if each.partition.topic == name and each.local]
             if any(each and _offset(client, name, -5) + 1 < each[-1][0] for each in logs):
                 return f"segments of {name} that are not copied"
-        if partial := self._store.partial():
-            return f"{partial}"
-        return None
+        left = {directory_name(each) for each in tier.inventory.partitions if self._is_left(tier, each)}
+        partial = [path for path in self._store.partial() if path.parent.name not in left]
+        return f"{partial}" if partial else None
 
     def _ended(self, client: Client) -> None:
         """Delete the records of one topic and let all of the others expire, then delete the topics."""
