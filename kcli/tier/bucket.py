@@ -96,6 +96,11 @@ class BucketStore:
         return str(self._bucket)
 
     @property
+    def is_remote(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is no object at all, which looks the same as a wrong prefix."""
         return next(self._listed(self._key("")), None) is None

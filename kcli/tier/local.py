@@ -46,6 +46,11 @@ class LocalStore:
         """The path of the directory that has the partitions' directories."""
         return str(self._root)
 
+    @property
+    def is_remote(self) -> bool:
+        """False."""
+        return False
+
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects, and whatever else is there, by name."""
         whose, slash, _ = prefix.partition("/")

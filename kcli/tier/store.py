@@ -67,6 +67,10 @@ class Store(Protocol):
     def address(self) -> str:
         """The path or URL of the store, for messages and commands."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read waits for an answer over the network."""
+
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects whose names begin with `prefix`, by name."""
 

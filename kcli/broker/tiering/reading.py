@@ -58,4 +58,5 @@ class TierReading:
     def stop(self) -> None:
         """End the threads. Reads that wait are cancelled; one that hangs ends with the process."""
         self._pool.close()
+        self.reader.stop()
         self._state_pool.close()
