@@ -64,7 +64,9 @@ def words(fields: Row) -> str:
     told = f"{whose}, and {epoch:,} in {fields['producer_partition']}"
     if fields["mended"]:
         more = f", in which Kafka aborts the transaction open in {', '.join(fields['ongoing'])}"
-        return f"{told}: a record with epoch {epoch:,}, with which the producer goes on{more if fields['ongoing'] else ''}"
+        return (
+            f"{told}: a record with epoch {epoch:,}, with which the producer goes on{more if fields['ongoing'] else ''}"
+        )
     if fields["salvage_mends"]:
         return f"{told}: {fields['outcome']}; salvage writes a record with which the producer goes on"
     return f"{told}: {fields['outcome']}"

@@ -187,7 +187,10 @@ def _older(
 
 
 def _outcome(
-    transaction: Transaction, newest: Producer, place: TopicPartition, batches: Iterable[tuple[TopicPartition, Producer]]
+    transaction: Transaction,
+    newest: Producer,
+    place: TopicPartition,
+    batches: Iterable[tuple[TopicPartition, Producer]],
 ) -> tuple[str, str] | None:
     """Return the error that the producer of a transactional id gets after a start, and what Kafka does, in words; None
     if the producer goes on. transaction: the state in its last record. newest: the producer in `place`, with a higher
