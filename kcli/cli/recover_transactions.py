@@ -39,7 +39,7 @@ class StateRecords:
         from kcli.log.recovery.state_records import append_record
         from kcli.txn.records import transaction_record
 
-        for each in list(unfit([home, *self.others])):
+        for each in list(unfit([home, *self.others])):  # all are found before the first is written
             directory, mended = home / str(each.partition), each.mended
             if mended is not None and self.mends(each) and directory.is_dir():
                 key, value = transaction_record(each.transactional_id, mended, mended.client_version)

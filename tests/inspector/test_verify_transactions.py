@@ -1,5 +1,6 @@
 """What verify and recover say of transactions whose end is lost, and of coordinators that know too little of them: real
-Kafka's read_committed consumers stop there, and it refuses what producers send (tests/interop/test_lost_epochs_kafka)."""
+Kafka's read_committed consumers stop there, and it refuses what producers send (tests/interop/test_lost_epochs_kafka).
+"""
 
 from __future__ import annotations
 

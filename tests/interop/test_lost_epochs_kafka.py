@@ -1,5 +1,5 @@
-"""A transactional producer of real Kafka whose last epochs __transaction_state has lost: Kafka refuses what it sends, as
-`kcli recover` says beforehand, and with the copy that salvage writes the producer goes on."""
+"""A transactional producer whose last epochs __transaction_state has lost: real Kafka refuses what it sends, as `kcli
+recover` says beforehand, and with the copy that salvage writes the producer goes on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from kcli.protocol.error_code import ErrorCode
 from tests.broker.running import Client
-from tests.broker.transactional import NONE, OPEN, Transactional
+from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional
 from tests.cli.run import kcli
 from tests.interop.kit import kafka
 
@@ -39,7 +40,11 @@ def broker(*arguments: str) -> Iterator[tuple[str, int]]:
 
 
 def transact(producer: Transactional) -> list[ErrorCode]:
-    return [producer.send("pay", b"x"), producer.end()]
+    """Send a record and commit; the send again while the markers of the transaction before are written."""
+    deadline = time.monotonic() + WAIT_S
+    while (sent := producer.send("pay", b"x")) == ErrorCode.CONCURRENT_TRANSACTIONS and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return [sent, producer.end()]
 
 
 @pytest.mark.kafka

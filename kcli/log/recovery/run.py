@@ -648,9 +648,13 @@ class Recovery:
             if FileKind.CLEANER_OFFSETS in bad:
                 self.disk.remove(self._holder.path / FileKind.CLEANER_OFFSETS)
             self._write_checkpoints(self._holder, ends)
-        if not self.is_partition:
-            self.complete(self._holder.path)
+        self._complete(self._holder.path)
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
+
+    def _complete(self, home: Path) -> None:
+        """Call `complete` with the recovered log directory, unless a partition alone was recovered."""
+        if not self.is_partition:
+            self.complete(home)
 
     def _files_in(self, name: str) -> list[str]:
         """Return the files below the directory `name`, as paths relative to the log directory. Raises InTheWay if a
