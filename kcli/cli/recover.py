@@ -105,6 +105,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
         reason = f"the metadata log; move it back into {metadata.home} first: {command}"
         raise UnreadableInput(str(metadata.misplaced_log), reason)
+    records = StateRecords(metadata.node.others, metadata.other_replicas)
     recovery = Recovery(
         directory,
         now_ms,
@@ -127,10 +128,8 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         count=topics.partition_count,
         of_others=of_others,
         node=metadata.node,
+        complete=records.write if salvage else lambda _: None,
     )
-    records = StateRecords([] if recovery.node is None else recovery.node.others, metadata.other_replicas)
-    if salvage:
-        recovery.complete = records.write
     recovery.passed_over += metadata.abandoned
     if not recovery.is_partition:
         recovery.refusals += metadata.refused_promotions
