@@ -406,6 +406,12 @@ class MetadataRecovery:
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
 
+    def other_replicas(self, partition: TopicPartition) -> list[int]:
+        """Return the other nodes on which the metadata log places replicas of a partition. Raises UnreadableInput."""
+        topic = self._readable.topics.get(partition.topic) if self.is_log_directory else None
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        return [] if state is None else [each for each in state.replicas if each != self._node_id()]
+
     @property
     def abandoned(self) -> Iterator[StartRefused]:
         """The directories with -future that Kafka's start deletes although no other directory has the records of their

@@ -4,6 +4,7 @@ restore everything."""
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,11 @@ def test_what_reads_a_path_comes_before_what_moves_it_away() -> None:
 def test_the_same_move_is_told_once() -> None:
     both = moves("i", ("i", "i.moved"), ("t", "t.moved"))
     assert repeats([both, moves("t", ("t", "t.moved")), moves("u", ("u", "u.moved"))]) == [False, True, False]
+
+
+def test_the_same_removal_is_told_once() -> None:
+    removals = [replace(moves(path, ("a", "b")), command=f"rm -- {path}") for path in ("marker", "other", "marker")]
+    assert repeats(removals) == [False, False, True]
 
 
 def test_two_files_that_change_places_stay_where_they_are() -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kcli.inspector.verify.findings import Finding
 
 MOVE, INTO = "mv", "-t"
+REMOVE = "rm"
 
 
 class _Paths(NamedTuple):
@@ -55,13 +56,17 @@ def moves(finding: Finding) -> bool:
 
 
 def repeats(findings: Sequence[Finding]) -> list[bool]:
-    """Return for each finding whether its command moves files, and the commands before it have moved all of them."""
+    """Return for each finding whether its command moves or removes files, and the commands before it have done so with
+    all of them."""
     moved: set[Path] = set()
+    removals: set[str] = set()
     found = []
     for each in findings:
         own = _paths(each.command).moved
-        found.append(bool(own) and own <= moved)
+        found.append((bool(own) and own <= moved) or each.command in removals)
         moved |= own
+        if each.command is not None and each.command.startswith(f"{REMOVE} "):
+            removals.add(each.command)
     return found
 
 

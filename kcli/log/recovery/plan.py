@@ -119,6 +119,15 @@ class PartitionPlan:
         return self.offsets.log_end_offset < self.options.reached
 
     @property
+    def read_end(self) -> tuple[str, int] | None:
+        """The .log file, and the byte in it, at which a coordinator stops reading its partition after the start: where
+        its load ends, or a clean start takes the end of the log from an offset index. None if it reads all."""
+        hidden = next((each.file for each in self.events if each.kind is EventKind.END_HIDDEN), None)
+        if hidden is not None:
+            return hidden, 0
+        return None if self.load_end is None else (self.load_end.file, self.load_end.position)
+
+    @property
     def snapshot_offset(self) -> int:
         """For the metadata log, the log start offset after the start: a snapshot has the metadata of all records below
         this offset. 0 for any other log."""
