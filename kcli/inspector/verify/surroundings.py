@@ -24,6 +24,7 @@ from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
 from kcli.log.recovery.node_directories import (
+    NONE_BESIDE,
     NodeDirectories,
     directories_beside,
     legible_meta_of,
@@ -32,6 +33,7 @@ from kcli.log.recovery.node_directories import (
     metadata_home_of,
     node_id_of,
     same_path,
+    shares_partitions,
 )
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint, others_checkpoints
 from kcli.protocol.topic_partition import TopicPartition
@@ -566,7 +568,7 @@ class Surroundings:
         server.properties, those of the verified directories that belong to the same node and are no copies of this
         one, and the empty ones where the node has registered more log directories than these."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
-        node_id, beside = node_id_of(self._server), list[Path]()
+        node_id, beside = node_id_of(self._server), NONE_BESIDE
         if not any(same_path(each, self.path) for each in listed):
             node_id = None
             listed = [each for each in self._others if self._is_beside(each)]
@@ -586,12 +588,10 @@ class Surroundings:
         """
         if same_path(other, self.path) or not self._is_same_node(other):
             return False
-        mine, others = ({each.name for each in LogDirectory(path).partitions()} for path in (self.path, other))
         is_same_id = legible_meta_of(other).directory_id == self._legible.directory_id
-        if not is_same_id or 2 * len(mine & others) < min(len(mine), len(others)):
+        if not is_same_id or not shares_partitions(self.path, other):
             return True
-        ids = self._directory_ids([self.path, other])
-        return not mine & others or len({*ids.values()}) > 1
+        return len({*self._directory_ids([self.path, other]).values()}) > 1
 
     def _empty_beside(self, listed: Sequence[Path]) -> list[Path]:
         """Return the empty directories among those that are verified, which stand for the node's log directories that
