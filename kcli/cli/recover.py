@@ -1086,6 +1086,7 @@ class _Totals:
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
         self._put_back = self._resized = self._epochs = self._markers = self._short = self._lost_offsets = 0
+        self._renamed = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -1112,6 +1113,7 @@ class _Totals:
         self._short += len(short)
         self._lost_offsets += sum(short)
         self._rebuilt += len(plan.saved.rebuilt)
+        self._renamed += len(plan.saved.renamed)
         self._restored += len(plan.saved.restored) + len(plan.saved.text_mode)
         self._is_unread = self._is_unread or plan.options.recovery_point > 0 or plan.options.clean
 
@@ -1120,7 +1122,8 @@ class _Totals:
         """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds or renames files, or
         adds transaction markers."""
         headers = self._put_back, self._resized, self._epochs
-        return any((*headers, self._gaps, self._reordered, self._rebuilt, self._restored, self._markers))
+        changes = self._gaps, self._reordered, self._rebuilt, self._renamed, self._restored, self._markers
+        return any((*headers, *changes))
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"

@@ -162,8 +162,8 @@ class MetadataRecovery:
     @cached_property
     def node(self) -> NodeDirectories:
         """`directory` and the other log directories of the broker. If the configuration does not list `directory`, the
-        others are not known; copies of partitions are then compared with the log directories of this node that lie in
-        the parent directory of `directory`."""
+        others are not known; then the log directories of this node that lie in the parent directory of `directory` are
+        looked at for copies of partitions, and for its directory.id."""
         listed, of_partitions = self.log_directories, (self._is_left_out, self._is_placed)
         if not any(same_path(each, self.directory) for each in listed):
             beside = directories_beside(self.directory)

@@ -298,9 +298,9 @@ def remove_all(paths: Sequence[str | Path]) -> str:
     return _command("rm", "--", *paths)
 
 
-def verify(path: str | Path) -> str:
-    """The command that checks a file or a directory."""
-    return _command("kcli", "verify", _named(path))
+def verify(*paths: str | Path) -> str:
+    """The command that checks a file or a directory, or the log directories of one broker together."""
+    return _command("kcli", "verify", *map(_named, paths))
 
 
 def verify_tier(log_directory: str | Path | None, tier: str | Path) -> str:

@@ -329,6 +329,14 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
     return lowest, _base_of(behind) - 1 if behind is not None and is_bound else OFFSET_MAX
 
 
+def named_above(logs: Mapping[str, Content], name: str) -> int | None:
+    """Return the first offset of a .log file whose name is above that offset, if the .log files before it end at or
+    below it; else None. Kafka serves such a file if the first batch has the offset in the name, too. logs: all .log
+    files of the directory, by name. Raises UnreadableInput."""
+    lowest, _ = own_offsets(logs, name)
+    return lowest if lowest < _base_of(name) else None
+
+
 def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:
     """Yield the sound batches of a .log file that begin in bytes [start, stop); a batch with a wrong length (see
     kcli.log.recovery.batch_length) is yielded with the right length. Raises UnreadableInput."""
