@@ -3,7 +3,7 @@
     1  the files of all partitions: what is in them had been appended when the run began
     2  the sizes of the active segments of __transaction_state, all within a fraction of a millisecond, between two
        looks at __consumer_offsets
-    3  the files of all partitions again: their ends, behind all that a group has committed, and the metadata log's last
+    3  the files of all partitions again: their ends, after all that a group has committed, and the metadata log's last
     4  the bytes up to these ends, whole batches alone: new segments, and what was appended to known ones
     5  the manifest, which makes a run of them
 
@@ -418,7 +418,7 @@ def _kept(source: Source, known: BackedSegment, size: int) -> tuple[tuple[Piece,
 
 
 def _survey(source: Source, begin: int, size: int, *, is_whole: bool) -> _Surveyed:
-    """Read the batches in bytes [begin, size). Without `is_whole` they end with the last whole batch, behind which a
+    """Read the batches in bytes [begin, size). Without `is_whole` they end with the last whole batch, after which a
     broker may be writing; with it damage is part of them."""
     digest = hashlib.sha256()
     stop, last, tail, damage = begin, None, None, None

@@ -54,7 +54,7 @@ States = Mapping[int, Transaction]
 
 @dataclass(slots=True)
 class Restored:
-    """What was written of a partition. start, end: its first offset, and the offset behind its last; None without a
+    """What was written of a partition. start, end: its first offset, and the offset after its last; None without a
     batch. size: bytes of its .log files. left_out: how many offsets at its end were appended after the transaction
     coordinator's records were read, in transactions that these do not have. troubles: damage that was copied."""
 

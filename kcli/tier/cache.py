@@ -7,7 +7,7 @@
                deleted        the highest offset of the epoch in copied segments whose deletion has begun
 
 A new leader may copy again, in other segments, what the leader before it has copied. A segment that ends no lower
-supersedes those of the same epoch that begin at or behind its start: they become unreferenced. Kafka does no more: if
+supersedes those of the same epoch that begin at or after its start: they become unreferenced. Kafka does no more: if
 a segment begins where another one does, and ends below the highest offset, it takes the other one's place.
 Source: RemoteLogMetadataCache, RemoteLogLeaderEpochState.
 """

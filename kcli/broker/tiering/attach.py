@@ -182,7 +182,7 @@ def _troubles_of_topic(found: Attaching, image: MetadataImage, known: Topic | No
 
 
 def _troubles_of_known(home: LogDirectory, each: Attachment) -> Iterator[str]:
-    """Yield why a partition that the cluster has does not go on behind the tier, or would lose it: a leader deletes
+    """Yield why a partition that the cluster has does not go on after the tier, or would lose it: a leader deletes
     segments in front of its log start offset, or out of the lineage of its leader epochs. One that has run without the
     metadata has moved both to where its local log begins."""
     key = TopicPartition(each.partition.topic, each.partition.partition)

@@ -198,7 +198,7 @@ class RemoteReader:
     async def _later_aborted(
         self, whose: TieredPartition, opened: PartitionLog, segment: RemoteSegment, found: _Found
     ) -> Sequence[AbortedTxn]:
-        """Return the aborted transactions of a read whose markers are in segments behind it, in the tier or here."""
+        """Return the aborted transactions of a read whose markers are in segments after it, in the tier or here."""
         aborted: list[AbortedTxn] = []
         while True:
             behind = segment.end_offset + 1

@@ -894,7 +894,7 @@ class LogVerifier:
         """Return what shows that the .log file with this base offset, which another segment follows, is an older
         version of the segment, copied while Kafka still wrote it; None if nothing does.
 
-        Kafka cuts the zeros behind the entries of an index when it begins the next segment. It begins one when the
+        Kafka cuts the zeros after the entries of an index when it begins the next segment. It begins one when the
         segment would grow beyond segment.bytes: so if all other segments before the last one have about the same size,
         this one had it too.
         """

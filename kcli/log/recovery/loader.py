@@ -6,7 +6,7 @@
     3  indexes without a .log file are deleted; a segment without an offset index, or with a corrupt transaction index,
        is recovered
     4  without the clean-shutdown marker, segments from the recovery point on are recovered, in order; if one is cut,
-       all segments behind it are deleted
+       all segments after it are deleted
     5  a log that ends below its log start offset is deleted; a log without segments gets an empty one
     6  leader epochs, producer state and snapshots are truncated to the log start and end offsets
 

@@ -163,7 +163,7 @@ class _Comparison:
         return found
 
     def _maps(self, logs: Mapping[int, str], first: int, until: int) -> Iterator[KeyMap]:
-        """Yield maps with the latest offset of each key in `logs`, each map for the offsets behind those of the map
+        """Yield maps with the latest offset of each key in `logs`, each map for the offsets after those of the map
         before it. Records below the offset `first`, and .log files with base offsets from `until` on, are left out."""
         chosen = [(base, name) for base, name in sorted(logs.items()) if base < until]
         if not chosen:
