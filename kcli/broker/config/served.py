@@ -224,11 +224,11 @@ def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
 
 
 def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | None:
-    """Return the first reason, with the name of the configuration, why this broker cannot run with its configuration:
-    one that it does not implement, or an invalid one for the security of a listener or of the connections to other
-    nodes (security.py). Return None if there is no such reason.
+    """Return the first reason why this broker cannot run with its server.properties, with the name of the property:
+    kcli does not implement the property, or the security of a listener or of the connections to other nodes
+    (security.py) or tiered storage is configured wrongly. Return None if there is no such reason.
 
-    names: the configurations to check, None for all. The security is checked in any case.
+    names: the properties to check, None for all. Security and tiered storage are checked in any case.
     """
     for name in config.properties if names is None else names:
         text = config.properties.get(name, "")

@@ -113,8 +113,8 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        # When the last Fetch was sent, in ms; earlier by the difference if its max_wait was shorter than _wait_ms. By
-        # this time `_take` finds out whether the leader responded before max_wait was over.
+        # When the last Fetch was sent, in ms, minus the time by which its max_wait was shorter than _wait_ms: so its
+        # max_wait is over at _fetched_ms + _wait_ms. `_take` sees by this whether the leader responded long before.
         self._fetched_ms = 0
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None

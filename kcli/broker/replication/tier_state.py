@@ -1,10 +1,10 @@
-"""How a follower begins after what the leader has in tiered storage alone: its records are not fetched.
+"""How a follower begins its log at the end of what the leader has in tiered storage alone: it fetches none of that.
 
     asked of the leader   log start offset; earliest local offset (or with follower.fetch.last.tiered.offset.enable the
                           earliest one that is not in the tier yet, KIP-1023), with its epoch; where the epoch before
                           that one ends
     read from the tier    of the segment that has the offset before: the leader epochs and the producer snapshot
-    then                  the log is emptied, begins after that segment, and has these epochs and producers
+    then                  the log is emptied, begins at the end of that segment, and has these epochs and producers
 
 Source: AbstractFetcherThread.handleOffsetsMovedToTieredStorage, TierStateMachine; KIP-405.
 """
@@ -40,8 +40,8 @@ class TierStates(Protocol):
     """Reads the state of logs from the tier."""
 
     async def state_behind(self, partition: Partition, epoch: int, offset: int) -> TierState:
-        """Return the state after the segment that has an offset of an epoch. Raises NotInTier; what the store raises,
-        OSError and FormatError."""
+        """Return the state of the log at the end of the tiered segment that has this offset in this leader epoch.
+        Raises NotInTier; what the store raises, OSError and FormatError."""
 
 
 class Leader(Protocol):

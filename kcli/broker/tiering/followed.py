@@ -378,7 +378,7 @@ def _records(window: Window, table: RecordTable) -> Iterator[tuple[int, bytes | 
 
 
 def _end_of(window: Window, troubles: _Troubles) -> int:
-    """Return the offset behind the last sound batch, 0 without one, and note the damaged ones, whose records were
+    """Return the offset after the last sound batch, 0 without one, and note the damaged ones, whose records were
     passed over."""
     end = 0
     for i in range(window.batches.count):

@@ -109,7 +109,7 @@ class MetadataLeaders:
         partition = self._context.partitions.get(TOPIC, number)
         return partition if partition is not None and partition.check_leader_epoch() is None else None
 
-    # reading here
+    # reading a partition that this broker leads
 
     async def read_here(self, partition: Partition, offset: int) -> Read:
         """Read committed batches of a partition that this broker leads. Raises LeaderRefused."""

@@ -279,7 +279,7 @@ class MetadataTopic:
             self._changed.set()
             await asyncio.sleep(RETRY_S)
 
-    # reading
+    # reading the topic
 
     def _led_by(self, node_id: int) -> list[MetadataPartition]:
         topic = self._leaders.topic

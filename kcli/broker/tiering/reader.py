@@ -101,7 +101,7 @@ class _Found(NamedTuple):
 
 
 def tiered(partition: Partition) -> TieredPartition:
-    """Return the partition as the tier names it."""
+    """Return the name, number and topic id by which tiered storage knows the partition."""
     return TieredPartition(partition.topic, partition.number, from_uuid(partition.topic_id))
 
 
