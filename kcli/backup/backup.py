@@ -91,7 +91,7 @@ def back_up(
 ) -> Result:
     """Add a run of a log directory to a store. advance: called with the number of bytes that were read.
 
-    A run whose manifest is damaged is passed over, which `troubles` of the result tell: the new run goes on behind the
+    A run whose manifest is damaged is passed over, which `troubles` of the result tell: the new run goes on after the
     last sound one. Raises UnreadableInput, also if there are manifests and none is sound; UsageError if the store has
     the backup of another log directory; FilesChanged, OSError.
     """
@@ -345,7 +345,7 @@ class _Run:
             digest = hashlib.sha256()
             for chunk in _chunks(source, begin, surveyed.stop):
                 digest.update(chunk)
-                yield bytes(chunk)  # a store may keep it
+                yield bytes(chunk)  # a store may keep what it gets, but `_chunks` overwrites the chunk
             if digest.hexdigest() != surveyed.sha256:
                 raise FilesChanged(directory)
 
@@ -385,7 +385,8 @@ def _order(each: PartitionDirectory) -> int:
 
 
 def _following(first: Files | None, files: Files) -> Files:
-    """Return the later of two listings. Raises FilesChanged if they are not consistent."""
+    """Return `files`, a listing of a partition's files, if it is consistent with an earlier listing of them (`first`).
+    Raises FilesChanged if it is not."""
     if first is not None and not files.follows(first):
         raise FilesChanged(files.directory)
     return files

@@ -1,4 +1,4 @@
-"""The objects of a run, read and held against what the manifest says of them."""
+"""Reads the objects of a backup run, and compares their sizes and digests with those in the run's manifest."""
 
 from __future__ import annotations
 

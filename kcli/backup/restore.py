@@ -281,7 +281,7 @@ class _Restore:
             file.sync()
         return kept
 
-    # objects
+    # objects of the backup
 
     def _piece(self, piece: Piece, path: Path) -> None:
         with self._disk.open(path, create=True, truncate=True) as file:
@@ -317,7 +317,7 @@ def _behind(settled: tuple[int, int], segments: Iterable[BackedSegment], directo
 
 
 def _rows(source: FileSource, position: int) -> Iterator[BatchRow]:
-    """Yield the batches that end behind a byte, up to the first damage."""
+    """Yield the batches that end after byte `position`, up to the first damage."""
     for part in read_segment(source, resync=False):
         if not isinstance(part, Window):
             return

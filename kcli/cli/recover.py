@@ -301,7 +301,7 @@ class _Show:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
     def _of_promotions(self) -> None:
-        """Show which future logs the start puts in the place of current logs, and which offsets are lost because of
+        """Show which future logs Kafka's start puts in the place of current logs, and which offsets are lost because of
         this."""
         for path, each in self._promotions.items():
             promotion, is_future = each.promotion, path == each.promotion.future

@@ -72,7 +72,7 @@ class SegmentCache:
         self._epochs: dict[int, _EpochSegments] = {}
         self._txn_starts: list[tuple[int, str]] = []  # start offset and id of copied segments with a transaction index
 
-    # changes
+    # records that change the segments
 
     def add(self, segment: RemoteSegment) -> None:
         """Apply a RemoteLogSegmentMetadataRecord: a copy has begun. Raises Refused."""

@@ -181,8 +181,8 @@ def first_unread(
     name: str, content: Content, home: Home, following: int | None, reached: int | None = None
 ) -> int | None:
     """Return the byte of the first batch of a .log file that its readers (see the module) cannot read. Else return the
-    byte of the last batch, if a flipped bit in its base offset has moved it after the next segment's base offset, or
-    after the log end offset; else None.
+    byte of the last batch, if a flipped bit in its base offset has moved it beyond the next segment's base offset, or
+    beyond the log end offset; else None.
 
     home: the partition, as in `judged`. following: the base offset of the next segment; None for the last one, whose
     damaged end a start cuts. reached: the log end offset that the checkpoints state; None if they have no entry. Raises

@@ -16,7 +16,7 @@ renamed    a .log file whose name is above its first offset gets the name of tha
 exchanged  .log files that have each other's names, by the offsets of their first batches, get their own names back
 removed    a .log file whose batches are those of another partition, or that the cleaner has replaced, is removed
 rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches is built anew from them
-swap       if a damaged swap file replaced .log files, their batches behind those of the swap file are kept, too
+swap       if a damaged swap file replaced .log files, their batches after those of the swap file are kept, too
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def behind_damage(
     `until_offset`, both inclusive. A batch does not count if all its offsets are those of batches before it (also in
     the bytes before `position`), or in `known`.
 
-    end_offset: the offset behind the last batch before `position`. known: offsets that are counted already; those of
+    end_offset: the offset after the last batch before `position`. known: offsets that are counted already; those of
     this file are added. Raises UnreadableInput.
     """
     found, known = Lost(), OffsetRanges() if known is None else known

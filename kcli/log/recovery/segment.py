@@ -101,8 +101,8 @@ one."""
 
 
 def offset_behind(last_offset: int) -> int:
-    """Return the offset after `last_offset`. As in Java, the smallest long follows the largest; Kafka deletes a log
-    with such an end."""
+    """Return the offset after `last_offset`. As in Java, the largest long is followed by the smallest; Kafka deletes a
+    log with such an end."""
     return last_offset + 1 if last_offset < LONG_MAX else -LONG_MAX - 1
 
 
