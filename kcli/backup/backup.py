@@ -311,7 +311,7 @@ class _Run:
         digest = hashlib.sha256(data).hexdigest()
         return self._put(f"{home}/{base:020}-{digest[:32]}{found.path.suffix}", data, digest)
 
-    # objects
+    # writing objects to the store
 
     def _file(self, home: str, stem: str, found: Found) -> Piece:
         """Copy a file that is written once."""
@@ -489,7 +489,7 @@ def _chunks(source: Source, begin: int, stop: int) -> Iterator[memoryview]:
 
 
 def _text_of(path: Path) -> str | None:
-    """Return the text of a small file; None if there is none. Raises UnreadableInput."""
+    """Return the text of a small file; None if there is no such file. Raises UnreadableInput."""
     try:
         return read_whole(path, limit_bytes=TEXT_BYTES_MAX).decode("latin-1") if path.exists() else None
     except UnreadableInput:

@@ -1057,7 +1057,7 @@ UNREAD_CLEAN = ", which reads only the ends of the logs (kcli verify reads all)"
 
 
 class _Totals:
-    """The sums over all partitions, shown below the rows."""
+    """The sums of `kcli recover` over all partitions, shown below the rows of the partitions."""
 
     def __init__(self) -> None:
         self.refused = self.refused_partitions = self.mended = self.losses = 0

@@ -280,7 +280,7 @@ class TopicsDeleted:
     topics: tuple[tuple[str, str], ...]
 
 
-# groups
+# requests about whole groups
 
 
 @dataclass(frozen=True, kw_only=True)

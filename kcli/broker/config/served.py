@@ -216,8 +216,8 @@ def check_topics(config: BrokerConfig, image: MetadataImage) -> None:
 
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
-    """Check a change of a running node's configuration. config: the configuration after the change. changed: the names
-    of the changed configurations. Raises InvalidConfig for a configuration that this broker does not implement."""
+    """Check a change of a running node's configurations. config: all configurations after the change. changed: the
+    names of those that it changes. Raises InvalidConfig if this broker does not implement one of these."""
     reason = unserved(config, changed)
     if reason is not None:
         raise InvalidConfig(reason)

@@ -82,7 +82,7 @@ class Requests(Protocol):
         have besides kio's classes."""
 
     def load(self, api_key: int) -> None:
-        """Import the handler of that API. Called in a thread."""
+        """Import the handler of the API with this key. Called in a thread."""
 
 
 @dataclass(eq=False, slots=True)

@@ -296,7 +296,7 @@ class _Writer:
         if (plan.topic in image.topics) == plan.is_new or (TOPIC in image.topics) != plan.has_metadata_topic:
             raise NotAttached(f"{plan.log_directory}: its metadata has changed meanwhile")
 
-    # the partitions
+    # writing the partitions' directories
 
     def _write_log(self, each: Attachment) -> None:
         """Write an empty log that begins at the end of the tier."""

@@ -265,7 +265,8 @@ class MetadataPartition:
         self._topic_id = topic_id
 
     def restart(self) -> None:
-        """Forget what was replayed, and read from the start."""
+        """Forget all replayed records of this partition of __remote_log_metadata, and read it from its first offset
+        on."""
         for each in self._followed.values():
             each.restart()
         if self._deletions is not None:

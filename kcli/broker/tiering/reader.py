@@ -106,7 +106,8 @@ def tiered(partition: Partition) -> TieredPartition:
 
 
 class RemoteReader:
-    """Reads for the requests of clients. pool: the threads that read (remote.log.reader.threads)."""
+    """Reads from tiered storage what clients' requests (Fetch, ListOffsets) ask for. pool: the threads that read
+    (remote.log.reader.threads)."""
 
     def __init__(
         self, store: Store, segments: Segments, indexes: IndexCache, pool: ThreadPool, quota: FetchQuota
