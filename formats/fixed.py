@@ -48,7 +48,8 @@ class Field(NamedTuple):
 
 
 class FixedLayout(Generic[T]):
-    """The fields of one structure and the named tuple that holds them, in the same order."""
+    """The layout of a structure with a fixed size: its fields, and the named tuple that a parsed structure is, with the
+    same fields in the same order."""
 
     def __init__(self, name: str, value: Callable[..., T], *fields: Field) -> None:
         self.name = name

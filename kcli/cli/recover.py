@@ -312,7 +312,7 @@ class _Show:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
     def _of_promotions(self) -> None:
-        """Show which future logs the start puts in the place of current logs, and which offsets are lost because of
+        """Show which future logs Kafka's start puts in the place of current logs, and which offsets are lost because of
         this."""
         for path, each in self._promotions.items():
             promotion, is_future = each.promotion, path == each.promotion.future
@@ -1079,7 +1079,7 @@ UNREAD_CLEAN = ", which reads only the ends of the logs (kcli verify reads all)"
 
 
 class _Totals:
-    """The sums over all partitions, shown below the rows."""
+    """The sums of `kcli recover` over all partitions, shown below the rows of the partitions."""
 
     def __init__(self) -> None:
         self.refused = self.refused_partitions = self.mended = self.losses = 0

@@ -173,8 +173,8 @@ class MetadataRecovery:
 
     @property
     def count_of_unnamed(self) -> int:
-        """The number of log directories that the node has registered, if it is more than one and the configuration does
-        not say which these are; else 0."""
+        """The number of log directories that the node has registered, if it has registered more than one and
+        server.properties does not name this log directory; else 0."""
         broker = self._readable.brokers.get(self._node_id() or 0)
         is_named = any(same_path(each, self.directory) for each in self.log_directories)
         return 0 if is_named or broker is None or len(broker.directories) == 1 else len(broker.directories)

@@ -247,9 +247,9 @@ class BucketStore:
                     return
 
     def _pages(self, directory: str | None, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
-        """Yield the pages of a listing that begins behind the key `offset`.
+        """Yield the pages of a listing that begins after the key `offset`.
 
-        obstore tries a request again, but not an answer that ends half-way: the listing goes on behind the last key.
+        obstore tries a request again, but not an answer that ends half-way: the listing goes on after the last key.
         """
         tries, deadline_s = 0, 0.0
         pages = self._obstore.list(self._remote, directory, offset=offset, chunk_size=LISTED_AT_ONCE)

@@ -60,8 +60,9 @@ class StoreFailed(UnreadableInput):
 
 
 class Store(Protocol):
-    """Objects by name. All methods raise UnreadableInput if an object cannot be read, and StoreFailed if the whole
-    store cannot be read; `size`, `open`, `read` and `as_file` raise ObjectMissing."""
+    """A directory or bucket that holds objects (of tiered storage or of a backup), each under a name. All methods raise
+    UnreadableInput if an object cannot be read, and StoreFailed if the whole store cannot be read; `size`, `open`,
+    `read` and `as_file` raise ObjectMissing."""
 
     @property
     def address(self) -> str:

@@ -1,11 +1,11 @@
 """Reads from objects of a bucket, ahead of consumers that read in order.
 
 A consumer sends its next Fetch when it has the answer to the one before, and each read from a bucket takes some
-milliseconds, whatever its size. So once a read of an object begins where the one before it has read, the object is read
-in windows from there on, by threads of its own, ahead of the client.
+milliseconds, whatever its size. So if a read of an object begins where an earlier read of it ended, threads of this
+module read the object from there on in windows, before the consumer asks for them.
 
-    memory   at most STREAMS readers have windows, each of up to AHEAD_BYTES and one window more; the one that has read
-             longest ago loses its windows first, and so does one that has not read for IDLE_S
+    memory   at most STREAMS consumers have windows, each of up to AHEAD_BYTES and one window more; a further consumer
+             takes the place of the one whose last read was longest ago; one that does not read for IDLE_S loses them
     errors   a window that cannot be read is forgotten, and the read that needs its bytes reads them itself; `forget`
              removes the windows of an object whose bytes turned out to be wrong
 
@@ -81,7 +81,9 @@ class ReadAhead:
                 self._waiting.put(None)
 
     def _windows(self, name: str, start: int, stop: int, size: int) -> list[_Window]:
-        """Return the windows that have bytes of [start, stop), and begin to read ahead."""
+        """Return the windows of the object `name` that overlap bytes [start, stop), some of which are still being read,
+        and queue the windows that follow for the threads. Return none for a read that continues no earlier read of the
+        object."""
         now = time.monotonic()
         for idle in [each for each in self._streams if now - each.used_s > IDLE_S]:
             self._drop(idle)

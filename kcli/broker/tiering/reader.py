@@ -101,12 +101,13 @@ class _Found(NamedTuple):
 
 
 def tiered(partition: Partition) -> TieredPartition:
-    """Return the partition as the tier names it."""
+    """Return the name, number and topic id by which tiered storage knows the partition."""
     return TieredPartition(partition.topic, partition.number, from_uuid(partition.topic_id))
 
 
 class RemoteReader:
-    """Reads for the requests of clients. pool: the threads that read (remote.log.reader.threads)."""
+    """Reads from tiered storage what clients' requests (Fetch, ListOffsets) ask for. pool: the threads that read
+    (remote.log.reader.threads)."""
 
     def __init__(
         self, store: Store, segments: Segments, indexes: IndexCache, pool: ThreadPool, quota: FetchQuota
@@ -198,7 +199,7 @@ class RemoteReader:
     async def _later_aborted(
         self, whose: TieredPartition, opened: PartitionLog, segment: RemoteSegment, found: _Found
     ) -> Sequence[AbortedTxn]:
-        """Return the aborted transactions of a read whose markers are in segments behind it, in the tier or here."""
+        """Return the aborted transactions of a read whose markers are in segments after it, in the tier or here."""
         aborted: list[AbortedTxn] = []
         while True:
             behind = segment.end_offset + 1

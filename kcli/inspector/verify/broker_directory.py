@@ -83,7 +83,7 @@ class StoredPartition(NamedTuple):
 
 
 def stored_partition(path: Path) -> StoredPartition:
-    """Read the topic id of a partition's directory. Raises UnreadableInput."""
+    """Return the partition's directory `path` with the topic id in its partition.metadata. Raises UnreadableInput."""
     file = path / FileKind.PARTITION_METADATA
     try:
         topic_id = parse_partition_metadata(read_whole(file)).topic_id if file.exists() else None

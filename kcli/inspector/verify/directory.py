@@ -1,4 +1,5 @@
-"""Checks directories: finds the type of each file, groups files by segment and partition, and reports others."""
+"""Checks directories: finds the type of each file, groups files by segment and partition, and reports files that belong
+to neither."""
 
 from __future__ import annotations
 

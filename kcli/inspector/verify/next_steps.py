@@ -36,7 +36,7 @@ def _ansi_c(character: str) -> str:
 
 
 def _named(path: str | Path) -> str:
-    """A path that no command can mistake for an option."""
+    """Return a path as an argument that no command takes for an option."""
     text = str(path)
     return f"./{text}" if text.startswith("-") else text
 

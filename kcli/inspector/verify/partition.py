@@ -66,9 +66,9 @@ DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snaps
 WHOLE_INSIDE = ("log-compressed", "log-text-mode")
 """Kinds of findings of a .log file that was changed as a whole (compressed, or by a text-mode transfer) but lost no
 batch."""
-# If a .log file holds the batches of another .log file, it causes findings of these kinds in later files of the
-# partition: their batches do not continue the offsets, producer sequences, producer epochs and leader epochs before
-# them, or the producer state and leader epochs in snapshots and checkpoints differ from those of the batches.
+# If a .log file holds the batches of another .log file, later files of the partition have findings of these kinds. The
+# batches of these files do not continue the offsets, producer sequences, producer epochs and leader epochs of the
+# misplaced batches; the snapshots and checkpoints differ from the producers and leader epochs of the misplaced batches.
 LINKED = (
     "producer-sequence",
     "producer-epoch",
@@ -424,8 +424,9 @@ class LogVerifier:
         return size
 
     def _look_at_keys(self, home: Home) -> Look:
-        """Return a function for `check_log` that reads the keys of a segment's records, and notes whether the segment
-        has batches of its own partition, and whether it has batches of others."""
+        """Return a function to be called by `check_log` with each window of records of a segment. From the records'
+        keys it notes in _has_own and _has_foreign whether the segment has batches of its own partition, `home`, and of
+        other partitions."""
         from kcli.log.recovery.misdirected import has_both
 
         self._has_own = self._has_foreign = False
@@ -894,7 +895,7 @@ class LogVerifier:
         """Return what shows that the .log file with this base offset, which another segment follows, is an older
         version of the segment, copied while Kafka still wrote it; None if nothing does.
 
-        Kafka cuts the zeros behind the entries of an index when it begins the next segment. It begins one when the
+        Kafka cuts the zeros after the entries of an index when it begins the next segment. It begins one when the
         segment would grow beyond segment.bytes: so if all other segments before the last one have about the same size,
         this one had it too.
         """

@@ -427,7 +427,8 @@ class Surroundings:
 
     @cached_property
     def _astray(self) -> list[Path]:
-        """The directories that may be those of missing partitions, though not under their names: see Placement."""
+        """The directories of this log directory that may belong to missing partitions: those whose name is no
+        partition's, and those that lie deeper than Kafka looks."""
         directory = LogDirectory(self.path)
         return [*directory.misnamed(), *directory.adrift()]
 
@@ -565,8 +566,8 @@ class Surroundings:
     @cached_property
     def node(self) -> NodeDirectories:
         """The other log directories of the node: those that server.properties names beside this one; without
-        server.properties, those of the verified directories that belong to the same node and are no copies of this
-        one, and the empty ones where the node has registered more log directories than these."""
+        server.properties, those of the verified directories that belong to the same node and are no copies of this log
+        directory, and the empty verified directories if the node has registered more log directories."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
         node_id, beside = node_id_of(self._server), NONE_BESIDE
         if not any(same_path(each, self.path) for each in listed):
@@ -580,7 +581,7 @@ class Surroundings:
         return NodeDirectories(self.path, listed, home, *known, beside)
 
     def _is_beside(self, other: Path) -> bool:
-        """Return whether another directory is a log directory of the same node, and no copy of this one.
+        """Return whether another directory is a log directory of the same node, and no copy of this log directory.
 
         The other directory counts as a copy if both have the same directory.id in meta.properties, and at least half of
         the partitions of the smaller one lie in both. It does not count as a copy if no partition lies in both, or if
@@ -594,8 +595,9 @@ class Surroundings:
         return len({*self._directory_ids([self.path, other]).values()}) > 1
 
     def _empty_beside(self, listed: Sequence[Path]) -> list[Path]:
-        """Return the empty directories among those that are verified, which stand for the node's log directories that
-        are lost or not mounted; none if the node has registered no log directory beyond this one and `listed`."""
+        """Return the empty directories among the verified ones: a log directory of the node that was lost or is not
+        mounted leaves its directory empty. Return none if the node has registered no log directory other than this one
+        and those in `listed`, the other log directories that are known."""
         from kcli.metadata.partition import to_uuid
 
         metas = [each for each in map(meta_of, [self.path, *listed]) if each is not None and each.directory_id]
@@ -733,8 +735,8 @@ class Surroundings:
         return self._despite_cleaner(topic) if is_cleaned else Gaps.LOSS
 
     def _despite_cleaner(self, topic: str) -> Gaps:
-        """Return what a gap means in a topic that has an offset in the log cleaner's checkpoint, although by the
-        metadata log the topic was never compacted."""
+        """Return what missing offsets mean in a topic that has an entry in the log cleaner's checkpoint, although by
+        the metadata log the topic was never compacted."""
         assert self.metadata is not None, "it has the topic"
         if topic not in self.metadata.created or not self.has_topic_ids:  # records with other policies may be lost
             return Gaps.NORMAL

@@ -188,7 +188,7 @@ class _Bounds:
         self._files, self._live = files, live
 
     def end(self, base: int) -> int:
-        """Return the offset behind the last batch of the segment with the base offset `base`; `base` if the segment has
+        """Return the offset after the last batch of the segment with the base offset `base`; `base` if the segment has
         no batch."""
         found = self.of(self._live[base])
         return base if found is None else found[1] + 1

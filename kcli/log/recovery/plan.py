@@ -649,7 +649,7 @@ def _add_kept(
 
 def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Container[str]) -> int:
     """Return the number of records in .log files that the start would remove or empty, and that salvage leaves as they
-    are, such as the .log files behind one that the start cuts. planned, last: the plans without and with salvage.
+    are, such as the .log files after one that the start cuts. planned, last: the plans without and with salvage.
     counted: the .log files whose records are counted already."""
     kept = {content for name, content in last.view.files.items() if is_log(name) and name not in counted}
     return sum(

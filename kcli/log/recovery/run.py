@@ -695,8 +695,9 @@ class Recovery:
         return self.salvage and self.properties is not None and not self.is_partition
 
     def _write_meta_properties(self, holder: Path) -> None:
-        """Write `properties`, or `node_id` and `directory_id` into meta.properties, if they are set. holder: the log
-        directory to write to. Raises OSError."""
+        """Write meta.properties if the recovery changes it: replace the file by the text `properties`, or else set
+        node.id to `node_id` and directory.id to `directory_id` in it. holder: the log directory to write to. Raises
+        OSError."""
         path = holder / FileKind.META_PROPERTIES
         if self._writes_properties and self.properties is not None:
             self.disk.write_file(path, self.properties.encode("latin-1"))
