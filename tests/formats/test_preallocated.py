@@ -23,7 +23,12 @@ def test_only_entries_in_use_are_unpacked(
     """The rest once took a second of each read of an active segment by offset."""
     made: list[Any] = []
     make = index.ENTRY._value
-    monkeypatch.setattr(index.ENTRY, "_value", lambda *values: made.append(make(*values)) or made[-1])
+
+    def counted(*values: int) -> Any:
+        made.append(make(*values))
+        return made[-1]
+
+    monkeypatch.setattr(index.ENTRY, "_value", counted)
     data = index.ENTRY.pack_all(entries)
     slack = bytes(PREALLOCATED_BYTES - len(data))
     parsed = index.parse(data + slack)
