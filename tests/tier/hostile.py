@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from formats.internal_topic import decode
+from formats.message import uuid_bytes
 from kcli.tier.metadata import TOPIC
 from kcli.tier.segment import TieredPartition
 from tests.tier.records import PARTITION, deleted, record, started, updated, uuid
@@ -147,10 +148,11 @@ def about(whose: TieredPartition, value: bytes) -> bytes:
 
 @cache
 def kinds(whose: TieredPartition = PARTITION) -> dict[str, list[bytes | None]]:
-    """All of them. whose: the partition that is in use."""
+    """All of them, each about a segment of its own. whose: the partition that is in use."""
     found: dict[str, list[bytes | None]] = broken()
-    for kind, records in {**segments(), **deletions()}.items():
-        found[kind] = [about(whose, each) for each in records]
+    for number, (kind, records) in enumerate({**segments(), **deletions()}.items()):
+        own = uuid_bytes(uuid(10_000 + number))
+        found[kind] = [about(whose, each).replace(uuid_bytes(ID), own) for each in records]
     for name, other in partitions(whose).items():
         found[name] = [*copied(other), *(deleted(state, partition=other) for state in range(3))]
     return found
