@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ LINEAGE = (EpochEntry(0, 0), EpochEntry(3, 500), EpochEntry(5, 700))
 R_SHORT = TieredPartition("r-short", 0, SHORT.removeprefix("r-short-0-"))
 
 
-def replayed(records: list[bytes | None], metadata: RemoteLogMetadata) -> list[str]:
+def replayed(records: Sequence[bytes | None], metadata: RemoteLogMetadata) -> list[str]:
     """Why each record is refused, empty for those that are taken."""
     reasons = []
     for each in records:
@@ -117,7 +118,7 @@ def append(copy: Copy, records: list[bytes | None]) -> dict[int, bytes | None]:
     """Append records to the metadata log. Returns them by offset."""
     directory = copy.data / "__remote_log_metadata-0"
     (log,) = directory.glob("*.log")
-    end = 1 + max(each.offset for _, each in read_records(directory, pytest.fail))
+    end = 1 + max(each.offset for _, each in read_records(directory, lambda error: pytest.fail(f"{error}")))
     with log.open("ab") as file:
         for i, each in enumerate(records):
             file.write(keyed(None, each, base_offset=end + i))
@@ -152,7 +153,7 @@ def test_each_record_has_one_finding(tmp_path: Path) -> None:
 def test_commands_go_on(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "tier").mkdir()
     write_metadata(tmp_path / "data", [each or b"" for kind in kinds().values() for each in kind])
-    more = ["--topic", "orders", "--out", tmp_path / "out"] if command == ["fetch"] else []
+    more: list[str | Path] = ["--topic", "orders", "--out", tmp_path / "out"] if command == ["fetch"] else []
     ended = kcli("tier", *command, tmp_path / "data", "--tier", tmp_path / "tier", *more)
     assert "Traceback" not in ended.stderr
     assert ended.status in (0, 1, 2)
