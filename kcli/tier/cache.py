@@ -25,6 +25,10 @@ class Refused(Exception):
     """A record that Kafka drops, as it contradicts what the records before it say. The text is the reason."""
 
 
+class Implausible(Refused):
+    """A record that Kafka takes, and that no broker writes: kcli drops it."""
+
+
 class _EpochSegments:
     """The segments of one leader epoch."""
 
@@ -178,12 +182,12 @@ class SegmentCache:
         for _, segment_id in self._txn_starts[bisect_left(self._txn_starts, (offset, "")) :]:
             yield self._segments[segment_id]
 
-    def last_copied(self, epoch: int) -> int | None:
-        """Return the last offset of the epoch that a copied segment has now; None if there is none."""
+    def last_copied(self, epoch: int, end: int) -> int | None:
+        """Return the last offset of the epoch that a copied segment has now, of those that have offsets of it below
+        `end`; None if there is none."""
         of_epoch = self._epochs.get(epoch)
-        if of_epoch is None or not of_epoch.starts:
-            return None
-        return self._segments[of_epoch.ids[of_epoch.starts[-1]]].last_offset_of(epoch)
+        segment_id = None if of_epoch is None else of_epoch.floor(end - 1)
+        return None if segment_id is None else self._segments[segment_id].last_offset_of(epoch)
 
     def highest_offset(self, epoch: int) -> int | None:
         """Return the highest offset of the epoch that was ever copied, whether or not its segment still exists."""

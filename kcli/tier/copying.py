@@ -2,7 +2,8 @@
 
     first_tiered     the first offset of the lineage that a copied segment has
     last_tiered      the last offset of the latest leader epoch that has a copied segment; not above the end of that
-                     epoch in the lineage, as an earlier leader may have copied records that the new one does not have
+                     epoch in the lineage, as an earlier leader may have copied records that this one does not have.
+                     Segments that begin after that end do not count: what is below them may not be in the tier
 
 Kafka counts segments that are gone, too, or are being deleted: it would not copy again what was deleted when tiered
 storage was switched off for a while, and local retention would then remove the only records that are left. Source:
@@ -33,7 +34,7 @@ def last_tiered(cache: SegmentCache, lineage: Sequence[EpochEntry], log_end_offs
         return NONE
     ends = [*(behind.start_offset for _, behind in pairwise(lineage)), log_end_offset]
     for (epoch, _), end in zip(reversed(lineage), reversed(ends), strict=True):
-        last = cache.last_copied(epoch)
+        last = cache.last_copied(epoch, end)
         if last is not None:
             return min(last, end - 1)
     return NONE

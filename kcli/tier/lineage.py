@@ -128,7 +128,7 @@ def last_readable(segment: RemoteSegment, lineage: Sequence[EpochEntry], offset:
         if entry.epoch != epoch or (last >= 0 and entry.start_offset != start):
             break
         in_segment, in_lineage = segment.last_offset_of(epoch), _last(lineage, place)
-        last, place = min(in_segment, in_lineage), place + 1
+        last, place = max(last, min(in_segment, in_lineage)), place + 1
         if in_segment != in_lineage:
             break
     return last
@@ -180,6 +180,8 @@ def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> in
         if cache.segment_at(epoch, begin) is not None:
             return begin
         following = cache.next_start(epoch, begin)
+        while following is not None and cache.segment_at(epoch, following) is None:  # the epoch is empty in the segment
+            following = cache.next_start(epoch, following)
         if following is not None and following <= _last(lineage, i):
             return following
     return None

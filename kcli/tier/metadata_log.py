@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from formats.errors import FormatError, UnknownType, UnknownVersion
@@ -20,16 +20,19 @@ from kcli.errors import UnreadableInput
 from kcli.log.coordinator_records import read_records
 from kcli.log.log_directory import LogDirectory
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.tier.cache import Refused
+from kcli.tier.cache import Implausible, Refused
 from kcli.tier.metadata import TOPIC, RemoteLogMetadata, metadata_partition
 from kcli.tier.segment import TieredPartition
+
+if TYPE_CHECKING:
+    from kcli.metadata.image import MetadataImage
 
 
 class Trouble(NamedTuple):
     """A range of bytes or a record of the metadata log that cannot be read, or a record that contradicts earlier ones.
 
-    kind: `unreadable`, `unknown` (a record of a newer version) or `refused`. offset: that of the record; None for
-    bytes.
+    kind: `unreadable`, `unknown` (a record of a newer version), `refused` or `implausible`. offset: that of the record;
+    None for bytes.
     """
 
     path: Path
@@ -63,17 +66,26 @@ class MetadataLog:
         deleted: the leader was down when the topic was deleted, or crashed at that moment. No broker goes on then."""
         if self.topic_ids is None or partition in self.metadata.deleting:
             return False
-        return UUID(bytes=uuid_bytes(partition.topic_id)) not in self.topic_ids
+        return _uuid(partition.topic_id) not in self.topic_ids
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record was read: then what the metadata does not name is not in the tier."""
+        """Whether every record was read, and taken as Kafka takes it: then what the metadata does not name is not in
+        the tier."""
         return all(each.kind == "refused" for each in self.troubles)
 
 
-def read_metadata_log(log_directory: Path) -> MetadataLog:
-    """Read `__remote_log_metadata` in a log directory. Raises UnreadableInput if the directory cannot be read."""
+def read_metadata_log(log_directory: Path, image: MetadataImage | None = None) -> MetadataLog:
+    """Read `__remote_log_metadata` in a log directory. image: the cluster's metadata, None if not known. Raises
+    UnreadableInput if the directory cannot be read."""
     found = MetadataLog()
+    if image is not None:
+        topics = image.topics_by_id
+        topic = image.topics.get(TOPIC)
+        found.count = len(topic.partitions) or None if topic else None
+        found.topic_ids = frozenset(topics)
+        names = {topic_id: each.name for topic_id, each in topics.items()}
+        found.metadata = RemoteLogMetadata(lambda topic_id: names.get(_uuid(topic_id)))
     directory = LogDirectory(log_directory)
     for each in directory.partitions():
         if each.name.topic == TOPIC and not each.name.state:
@@ -117,8 +129,13 @@ def _apply(metadata: RemoteLogMetadata, path: Path, offset: int, value: bytes | 
     try:
         metadata.replay(value)
     except Refused as refused:
-        return [Trouble(path, "refused", str(refused), offset)]
+        kind = "implausible" if isinstance(refused, Implausible) else "refused"
+        return [Trouble(path, kind, str(refused), offset)]
     except FormatError as error:
         kind = "unknown" if isinstance(error, UnknownVersion | UnknownType) else "unreadable"
         return [Trouble(path, kind, error.reason, offset)]
     return []
+
+
+def _uuid(topic_id: str) -> UUID:
+    return UUID(bytes=uuid_bytes(topic_id))

@@ -13,6 +13,7 @@ Source: RemoteLogSegmentMetadata, RemoteLogSegmentState, RemotePartitionDeleteSt
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -20,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from formats.checkpoint import EpochEntry
 from formats.errors import BadValue
+from kcli.metadata.topic_names import fault
 
 
 class SegmentState(IntEnum):
@@ -52,6 +54,12 @@ TRANSITIONS: Final[Mapping[SegmentState | None, frozenset[SegmentState]]] = {
     ),
 }
 """The states that may follow a state; a segment that is not known has the state None."""
+
+
+RESERVED_IDS: Final = frozenset(("A" * 22, "A" * 20 + "AQ"))
+"""The ids 0 and 1, which Kafka gives to no tiered topic."""
+NAME_SHOWN: Final = 60
+"""How much of a name that no topic has a message shows."""
 
 
 class TieredPartition(NamedTuple):
@@ -128,12 +136,19 @@ class RemoteSegment:
 
     def last_offset_of(self, epoch: int) -> int:
         """Return the last offset in the segment that an epoch may have: the one before the next epoch's first."""
-        return next((each.start_offset - 1 for each in self.leader_epochs if each.epoch > epoch), self.end_offset)
+        behind = bisect_right(self.leader_epochs, epoch, key=lambda each: each.epoch)
+        return self.leader_epochs[behind].start_offset - 1 if behind < len(self.leader_epochs) else self.end_offset
 
 
 def partition_of(entry: Mapping[str, Any]) -> TieredPartition:
-    """Return the partition of a TopicIdPartitionEntry."""
-    return TieredPartition(entry["name"], entry["partition"], entry["id"])
+    """Return the partition of a TopicIdPartitionEntry. Raises BadValue for one that no topic can have: the names of its
+    objects could lead anywhere."""
+    name, number, topic_id = entry["name"], entry["partition"], entry["id"]
+    if fault(name) is not None:
+        raise BadValue(f"{name[:NAME_SHOWN]!r} is no name of a topic")
+    if number < 0 or topic_id in RESERVED_IDS:
+        raise BadValue(f"no topic has partition {number} and the id {topic_id}")
+    return TieredPartition(name, number, topic_id)
 
 
 def state_of(value: Mapping[str, Any]) -> SegmentState:

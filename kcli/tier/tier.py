@@ -30,7 +30,6 @@ from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.cache import SegmentCache
 from kcli.tier.layout import Inventory, SegmentObjects, directory_name, inventory
 from kcli.tier.lineage import Plan, from_segment_start, plan, were_deleted
-from kcli.tier.metadata import TOPIC
 from kcli.tier.metadata_log import MetadataLog, read_metadata_log
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
 from kcli.tier.stored_segment import epochs_in, segment_of
@@ -129,11 +128,7 @@ class Tier:
         prefix = prefix if only is None else f"{directory_name(only)}/"
         tier = cls(store, inventory(store.list_objects(prefix)), log_directory)
         if log_directory is not None:
-            tier.log = read_metadata_log(log_directory)
-            if (image := _cluster_image(log_directory)) is not None:
-                topic_of_metadata = image.topics.get(TOPIC)
-                tier.log.count = len(topic_of_metadata.partitions) or None if topic_of_metadata else None
-                tier.log.topic_ids = frozenset(image.topics_by_id)
+            tier.log = read_metadata_log(log_directory, _cluster_image(log_directory))
             tier._list_again(topic, only)
         names = {*tier.inventory.partitions, *(tier.log.metadata.caches if tier.log else ())}
         names = names if only is None else {only}

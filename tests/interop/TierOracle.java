@@ -15,6 +15,7 @@ import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.server.log.remote.metadata.storage.RemoteLogMetadataCache;
 import org.apache.kafka.server.log.remote.metadata.storage.RemoteLogMetadataTopicPartitioner;
+import org.apache.kafka.server.log.remote.metadata.storage.RemotePartitionMetadataStore;
 import org.apache.kafka.server.log.remote.metadata.storage.serialization.RemoteLogMetadataSerde;
 import org.apache.kafka.server.log.remote.storage.RemoteLogMetadata;
 import org.apache.kafka.server.log.remote.storage.RemoteLogSegmentMetadata;
@@ -36,6 +37,7 @@ public class TierOracle {
             Object answer = switch (question.get("ask").asText()) {
                 case "cache" -> cache(question);
                 case "written" -> written(question);
+                case "store" -> store(question);
                 default -> partition(question);
             };
             System.out.println(JSON.writeValueAsString(answer));
@@ -53,6 +55,47 @@ public class TierOracle {
                 metadata.getClass().getSimpleName(), Base64.getEncoder().encodeToString(serde.serialize(metadata))));
         }
         return answer;
+    }
+
+    /**
+     * What Kafka's reader of the topic does with each record, for a broker with one tiered partition: "" if it takes or
+     * skips it, else the exception, with which the reader ends (here it goes on); and the segments that it knows then.
+     */
+    static Object store(JsonNode question) throws Exception {
+        TopicIdPartition whose = new TopicIdPartition(
+            Uuid.fromString(question.get("topic_id").asText()), question.get("partition").asInt(),
+            question.get("topic").asText());
+        RemotePartitionMetadataStore store = new RemotePartitionMetadataStore();
+        store.maybeLoadPartition(whose);
+        store.markInitialized(whose);
+        RemoteLogMetadataSerde serde = new RemoteLogMetadataSerde();
+        List<String> answers = new ArrayList<>();
+        for (JsonNode each : question.get("records")) {
+            String answer = "";
+            try {
+                byte[] value = each.isNull() ? null : Base64.getDecoder().decode(each.asText());
+                RemoteLogMetadata metadata = serde.deserialize(value);
+                if (metadata.topicIdPartition().equals(whose))
+                    store.handleRemoteLogMetadata(metadata);
+            } catch (Exception error) {
+                answer = error.getClass().getSimpleName();
+            }
+            answers.add(answer);
+        }
+        Map<String, Object> segments = new TreeMap<>();
+        try {
+            Method list = RemotePartitionMetadataStore.class.getDeclaredMethod(
+                "listRemoteLogSegments", TopicIdPartition.class);
+            list.setAccessible(true);
+            Iterator<?> all = (Iterator<?>) list.invoke(store, whose);
+            while (all.hasNext()) {
+                RemoteLogSegmentMetadata each = (RemoteLogSegmentMetadata) all.next();
+                segments.put(id(each), each.state().name());
+            }
+        } catch (InvocationTargetException none) {
+            segments.put("none", none.getCause().getClass().getSimpleName());
+        }
+        return Map.of("answers", answers, "segments", segments);
     }
 
     static Object partition(JsonNode question) {

@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from formats.errors import FormatError
 from formats.file_name import FileKind
-from kcli.tier.cache import Refused, SegmentCache
+from kcli.tier.cache import Implausible, Refused, SegmentCache
 from kcli.tier.metadata import RemoteLogMetadata, metadata_partition
 from kcli.tier.records import PARTITION_DELETE, SEGMENT, SEGMENT_UPDATE, record_bytes
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
 from tests.conftest import is_soak
 from tests.interop.kit import Oracle, kafka
 from tests.interop.test_restore_kafka import consumed, opened, wanted
-from tests.tier.records import PARTITION, life, uuid
+from tests.tier.hostile import flipped, kinds
+from tests.tier.records import PARTITION, life, started, updated, uuid
 from tests.tier.stores import TIERED, Copy
 from tests.tier.test_records import segments, values
 
@@ -101,6 +103,38 @@ def test_bytes_of_the_records(oracle: Oracle) -> None:
         assert [tuple(each) for each in theirs] == ours
 
     hold()
+
+
+def test_records_that_no_broker_writes(oracle: Oracle) -> None:
+    """Kafka's reader of the topic ends with what kcli refuses, or drops it; what it takes, kcli takes too, but for the
+    records that are Implausible: with the deletion of a partition Kafka forgets the segments of a topic in use."""
+    sound = [started(uuid(1), 0, 9), updated(uuid(1), 1)]
+    forgotten = {"deletion 2", "deletion whole"}
+    differ = set()
+    lives: dict[str, list[bytes | None]] = {f"flipped {seed}": [*flipped(seed)] for seed in range(100)}
+    for kind, hostile in (kinds() | lives).items():
+        records = [*sound, *hostile]
+        texts = [None if each is None else b64encode(each).decode() for each in records]
+        theirs = oracle.ask("store", **PARTITION._asdict(), records=texts)
+        metadata = RemoteLogMetadata({PARTITION.topic_id: PARTITION.topic}.get)
+        for each, answer in zip(records, theirs["answers"], strict=True):
+            try:
+                metadata.replay(each)
+            except Implausible:
+                differ.add(kind)
+            except (Refused, FormatError):
+                pass
+            else:
+                assert not answer or kind in differ, (kind, answer)
+        ours = {each.id: SegmentState(each.state or 0).name for each in metadata.caches[PARTITION].segments()}
+        if kind not in differ:
+            assert ours == theirs["segments"], kind
+        assert ours[uuid(1)] == "COPY_SEGMENT_FINISHED"
+        assert ("none" in theirs["segments"]) == (kind in forgotten) or kind.startswith("flipped"), kind
+    assert {each for each in differ if not each.startswith("flipped")} == forgotten | {
+        "deletion 0", "deletion 1", "epochs go back", "epochs outside", "many epochs", "negative epoch",
+        "partition 2^31-1", "size negative",
+    }  # fmt: skip
 
 
 TOPICS = {"r-short": 2, "r-keep": 1}

@@ -21,6 +21,7 @@ from kcli.log.new_directory import TargetExists
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.stored_batches import read_batches
 from kcli.tier.fetch import LocalLogChanged, fetch
+from kcli.tier.layout import object_name
 from kcli.tier.local import LocalStore
 from kcli.tier.segment import TieredPartition
 from kcli.tier.store import ObjectMissing
@@ -28,9 +29,9 @@ from kcli.tier.tier import Tier, chosen
 from tests.cli.run import kcli
 from tests.conftest import Json, truth
 from tests.inspector.jsonl import as_truth, committed
-from tests.tier.records import PARTITION, started, uuid
+from tests.log.batches import keyed
+from tests.tier.records import PARTITION, uuid
 from tests.tier.stores import TIERED, Copy
-from tests.tier.worlds import write_metadata
 
 GOLDEN_COPY = Copy(TIERED / "data", TIERED / "remote")
 
@@ -244,13 +245,14 @@ def test_leader_epochs_of_the_local_log_that_cannot_be_read(copy: Copy, tmp_path
 
 
 def test_a_topic_that_would_lead_out_of_the_directory(tmp_path: Path) -> None:
-    whose = TieredPartition("../../evil", 0, PARTITION.topic_id)
-    write_metadata(tmp_path / "data", [started(uuid(1), 0, 9, partition=whose)])
+    """The names of the store say so; metadata with such a name are refused (tests/tier/test_hostile.py)."""
+    whose = TieredPartition("..", 0, PARTITION.topic_id)
     (tmp_path / "tier").mkdir()
-    tier = Tier.read(LocalStore(tmp_path / "tier"), tmp_path / "data")
+    LocalStore(tmp_path / "tier").write(object_name(whose, 0, uuid(1), FileKind.LOG), [keyed(None, b"value")])
+    tier = Tier.read(LocalStore(tmp_path / "tier"))
     with pytest.raises(UsageError, match="Topic name is invalid"):
         fetch(tier, tier.partitions, tmp_path / "a/b/new", disk=Disk())
-    assert {each.name for each in tmp_path.iterdir()} == {"data", "tier"}
+    assert {each.name for each in tmp_path.iterdir()} == {"tier"}
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex", ".snapshot", ".leader_epoch_checkpoint"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from formats.checkpoint import EpochEntry
 from formats.errors import BadValue, FormatError
+from kcli.metadata.topic_names import fault
 from kcli.tier.metadata import RemoteLogMetadata
 from kcli.tier.records import (
     PARTITION_DELETE,
@@ -30,9 +31,9 @@ KINDS = [SEGMENT, SEGMENT_UPDATE, PARTITION_DELETE]
 int31, int63 = st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1)
 partitions = st.builds(
     TieredPartition,
-    topic=st.text("abcdefghijklmnopqrstuvwxyz-._0", min_size=1, max_size=249),
+    topic=st.text("abcdefghijklmnopqrstuvwxyz-._0", min_size=1, max_size=249).filter(lambda name: fault(name) is None),
     partition=int31,
-    topic_id=st.integers(1, 2**128 - 1).map(uuid),
+    topic_id=st.integers(2, 2**128 - 1).map(uuid),
 )
 
 
@@ -40,14 +41,15 @@ partitions = st.builds(
 def segments(draw: st.DrawFn) -> RemoteSegment:
     """Any segment whose copy begins."""
     start, end = sorted((draw(int63), draw(int63)))
-    epochs = draw(st.dictionaries(int31, int63, min_size=1, max_size=5))
+    epochs = draw(st.sets(int31, min_size=1, max_size=5))
+    starts = sorted(draw(st.lists(st.integers(start, end), min_size=len(epochs), max_size=len(epochs))))
     return RemoteSegment(
         partition=draw(partitions),
         id=draw(st.integers(1, 2**128 - 1).map(uuid)),
         start_offset=start,
         end_offset=end,
         size=draw(int31),
-        leader_epochs=tuple(EpochEntry(*each) for each in sorted(epochs.items())),
+        leader_epochs=tuple(map(EpochEntry, sorted(epochs), starts)),
         has_txn_index=draw(st.booleans()),
         state=SegmentState.COPY_SEGMENT_STARTED,
         max_timestamp_ms=draw(st.integers(-1, 2**63 - 1)),

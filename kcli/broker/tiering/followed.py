@@ -9,15 +9,17 @@ A partition that is followed later than others needs the records from the topic'
 and the others pass over what they have replayed. A partition is ready once the position has reached the end that the
 topic's partition had when it was followed. The leader of a partition of the topic also keeps the deletions of
 partitions that have begun in it and are not finished (`keep_deletions`): their broker may have crashed. A record that
-cannot be decoded, or that contradicts those before it, is logged and passed over, where Kafka 4.3 ends its reader of
-the topic; those about other partitions are not decoded. Source: ConsumerTask, RemotePartitionMetadataStore.
+cannot be decoded, that contradicts those before it, or that no broker writes (kcli.tier.metadata), is logged and passed
+over, where Kafka 4.3 ends its reader of the topic or acts on it; those about other partitions are not decoded. Source:
+ConsumerTask, RemotePartitionMetadataStore.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats import internal_topic
@@ -32,7 +34,7 @@ from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import BytesSource
 from kcli.tier.cache import Refused, SegmentCache
-from kcli.tier.metadata import TOPIC, RemoteLogMetadata
+from kcli.tier.metadata import TOPIC, VALUE_BYTES_MAX, RemoteLogMetadata, metadata_partition
 from kcli.tier.records import API_KEYS, PARTITION_DELETE
 from kcli.tier.segment import PartitionDeleteState, TieredPartition, partition_of
 
@@ -44,7 +46,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 
 RECORDS_AT_ONCE: Final = 50
-"""The greatest number of records that a part of the work replays; one takes up to 50 us."""
+"""The greatest number of records that a part of the work replays; one of a broker takes up to 50 us."""
+AT_ONCE_S: Final = 0.005
+"""The time after which a part of the work ends behind the record: the absurd ones take longer."""
 TABLE_RECORDS: Final = 1024
 HEAD_BYTES: Final = 3
 DAMAGED: Final = UNREADABLE | FAULT_BAD_CRC
@@ -62,20 +66,20 @@ class MetadataFailed(KcliError):
 
 
 class Followed:
-    """A partition whose records are replayed. replayed_to: the offset after its last record. end_offset: the position
-    at which it is ready, None before that is known."""
+    """A partition whose records are replayed. topic_name: as in RemoteLogMetadata. replayed_to: the offset after its
+    last record. end_offset: the position at which it is ready, None before that is known."""
 
-    __slots__ = ("_metadata", "_ready", "_waits", "end_offset", "is_ready", "partition", "replayed_to")
+    __slots__ = ("_metadata", "_ready", "_topic_name", "_waits", "end_offset", "is_ready", "partition", "replayed_to")
 
-    def __init__(self, partition: TieredPartition) -> None:
-        self.partition = partition
+    def __init__(self, partition: TieredPartition, topic_name: Callable[[str], str | None]) -> None:
+        self.partition, self._topic_name = partition, topic_name
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waits: list[tuple[int, asyncio.Future[None]]] = []
         self.restart()
 
     def restart(self) -> None:
         """Forget what was replayed."""
-        self._metadata = RemoteLogMetadata()
+        self._metadata = RemoteLogMetadata(self._topic_name)
         self.replayed_to = 0
         self.end_offset: int | None = None
         self.is_ready = False
@@ -160,21 +164,27 @@ class _Deletions:
     """The deletions that have begun in one partition of the topic. read_to: the offset after the last record that
     counts. end_offset: as in Followed."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, count: int) -> None:
+        """number: that of the topic's partition, of which there are `count`."""
+        self._number, self._count = number, count
         self._begun: dict[TieredPartition, Deletion] = {}
         self._read_to = 0
         self.end_offset: int | None = None
         self.is_ready = False
 
     def replay(self, offset: int, value: bytes) -> None:
-        """Replay a PARTITION_DELETE record. Raises FormatError."""
+        """Replay a PARTITION_DELETE record. Raises Refused, FormatError."""
         if offset < self._read_to:
             return
         self._read_to = offset + 1
         record = internal_topic.decode(TOPIC, None, value).value
         assert record is not None, "a metadata record has a value"
-        partition = partition_of(record["topicIdPartition"])
-        if record["remotePartitionDeleteState"] == PartitionDeleteState.DELETE_PARTITION_FINISHED:
+        partition, state = partition_of(record["topicIdPartition"]), record["remotePartitionDeleteState"]
+        if (place := metadata_partition(partition, self._count)) != self._number:  # nobody would see it finished
+            raise Refused(f"records about {partition} are in {TOPIC}-{place}")
+        if state not in tuple(PartitionDeleteState):
+            raise Refused(f"no state of a partition's deletion has the number {state}")
+        if state == PartitionDeleteState.DELETE_PARTITION_FINISHED:
             self._begun.pop(partition, None)
         elif len(self._begun) < DELETIONS_MAX:
             self._begun[partition] = Deletion(partition, record["brokerId"], record["eventTimestampMs"])
@@ -189,12 +199,13 @@ class _Deletions:
 
 
 class MetadataPartition:
-    """One partition of the topic. number: its number. position: the offset of the next record to read. round: counts
-    how often the position was set anew, so that what was read before is not taken for what follows. deletions: those
-    that have begun in it; None if they are not kept."""
+    """One partition of the topic, which has `count` of them. number: its number. topic_name: as in RemoteLogMetadata.
+    position: the offset of the next record to read. round: counts how often the position was set anew, so that what was
+    read before is not taken for what follows. deletions: those that have begun in it; None if they are not kept."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, count: int, topic_name: Callable[[str], str | None]) -> None:
         self.number = number
+        self._count, self._topic_name = count, topic_name
         self.position = 0
         self.round = 0
         self._deletions: _Deletions | None = None
@@ -232,7 +243,7 @@ class MetadataPartition:
         is replayed."""
         head = _head_of(partition)
         if head not in self._followed:
-            self._followed[head] = Followed(partition)
+            self._followed[head] = Followed(partition, self._topic_name)
             self.move_to(0)
         return self._followed[head]
 
@@ -246,7 +257,7 @@ class MetadataPartition:
         """Keep the deletions that have begun, from the topic's start on, or keep them no longer. is_leader: whether
         this broker leads the partition of the topic."""
         if is_leader and self._deletions is None:
-            self._deletions = _Deletions()
+            self._deletions = _Deletions(self.number, self._count)
             self.move_to(0)
         elif not is_leader:
             self._deletions = None
@@ -270,7 +281,7 @@ class MetadataPartition:
         for each in self._followed.values():
             each.restart()
         if self._deletions is not None:
-            self._deletions = _Deletions()
+            self._deletions = _Deletions(self.number, self._count)
         self.move_to(0)
 
     def is_beyond(self, start_offset: int) -> None:
@@ -301,7 +312,7 @@ class MetadataPartition:
         if the position was set anew since."""
         troubles = _Troubles()
         table = RecordTable(TABLE_RECORDS)
-        count = 0
+        count, until = 0, time.monotonic() + AT_ONCE_S
         if self.round != reading:
             return
         for part in read_segment(BytesSource(data, str(self))):
@@ -312,8 +323,9 @@ class MetadataPartition:
             for offset, value in _records(part, table):
                 self._replay(offset, value, troubles)
                 count += 1
-                if count % RECORDS_AT_ONCE == 0:
+                if count % RECORDS_AT_ONCE == 0 or time.monotonic() > until:
                     yield
+                    until = time.monotonic() + AT_ONCE_S
                     if self.round != reading:
                         return
             self.position = max(self.position, _end_of(part, troubles))
@@ -379,14 +391,14 @@ def _records(window: Window, table: RecordTable) -> Iterator[tuple[int, bytes | 
 
 
 def _end_of(window: Window, troubles: _Troubles) -> int:
-    """Return the offset after the last sound batch, 0 without one, and note the damaged ones, whose records were
-    passed over."""
+    """Return the offset after the last batch with a right CRC, 0 without one, and note the damaged ones, whose records
+    were passed over. Of those with a wrong CRC other bytes may be there later."""
     end = 0
     for i in range(window.batches.count):
         batch = BatchRow._make(window.batches.row(i))
         if batch.faults & DAMAGED:
             troubles.add(batch.base_offset, "a damaged batch")
-        else:
+        if not batch.faults & FAULT_BAD_CRC:
             end = batch.last_offset + 1
     return end
 
@@ -400,8 +412,10 @@ def _head_of(partition: TieredPartition) -> bytes:
 def _head_in(value: bytes | None) -> bytes:
     """Return what a record has there, without decoding the rest. Raises Refused, FormatError for bytes that are no
     record."""
+    if value is not None and len(value) > VALUE_BYTES_MAX:
+        raise Refused(f"a record of {len(value):,} bytes")
     if value is None or value[:1] != b"\1" or len(value) < HEAD_BYTES or value[1] > 2 or value[2] != 0:
-        RemoteLogMetadata().replay(value)
+        internal_topic.decode(TOPIC, None, value)
         raise Refused("no record of this topic")
     length, at = read_uvarint(value, HEAD_BYTES, "the length of a topic's name")
     end = at + length - 1 + ID_AND_NUMBER_BYTES

@@ -26,6 +26,7 @@ from kcli.broker.process.unattended import begin
 from kcli.broker.tiering.followed import Deletion, Followed, MetadataFailed, MetadataPartition, NotReady
 from kcli.broker.tiering.metadata_leaders import AGAIN, NO_LEADER, LeaderRefused, MetadataLeaders, Read
 from kcli.errors import KcliError
+from kcli.metadata.partition import to_uuid
 from kcli.protocol.error_code import ErrorCode
 from kcli.tier.metadata import TOPIC, metadata_partition
 from kcli.tier.records import record_bytes
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from kcli.broker.tiering.config import MetadataConfig
     from kcli.broker.wire.types.create_topics import CreateTopicsResponse
     from kcli.tier.cache import SegmentCache
-    from kcli.tier.segment import PartitionDeleteState, TieredPartition
+    from kcli.tier.segment import PartitionDeleteState, RemoteSegment, SegmentState, TieredPartition
 
 __all__ = ["MetadataFailed", "MetadataTopic", "NotReady"]
 
@@ -122,7 +123,7 @@ class MetadataTopic:
         for number in range(self._settings.partitions):
             is_leader = self._leaders.leader_of(number) == self._context.node_id
             if is_leader and number not in self._partitions:
-                self._partitions[number] = MetadataPartition(number)
+                self._partitions[number] = self._partition(number)
             if (place := self._partitions.get(number)) is not None:
                 place.keep_deletions(is_leader=is_leader)
                 self._drop_unneeded(place)
@@ -188,6 +189,13 @@ class MetadataTopic:
 
     # which partitions
 
+    def _partition(self, number: int) -> MetadataPartition:
+        return MetadataPartition(number, self._settings.partitions, self._topic_name)
+
+    def _topic_name(self, topic_id: str) -> str | None:
+        topic = self._context.image.topic_by_id(to_uuid(topic_id))
+        return None if topic is None else topic.name
+
     def _number_of(self, partition: TieredPartition) -> int:
         return metadata_partition(partition, self._settings.partitions)
 
@@ -202,7 +210,7 @@ class MetadataTopic:
         number = self._number_of(partition)
         place = self._partitions.get(number)
         if place is None:
-            place = self._partitions[number] = MetadataPartition(number)
+            place = self._partitions[number] = self._partition(number)
         elif partition in self._known:  # each read of the tier comes here: nobody is to be woken
             return
         self._known[partition] = place.follow(partition)
@@ -239,6 +247,11 @@ class MetadataTopic:
         """Return the segments of a partition, as they change; another object after the topic was created anew. Raises
         NotReady."""
         return self._followed(partition).cache
+
+    def state_of(self, segment: RemoteSegment) -> SegmentState | None:
+        """Return the state of a segment, None if it is not known: its records may be refused, or are replayed anew."""
+        known = self.cache(segment.partition).segment(segment.id) if self.is_ready(segment.partition) else None
+        return None if known is None else known.state
 
     def deletion(self, partition: TieredPartition) -> PartitionDeleteState | None:
         """Return how far the deletion of a partition has come, None without one. Raises NotReady."""

@@ -50,7 +50,8 @@ WINDOW_BYTES: Final = 1 << 20
 
 
 class CannotCopy(KcliError):
-    """A segment lacks something that the tier needs: the producer snapshot at its end, or its leader epochs."""
+    """A segment lacks something that the tier needs: the producer snapshot at its end, or its leader epochs; or the
+    records about it have no effect."""
 
 
 class BrokenOff(KcliError):
@@ -114,6 +115,7 @@ class SegmentTasks:
             with await self._copiers.run(closed.open) as files:
                 _check(broken_off)
                 await self._metadata.append(segment.partition, segment_value(segment), SEGMENT)
+                self._check_taken(segment, SegmentState.COPY_SEGMENT_STARTED)
                 try:
                     await self._copiers.run(self._write, segment, files, epochs, broken_off)
                 except (KcliError, OSError):
@@ -123,8 +125,16 @@ class SegmentTasks:
             self.unsettled.add(segment.id)
             await self._update(segment, SegmentState.COPY_SEGMENT_FINISHED)
             self.unsettled.discard(segment.id)
+            self._check_taken(segment, SegmentState.COPY_SEGMENT_FINISHED)
         finally:
             self.being_copied.discard(segment.id)
+
+    def _check_taken(self, segment: RemoteSegment, state: SegmentState) -> None:
+        """Raise CannotCopy unless the records that are replayed say what was appended: else local retention would
+        delete what nobody finds in the tier."""
+        if (found := self._metadata.state_of(segment)) is not state:
+            name = "unknown" if found is None else found.name
+            raise CannotCopy(f"{segment.partition}: segment {segment.id} is {name} behind its record {state.name}")
 
     def _begun(self, whose: TieredPartition, opened: PartitionLog, closed: ClosedSegment) -> RemoteSegment:
         epochs = opened.epoch_starts(closed.base_offset, closed.next_offset)

@@ -40,6 +40,8 @@ SEGMENT_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileK
 NO_OBJECTS = "none of its objects"
 TROUBLES_MAX = 1_000
 """The largest number of damaged or unknown records of which each makes a finding."""
+DROPPED = ("refused", "implausible")
+"""The kinds of records that can be read, and have no effect."""
 _TROUBLES: dict[str, tuple[str, Severity, str, str]] = {
     "unreadable": (
         "tier-metadata-damaged",
@@ -58,6 +60,12 @@ _TROUBLES: dict[str, tuple[str, Severity, str, str]] = {
         "warning",
         "a record that agrees with those before it",
         "brokers drop the record, as kcli does",
+    ),
+    "implausible": (
+        "tier-metadata-implausible",
+        "warning",
+        "a record as brokers write them",
+        "kcli drops the record, but Kafka's brokers act on it: find out who may write to __remote_log_metadata",
     ),
 }
 
@@ -86,7 +94,7 @@ class TierVerification:
 
     def _findings(self) -> Iterator[Finding]:
         if self._tier.log is not None:
-            yield from (of_metadata(each) for each in self._tier.log.troubles if each.kind == "refused")
+            yield from (of_metadata(each) for each in self._tier.log.troubles if each.kind in DROPPED)
         for each in self._tier.partitions:
             yield from self._partition(each)
 
@@ -393,7 +401,7 @@ def metadata_causes(tier: Tier) -> Causes:
     """Return the findings about metadata records that are lost or not understood. Each is a cause: it takes the
     findings that these records may explain as its consequences."""
     causes = Causes()
-    troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
+    troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind not in DROPPED]
     for trouble in troubles[:TROUBLES_MAX]:
         causes.add(of_metadata(trouble), _may_follow, is_of_many=True)
     return causes

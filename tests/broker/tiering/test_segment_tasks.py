@@ -23,7 +23,7 @@ from kcli.tier.cache import SegmentCache
 from kcli.tier.local import LocalStore
 from kcli.tier.metadata import RemoteLogMetadata
 from kcli.tier.records import record_bytes
-from kcli.tier.segment import PartitionDeleteState, SegmentState, TieredPartition
+from kcli.tier.segment import PartitionDeleteState, RemoteSegment, SegmentState, TieredPartition
 from kcli.tier.store import ObjectPart
 from tests.tier.records import uuid
 
@@ -51,6 +51,10 @@ class Topic:
         self.states.append(state)
         if state == self.refused:
             raise MetadataFailed("no answer")
+
+    def state_of(self, segment: RemoteSegment) -> SegmentState | None:
+        known = self.cache.segment(segment.id)
+        return None if known is None else known.state
 
     @property
     def cache(self) -> SegmentCache:
