@@ -119,13 +119,10 @@ def _last_sound(store: Store) -> tuple[Manifest | None, list[UnreadableInput]]:
     """Return the newest manifest that can be read, None in a new store, and the errors of those after it. Raises
     UnreadableInput if none can be read."""
     errors: list[UnreadableInput] = []
-    for run in reversed(runs.runs(store)):
-        try:
-            return runs.read(store, run), errors
-        except ObjectMissing:  # removed since it was listed
-            continue
-        except UnreadableInput as error:
-            errors.append(error)
+    for _, manifest in runs.read_each(store, reversed(runs.runs(store))):
+        if not isinstance(manifest, UnreadableInput):
+            return manifest, errors
+        errors.append(manifest)
     if errors:
         raise errors[0]
     return None, []

@@ -12,7 +12,7 @@ from kcli.backup import runs
 from kcli.backup.manifest import Manifest, Piece
 from kcli.backup.pieces import read_piece
 from kcli.errors import UnreadableInput
-from kcli.tier.store import ObjectMissing, Store
+from kcli.tier.store import Store
 
 Advance = Callable[[int], None]
 
@@ -36,13 +36,11 @@ class Sound(NamedTuple):
 def sound_runs(store: Store) -> Sound:
     """Read all manifests of a store. Raises UnreadableInput if they cannot be listed."""
     found = Sound([], [])
-    for run in runs.runs(store):
-        try:
-            found.manifests.append((run, runs.read(store, run)))
-        except ObjectMissing:  # removed since it was listed
-            continue
-        except UnreadableInput as error:
-            found.damaged.append(Damaged(error.path, error.reason, (run.name,)))
+    for run, manifest in runs.read_each(store, runs.runs(store)):
+        if isinstance(manifest, UnreadableInput):
+            found.damaged.append(Damaged(manifest.path, manifest.reason, (run.name,)))
+        else:
+            found.manifests.append((run, manifest))
     return found
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kcli.backup.manifest import DIRECTORY, Manifest, parse, time_of
+from kcli.errors import UnreadableInput
 from kcli.log.source import whole
-from kcli.tier.store import Store
+from kcli.tier.store import ObjectMissing, Store
 
 MANIFEST_BYTES_MAX = 1 << 30
 
@@ -24,6 +26,18 @@ def runs(store: Store) -> list[Run]:
     named = ((each, time_of(each.name)) for each in store.list_objects(f"{DIRECTORY}/") if each.odd is None)
     found = [Run(each.name, at_ms, each.size) for each, at_ms in named if at_ms is not None]
     return sorted(found, key=lambda each: (each.at_ms, each.name))
+
+
+def read_each(store: Store, found: Iterable[Run]) -> Iterator[tuple[Run, Manifest | UnreadableInput]]:
+    """Yield each run with its manifest, or with the error for one that cannot be read. A run that was removed since it
+    was listed is left out."""
+    for run in found:
+        try:
+            yield run, read(store, run)
+        except ObjectMissing:
+            continue
+        except UnreadableInput as error:
+            yield run, error
 
 
 def read(store: Store, run: Run) -> Manifest:

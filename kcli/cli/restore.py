@@ -88,16 +88,14 @@ def restore(
 
 def _show_runs(store: Store, found: list[Run], output: Format) -> None:
     """Show the runs, also those whose manifests are damaged. Raises typer.Exit."""
-    from kcli.backup.runs import read
+    from kcli.backup.runs import read_each
 
     rows, damaged = [], []
-    for run in found:
+    for run, manifest in read_each(store, found):
         row: dict[str, object] = {"run": run.name}
-        try:
-            manifest = read(store, run)
-        except UnreadableInput as error:
-            damaged.append(error)
-            row |= {"at": run.at_ms, "damaged": error.reason}
+        if isinstance(manifest, UnreadableInput):
+            damaged.append(manifest)
+            row |= {"at": run.at_ms, "damaged": manifest.reason}
             rows.append((time_text(run.at_ms), "damaged", "", run.name))
         else:
             row |= {"started": manifest.started_ms, "at": manifest.at_ms}

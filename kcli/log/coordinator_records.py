@@ -6,7 +6,7 @@ Damage is reported, and reading goes on after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,10 +44,17 @@ class CoordinatorRecord(NamedTuple):
 def segments(directory: Path) -> list[tuple[int, Path]]:
     """Return base offset and path of each .log file in a partition's directory, in order. Raises UnreadableInput."""
     try:
-        named = [(name, path) for path in directory.iterdir() if (name := parse(path.name)) is not None]
+        paths = {path.name: path for path in directory.iterdir()}
     except OSError as error:
         raise UnreadableInput.of(directory, error) from error
-    return sorted((name.base_offset or 0, path) for name, path in named if name.kind is FileKind.LOG and not name.state)
+    return [(base, paths[name]) for base, name in _logs(paths)]
+
+
+def _logs(names: Iterable[str]) -> list[tuple[int, str]]:
+    """Return base offset and name of each name of a .log file, in order."""
+    parsed = ((parse(name), name) for name in names)
+    logs = ((each, name) for each, name in parsed if each is not None and each.kind is FileKind.LOG and not each.state)
+    return sorted((each.base_offset or 0, name) for each, name in logs)
 
 
 def read_records(directory: Path, on_error: ErrorHandler) -> Iterator[tuple[Path, CoordinatorRecord]]:
@@ -70,7 +77,7 @@ def read_view(
     on_error: as for read_records. end: the name of the .log file, and the byte in it, at which the records end; None
     for the end of the log.
     """
-    for name in filter(_is_log, view.names()):
+    for _, name in _logs(view.names()):
         path = view.directory / name
         is_last = end is not None and name == end[0]
         try:
@@ -80,11 +87,6 @@ def read_view(
             on_error(error)
         if is_last:
             return
-
-
-def _is_log(name: str) -> bool:
-    parsed = parse(name)
-    return parsed is not None and parsed.kind is FileKind.LOG and not parsed.state
 
 
 def _read(path: Path, source: Source, on_error: ErrorHandler, end: int | None = None) -> Iterator[CoordinatorRecord]:

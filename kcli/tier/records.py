@@ -26,7 +26,7 @@ from kcli.tier.segment import PartitionDeleteState, RemoteSegment, SegmentState,
 SEGMENT: Final = "RemoteLogSegmentMetadataRecord"
 SEGMENT_UPDATE: Final = "RemoteLogSegmentMetadataUpdateRecord"
 PARTITION_DELETE: Final = "RemotePartitionDeleteMetadataRecord"
-_API_KEYS: Final = {SEGMENT: 0, SEGMENT_UPDATE: 1, PARTITION_DELETE: 2}
+API_KEYS: Final = {SEGMENT: 0, SEGMENT_UPDATE: 1, PARTITION_DELETE: 2}
 _VERSION: Final = 0
 
 
@@ -86,9 +86,9 @@ def partition_delete_value(
 def record_bytes(kind: str, value: Mapping[str, Any]) -> bytes:
     """Return the bytes of a record's value. kind: SEGMENT, SEGMENT_UPDATE or PARTITION_DELETE. Raises BadValue or
     BadLength for a value that the schema does not allow, such as a segment of 2 GiB."""
-    if kind not in _API_KEYS:
+    if kind not in API_KEYS:
         raise BadValue(f"{kind} is no record of a broker")
-    out = bytearray(b"".join(map(uvarint, (FRAME_VERSION, _API_KEYS[kind], _VERSION))))
+    out = bytearray(b"".join(map(uvarint, (FRAME_VERSION, API_KEYS[kind], _VERSION))))
     writer(kind, _VERSION)(out, dict(value))
     return bytes(out)
 

@@ -28,8 +28,8 @@ from tests.bench.measure import BenchError
 from tests.bench.report import ServeFigure, machine, serve_table
 from tests.bench.serve import WORK, BrokerProcess, consume, kafka, kcli, produce, script
 from tests.broker.running import Client
-from tests.conftest import SAMPLES
 from tests.interop import kit
+from tests.tier.s3 import sample_server
 
 RESULTS = Path(__file__).with_name("TIER.md")
 SEGMENT_BYTES, RECORD_BYTES = 32 << 20, 1000
@@ -60,23 +60,6 @@ def address_of(broker: BrokerProcess) -> tuple[str, int]:
     return host, int(port)
 
 
-def offset(client: Client, topic: str, timestamp: int) -> int:
-    """What the broker answers to ListOffsets."""
-    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
-    topics = [{"name": topic, "partitions": [asked]}]
-    answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
-    found: int = answer["topics"][0]["partitions"][0]["offset"]
-    return found
-
-
-def alter(client: Client, topic: str, name: str, value: str) -> None:
-    change = {"name": name, "config_operation": 0, "value": value}
-    resource = {"resource_type": 2, "resource_name": topic, "configs": [change]}
-    answer = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
-    if answer["responses"][0]["error_code"]:
-        raise BenchError(f"{topic}: {answer['responses'][0]['error_message']}")
-
-
 def wait_for(condition: Callable[[], bool], what: str) -> None:
     until = time.monotonic() + TIMEOUT_S
     while not condition():
@@ -95,12 +78,14 @@ def copied(broker: BrokerProcess, topic: str, records: int) -> tuple[float, floa
         per_segment = SEGMENT_BYTES // (RECORD_BYTES + 12)
         closed = records - per_segment - per_segment // 10
         cpu_s, begun = broker.cpu_s(), time.perf_counter()
-        alter(client, topic, "remote.log.copy.disable", "false")
-        wait_for(lambda: offset(client, topic, LAST_TIERED) >= closed, f"offset {closed:,} in {broker.name}'s tier")
+        client.alter_topic(topic, {"remote.log.copy.disable": "false"})
+        wait_for(
+            lambda: client.list_offset(topic, LAST_TIERED)[1] >= closed, f"offset {closed:,} in {broker.name}'s tier"
+        )
         took_s, used_s = time.perf_counter() - begun, broker.cpu_s() - cpu_s
-        size = offset(client, topic, LAST_TIERED) * RECORD_BYTES
-        alter(client, topic, "local.retention.bytes", "1")
-        wait_for(lambda: offset(client, topic, EARLIEST_LOCAL) >= closed, f"{broker.name}'s local retention")
+        size = client.list_offset(topic, LAST_TIERED)[1] * RECORD_BYTES
+        client.alter_topic(topic, {"local.retention.bytes": "1"})
+        wait_for(lambda: client.list_offset(topic, EARLIEST_LOCAL)[1] >= closed, f"{broker.name}'s local retention")
     return size / 1e6 / took_s, used_s / (size / 1e9)
 
 
@@ -124,17 +109,13 @@ def measured(brokers: Sequence[BrokerProcess], runs: int, records: int) -> list[
 
 
 @contextmanager
-def s3_server(directory: Path) -> Iterator[str]:
+def s3_server(directory: Path) -> Iterator[None]:
     """Run the S3 server of samples/, with a bucket `bench`; the environment leads there."""
     (directory / "bench").mkdir(parents=True)
-    command = [sys.executable, str(SAMPLES / "s3_server.py"), str(directory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
+    with sample_server(directory) as url:
         os.environ |= {"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1"}
         os.environ |= {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
-        yield url
-        process.kill()
+        yield
 
 
 def downloaded_mb_per_s() -> float:

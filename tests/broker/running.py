@@ -95,6 +95,22 @@ class Client:
         self.wait_for_leaders(name)
         return found
 
+    def alter_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Set configurations of a topic."""
+        changes = [{"name": name, "config_operation": 0, "value": value} for name, value in configs.items()]
+        resource = {"resource_type": 2, "resource_name": topic, "configs": changes}
+        answer = self.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
+        assert answer["responses"][0]["error_code"] == 0, answer
+
+    def list_offset(self, topic: str, timestamp: int) -> tuple[int, int]:
+        """Return the error code and the offset that ListOffsets answers for partition 0 of a topic. timestamp: of the
+        record, or one of the special ones: -1 to -5."""
+        asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics = [{"name": topic, "partitions": [asked]}]
+        answer = self.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
+        found = answer["topics"][0]["partitions"][0]
+        return found["error_code"], found["offset"]
+
     def wait_for_leaders(self, topic: str) -> None:
         """Wait until the broker answers for each partition of a new topic."""
         deadline = time.monotonic() + TIMEOUT_S

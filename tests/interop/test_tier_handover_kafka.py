@@ -124,7 +124,8 @@ def test_kafka_goes_on_with_a_tier_of_kcli_and_kcli_with_that(tmp_path: Path) ->
         produce(node, TOPIC, 2 * COUNT, COUNT)
         wait_until(lambda: is_copied(node, 3 * COUNT), lambda: offsets(node, TOPIC))
         assert consumed(node, TOPIC, 0, 3 * COUNT) == values(0, 3 * COUNT)
-        alter(node, "retention.bytes", "16384")
+        with Client(node.address) as client:
+            client.alter_topic(TOPIC, {"retention.bytes": "16384"})
         wait_until(lambda: offsets(node, TOPIC)["start"] > 2 * COUNT, lambda: offsets(node, TOPIC))
         wait_until(lambda: len(objects(tmp_path)) < 40, lambda: objects(tmp_path))
         stop(node)
@@ -158,14 +159,6 @@ def produce_to(address: str, first: int, count: int) -> None:
         bootstrap = address
 
     produce(At(), TOPIC, first, count)  # type: ignore[arg-type]
-
-
-def alter(node: ServedNode, name: str, value: str) -> None:
-    change = {"name": name, "config_operation": 0, "value": value}
-    resource = {"resource_type": 2, "resource_name": TOPIC, "configs": [change]}
-    with Client(node.address) as client:
-        answer = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
-    assert answer["responses"][0]["error_code"] == 0
 
 
 def test_kcli_goes_on_with_a_tier_of_kafka(tmp_path: Path) -> None:

@@ -97,14 +97,10 @@ def produced(bootstrap: str) -> Iterator[dict[int, bytes]]:
 
 def offset_of(cluster: MixedCluster, timestamp: int) -> int:
     """What the leader answers to ListOffsets."""
-    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
-    topics = [{"name": TOPIC, "partitions": [asked]}]
     for node in cluster.ids:
         with cluster.client(node) as client:
-            answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
-        found = answer["topics"][0]["partitions"][0]
-        if found["error_code"] == 0:
-            offset: int = found["offset"]
+            error_code, offset = client.list_offset(TOPIC, timestamp)
+        if error_code == 0:
             return offset
     return -1
 

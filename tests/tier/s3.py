@@ -9,9 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import unquote
 
 import boto3
+
+from tests.conftest import SAMPLES
 
 SERVER = """
 import sys
@@ -38,6 +41,16 @@ def s3_server() -> Iterator[str]:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
         process.stdin.close()
+
+
+@contextmanager
+def sample_server(directory: Path) -> Iterator[str]:
+    """Run the S3 server of samples/ until the context ends, by kill -9; yield its URL."""
+    command = [sys.executable, str(SAMPLES / "s3_server.py"), str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.kill()
 
 
 def client(endpoint: str) -> boto3.client:

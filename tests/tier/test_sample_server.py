@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,21 +12,10 @@ from kcli.errors import UnreadableInput
 from kcli.tier.address import Bucket
 from kcli.tier.bucket import PART_BYTES, BucketStore
 from kcli.tier.store import ObjectMissing, StoredObject
-from tests.conftest import SAMPLES
 from tests.tier.conftest import use_s3
-from tests.tier.s3 import client
+from tests.tier.s3 import client, sample_server
 
 SCRATCH = Bucket("s3", "scratch", "x")
-
-
-@contextmanager
-def sample_server(directory: Path) -> Iterator[str]:
-    """Run the server until the context ends, by kill -9; yield its URL."""
-    command = [sys.executable, str(SAMPLES / "s3_server.py"), str(directory)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.kill()
 
 
 def test_what_is_written_is_there_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import BytesSource
 from kcli.tier.cache import Refused, SegmentCache
 from kcli.tier.metadata import TOPIC, RemoteLogMetadata
+from kcli.tier.records import API_KEYS, PARTITION_DELETE
 from kcli.tier.segment import PartitionDeleteState, TieredPartition, partition_of
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ TABLE_RECORDS: Final = 1024
 HEAD_BYTES: Final = 3
 DAMAGED: Final = UNREADABLE | FAULT_BAD_CRC
 ID_AND_NUMBER_BYTES: Final = 20
-PARTITION_DELETE_KEY: Final = 2
-"""The api key of a PARTITION_DELETE record (kcli.tier.records)."""
 DELETIONS_MAX: Final = 100_000
 """The greatest number of deletions that are kept, whatever is in the topic."""
 
@@ -340,7 +339,7 @@ class MetadataPartition:
             followed = self._followed.get(head)
             if followed is not None and value is not None:
                 followed.replay(offset, value)
-            if self._deletions is not None and value is not None and value[1] == PARTITION_DELETE_KEY:
+            if self._deletions is not None and value is not None and value[1] == API_KEYS[PARTITION_DELETE]:
                 self._deletions.replay(offset, value)
         except (Refused, FormatError) as error:
             troubles.add(offset, str(error))

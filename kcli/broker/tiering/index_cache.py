@@ -187,23 +187,30 @@ class IndexCache:
 
     @contextmanager
     def open(self, segment: RemoteSegment) -> Iterator[Indexes]:
-        """Yield the indexes of a segment. Waits for the store if they are not cached. Raises what the store raises,
-        OSError; BadIndex or FormatError for an object that is no index."""
+        """Yield the indexes of a segment. Waits for the store if they are not cached.
+
+        If the context ends with a FormatError, they may have led to wrong bytes: they are removed, and fetched anew
+        when they are needed. Raises what the store raises, OSError; BadIndex or FormatError for an object that is no
+        index.
+        """
         key = segment.start_offset, segment.id
         self._expire()
-        with ExitStack() as stack:
-            yield self._enter(segment, key, stack)
+        try:
+            with ExitStack() as stack:
+                yield self._enter(segment, key, stack)
+        except FormatError:
+            self.remove([key])
+            raise
 
     def _enter(self, segment: RemoteSegment, key: tuple[int, str], stack: ExitStack) -> Indexes:
         """Return the indexes of a segment, opened on the stack."""
         for _ in range(ATTEMPTS_MAX):
             with self._guard:
                 cached = self._cached.get(key)
-                is_known = cached is not None
                 if cached is not None:
                     self._cached[key] = cached._replace(used_ms=self._now_ms())
                     self._cached.move_to_end(key)
-            if not is_known:
+            if cached is None:
                 self._fetch_once(segment, key)
             try:
                 return stack.enter_context(self._opened(key))
@@ -295,25 +302,24 @@ class IndexCache:
     def _expire(self) -> None:
         """Remove the files that were not used for the time that `ttl_ms` returns."""
         ttl_ms = self._ttl_ms()
-        while ttl_ms > 0:
-            with self._guard:
-                oldest = next(iter(self._cached.items()), None)
-                if oldest is None or self._now_ms() - oldest[1].used_ms < ttl_ms:
-                    return
-                self._drop(oldest[0])
-            self._remove_files(oldest[0])
+        if ttl_ms > 0:
+            self._remove_oldest(lambda _, cached: self._now_ms() - cached.used_ms >= ttl_ms)
 
     def _shrink(self, keep: tuple[int, str] | None = None) -> None:
         """Remove the files that were not used for the longest time, as long as there are too many bytes; not those of
         `keep`, which are about to be read."""
         limit = self._size_max_bytes()
+        self._remove_oldest(lambda key, _: key != keep and self.size > limit)
+
+    def _remove_oldest(self, is_due: Callable[[tuple[int, str], _Cached], bool]) -> None:
+        """Remove the files of the segment that was not used for the longest time, as long as `is_due` says so of it."""
         while True:
             with self._guard:
-                oldest = next(iter(self._cached), None)
-                if oldest is None or oldest == keep or self.size <= limit:
+                oldest = next(iter(self._cached.items()), None)
+                if oldest is None or not is_due(*oldest):
                     return
-                self._drop(oldest)
-            self._remove_files(oldest)
+                self._drop(oldest[0])
+            self._remove_files(oldest[0])
 
     def _remove_files(self, key: tuple[int, str]) -> None:
         for kind in KINDS:

@@ -27,7 +27,7 @@ import logging
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from formats.errors import BadChecksum, BadLength, BadValue, FormatError
+from formats.errors import BadChecksum, BadLength, BadValue
 from formats.file_name import FileKind
 from formats.kernels.batches import FAULT_BAD_CRC, BatchTable
 from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, MAX_TIMESTAMP, POSITION, SIZE, START, BatchRow, RecordRow
@@ -210,14 +210,6 @@ class RemoteReader:
 
     def _from_segment(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
         """Read from one segment, up to `last_offset`; None if no batch has the offset or a later one."""
-        try:
-            return self._from_bytes(segment, last_offset, wanted)
-        except FormatError:
-            self._indexes.remove([(segment.start_offset, segment.id)])  # the cached index may have led to wrong bytes
-            raise
-
-    def _from_bytes(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
-        """The same. Raises FormatError for wrong bytes."""
         with self._indexes.open(segment) as indexes:
             at = indexed = indexes.position_of(wanted.offset)
             most = max(wanted.max_bytes, 0) + SKIPPED_BYTES

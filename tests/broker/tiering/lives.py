@@ -377,23 +377,16 @@ class Life:
         name, topic = self._any()
         limit = self._chance.choice(RETENTION_BYTES)
         topic.retention_bytes = min(limit, topic.retention_bytes or limit)
-        self._alter(client, name, {"retention.bytes": str(limit)})
+        client.alter_topic(name, {"retention.bytes": str(limit)})
 
     def _limit_time(self, client: Client) -> None:
         name, topic = self._any()
         topic.is_timed = True
-        self._alter(client, name, {"retention.ms": str(DAY_MS)})
+        client.alter_topic(name, {"retention.ms": str(DAY_MS)})
 
     def _lift_limits(self, client: Client) -> None:
         name, _ = self._any()
-        self._alter(client, name, UNLIMITED)
-
-    @staticmethod
-    def _alter(client: Client, name: str, configs: dict[str, str]) -> None:
-        changes = [{"name": key, "config_operation": 0, "value": value} for key, value in configs.items()]
-        resource = {"resource_type": 2, "resource_name": name, "configs": changes}
-        answer = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
-        assert answer["responses"][0]["error_code"] == 0, answer
+        client.alter_topic(name, UNLIMITED)
 
     def _delete_topic(self, client: Client) -> None:
         name, topic = self._any()
@@ -538,12 +531,8 @@ def _wait(condition: Callable[[], bool], what: Callable[[], object]) -> None:
 
 def _offset(client: Client, name: str, timestamp: int) -> int:
     """The answer to ListOffsets."""
-    partitions = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}]
-    topics = [{"name": name, "partitions": partitions}]
-    answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
-    found = answer["topics"][0]["partitions"][0]
-    assert found["error_code"] == 0, found
-    offset: int = found["offset"]
+    error_code, offset = client.list_offset(name, timestamp)
+    assert error_code == 0, ErrorCode(error_code).name
     return offset
 
 

@@ -12,6 +12,7 @@ from kcli.protocol.error_code import ErrorCode
 from kcli.tier.opening import open_store
 from kcli.tier.tier import Tier
 from tests.broker.running import Client, served_node
+from tests.broker.tiering.test_fetch import answers, fetch
 from tests.broker.tiering.test_manager import CONFIGS, RECORDS, SETTINGS, consumed, offsets, produce, wait_until
 from tests.tier.conftest import proxy, s3, s3_endpoint
 from tests.tier.s3 import Fault, Proxy, client, pass_on, s3_error
@@ -75,13 +76,7 @@ FAULTS: dict[str, tuple[Fault, set[str]]] = {
 
 def fetched(asking: Client, offset: int) -> dict[str, Any]:
     """What a Fetch answers for the partition."""
-    wanted = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset, "log_start_offset": -1}
-    topic = {"topic": "orders", "partitions": [wanted | {"last_fetched_epoch": -1, "partition_max_bytes": 1 << 20}]}
-    limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20, "isolation_level": 0}
-    session = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": "", "replica_id": -1}
-    answer = asking.call("fetch", 12, topics=[topic], **limits, **session)
-    found: dict[str, Any] = answer["responses"][0]["partitions"][0]
-    return found
+    return answers(fetch(asking, {("orders", 0): offset}))["orders", 0]
 
 
 def test_a_server_that_fails_in_every_way(proxy: Proxy, s3: str, tmp_path: Path) -> None:

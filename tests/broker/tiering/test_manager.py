@@ -88,10 +88,7 @@ def offsets(node: ServedNode, topic: str) -> dict[str, int]:
     found = {}
     with Client(node.address) as client:
         for name, timestamp in (("start", -2), ("local", -4), ("tiered", -5)):
-            asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
-            topics = [{"name": topic, "partitions": [asked]}]
-            answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=0, topics=topics)
-            found[name] = answer["topics"][0]["partitions"][0]["offset"]
+            _, found[name] = client.list_offset(topic, timestamp)
     return found
 
 
@@ -277,11 +274,8 @@ def test_the_deletion_of_a_topic_is_told_before_anything_is_waited_for() -> None
 
 
 def alter(node: ServedNode, topic: str, **configs: str) -> None:
-    changes = [{"name": name.replace("_", "."), "config_operation": 0, "value": each} for name, each in configs.items()]
-    resource = {"resource_type": 2, "resource_name": topic, "configs": changes}
     with Client(node.address) as client:
-        answer = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
-    assert answer["responses"][0]["error_code"] == 0, answer
+        client.alter_topic(topic, {name.replace("_", "."): each for name, each in configs.items()})
 
 
 def test_tiered_storage_is_switched_off_and_on_again(tmp_path: Path) -> None:
