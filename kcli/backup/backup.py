@@ -11,7 +11,8 @@ Objects of the run before are not copied again, unless the store lists them no l
 is killed leaves objects that no manifest names. Names have the SHA-256 of what is in them: a second try
 finds them. Nothing is locked, and nothing in the log directory is written. If the cleaner or a retention changes a
 partition's files before they are copied, the run looks at the partition again, and its end is later then; of a
-coordinator's partition this begins the run anew.
+coordinator's partition this begins the run anew. The metadata log is then looked at again, behind all others: it has
+the deletion of a topic that was deleted before it was copied, which would come back without its records otherwise.
 """
 
 from __future__ import annotations
@@ -147,6 +148,7 @@ class _Run:
         self._before = {} if previous is None else {_key(each): each for each in previous.partitions}
         self._copied = self._objects = 0
         self._at_ms = 0
+        self._looked_again = False
         self._troubles: list[str] = []
 
     def run(self) -> Result:
@@ -156,9 +158,12 @@ class _Run:
         first = self._list(self._partitions())
         ends = self._ends(first)
         self._at_ms = self._now_ms()
-        partitions = []
-        for each, files in sorted(ends.items(), key=lambda item: (_order(item[0]), item[0].partition)):
-            copied = self._partition(each, first.get(each), files)
+        partitions: list[BackedPartition] = []
+        for each in sorted(ends, key=lambda each: (_order(each), each.partition)):
+            if each.name.topic == METADATA_TOPIC and self._looked_again:
+                ends |= self._list([each])
+                self._at_ms = self._now_ms()
+            copied = self._partition(each, first.get(each), ends[each])
             if copied is not None:
                 partitions.append(copied)
         files_ = {}
@@ -218,6 +223,7 @@ class _Run:
             except FilesChanged:
                 if not left or _order(each) == 0:
                     raise
+                self._looked_again = True
                 time.sleep(WAIT_S if left < TRIES - 1 else 0)
                 first = list_files(each.path)
                 again = list_files(each.path)
@@ -380,7 +386,10 @@ def _key(each: BackedPartition) -> tuple[TopicPartition, str | None]:
 
 
 def _order(each: PartitionDirectory) -> int:
-    """The coordinators' partitions first, before the cleaner changes them."""
+    """The coordinators' partitions first, before the cleaner changes them; the metadata log last, which may be looked
+    at again."""
+    if each.name.topic == METADATA_TOPIC:
+        return 2
     return 0 if each.name.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) else 1
 
 

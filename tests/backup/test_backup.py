@@ -10,16 +10,23 @@ import random
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from formats.file_name import FileKind
+from formats.kernels.write import write_batch
 from kcli.backup.backup import back_up
 from kcli.backup.runs import read, runs
 from kcli.log.disk import Disk
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.partition_view import PartitionView
+from kcli.metadata_log.records import encode, read_batches
+from kcli.metadata_log.replay import refuse, replay
 from kcli.tier.local import LocalStore
+from kcli.tier.store import ObjectPart
 from tests.cli.run import KCLI, kcli
 from tests.conftest import GOLDEN, files_below
 from tests.tier.s3 import client
@@ -98,6 +105,42 @@ def test_a_second_run_copies_what_is_new(data: Path, tmp_path: Path) -> None:
     log.write_bytes(whole[:-1])  # a truncated log is another one
     ended = kcli("backup", data, "--to", store, "--format", "jsonl")
     assert json.loads(ended.stdout)["new_objects"] == 1
+
+
+class DeletesTopic(LocalStore):
+    """A store at whose first object a broker deletes the topic t-mix: the record first, then the directories."""
+
+    def __init__(self, home: Path, data: Path) -> None:
+        super().__init__(home)
+        self._data: Path | None = data
+
+    def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
+        if self._data is not None:
+            data, self._data = self._data, None
+            (log,) = (data / "__cluster_metadata-0").glob("*.log")
+            *_, last = read_batches(log)
+            topic_id = topic_id_of(data / "t-mix-0")
+            assert topic_id is not None
+            value = encode(("RemoveTopicRecord", 0, {"topicId": topic_id}))
+            batch = write_batch([(None, value)], 0, base_offset=last.last_offset + 1, leader_epoch=last.epoch)
+            log.write_bytes(log.read_bytes() + batch)
+            for each in data.glob("t-mix-*"):
+                shutil.rmtree(each)
+        super().write(name, parts)
+
+
+def test_a_topic_that_is_deleted_before_it_is_copied_does_not_come_back_empty(data: Path, tmp_path: Path) -> None:
+    home = tmp_path / "store"
+    home.mkdir()
+    result = back_up(data, DeletesTopic(home, data), iter(range(1000, 2000)).__next__)
+    assert result.troubles == []
+    assert result.manifest.at_ms > 1001, "it is later than the first look"
+    assert "t-mix" not in {each.partition.topic for each in result.manifest.partitions}
+    assert kcli("restore", home, "--out", tmp_path / "new").status == 0
+    directory = tmp_path / "new/__cluster_metadata-0"
+    image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+    assert "t-quiet" in image.topics
+    assert "t-mix" not in image.topics
 
 
 @pytest.mark.parametrize("fault", ["deleted", "cut"])
