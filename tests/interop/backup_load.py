@@ -1,13 +1,13 @@
 """Clients that work on a Kafka while it is backed up, and remember all that they did: the truth for what a backup has.
 
-    topics   plain     three partitions, an idempotent producer, keys, headers, lz4
-             table     one partition, compacted all the time, zstd
-             out-a, out-b   transactions, some aborted; out-b with the broker's timestamps (LogAppendTime)
-             late-N    created, written, and every second one deleted
-    groups   readers   of the classic protocol, with a member that comes and goes: rebalance after rebalance
-             members   of the protocol of KIP-848, likewise
-             simple    commits offsets of several topics without a member
-             eos       commits offsets in its transactions
+topics   plain     three partitions, an idempotent producer, keys, headers, lz4
+         table     one partition, compacted all the time, zstd
+         out-a, out-b   transactions, some aborted; out-b with the broker's timestamps (LogAppendTime)
+         late-N    created, written, and every second one deleted
+groups   readers   of the classic protocol, with a member that comes and goes: rebalance after rebalance
+         members   of the protocol of KIP-848, likewise
+         simple    commits offsets of several topics without a member
+         eos       commits offsets in its transactions
 """
 
 from __future__ import annotations
