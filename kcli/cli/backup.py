@@ -18,6 +18,7 @@ from kcli.errors import UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
+    from kcli.backup.checking import Sound
     from kcli.tier.store import Store
 
 EPILOG = """
@@ -159,7 +160,23 @@ def _check(store: Store, output: Format) -> None:
             size = size_text(sum(each.size for each in pieces))
             state = f"{count_text(len(found), 'object')} damaged" if found else "all as they were written"
             write_text(f"{count_text(len(sound.manifests), 'run')}, {objects}, {size}: {state}\n")
+            _tell_orphans(store, sound)
     raise typer.Exit(status)
+
+
+def _tell_orphans(store: Store, sound: Sound) -> None:
+    """Say that there are objects that no run needs, and which command names them. A damaged manifest may name any
+    object, so that nothing can be said then."""
+    from kcli.backup.garbage import unnamed
+    from kcli.inspector.verify.next_steps import orphans_of_backup
+
+    if sound.damaged:
+        return
+    found = list(unnamed(store, sound.manifests))
+    if found:
+        size = size_text(sum(each.size for each in found))
+        write_text(f"{count_text(len(found), 'object')}, {size}: needed by no run\n")
+        write_text(f"Next: {printable(orphans_of_backup(store.address))}\n")
 
 
 def _show_orphans(store: Store, output: Format) -> None:

@@ -65,7 +65,7 @@ def restore(
 
     Exit status: 0 done, 1 something in the backup is damaged or was when it was made, 2 usage or unreadable input.
     """
-    from kcli.backup.runs import read, runs
+    from kcli.backup.runs import runs
     from kcli.tier.opening import open_store
 
     opened = open_store(store, option="restore")
@@ -83,7 +83,28 @@ def restore(
             raise UsageError("--topic restores a topic: give --out, too")
         _show_runs(opened, found, output)
         return
-    _restore(opened, read(opened, found[-1]), out, topics or [], output)
+    _restore(opened, _newest(opened, found, out, topics or []), out, topics or [], output)
+
+
+def _newest(store: Store, found: list[Run], out: Path, topics: list[str]) -> Manifest:
+    """Return the manifest of the newest run. Raises UnreadableInput for a damaged one, with the command that restores
+    the run before it: older data than was asked for is no answer."""
+    from kcli.backup.runs import read_each
+    from kcli.inspector.verify.next_steps import restore_backup
+
+    damaged: tuple[Run, UnreadableInput] | None = None
+    for run, manifest in read_each(store, reversed(found)):
+        if isinstance(manifest, UnreadableInput):
+            damaged = damaged or (run, manifest)
+        elif damaged is None:
+            return manifest
+        elif run.at_ms < damaged[0].at_ms:
+            command = restore_backup(store.address, time_text(run.at_ms), out, topics)
+            reason = f"{damaged[1].reason}; the newest run before it that can be read: {command}"
+            raise UnreadableInput(damaged[1].path, reason)
+    if damaged is None:
+        raise UnreadableInput(store.address, "its runs were removed meanwhile")
+    raise UnreadableInput(damaged[1].path, f"{damaged[1].reason}; no run before it can be read")
 
 
 def _show_runs(store: Store, found: list[Run], output: Format) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -241,6 +242,32 @@ def test_a_damaged_manifest_among_sound_ones(data: Path, tmp_path: Path) -> None
     assert kcli("backup", "--to", store, "--orphans").status == 2, "it may name any object"
 
 
+def test_a_restore_of_a_damaged_run_is_refused_with_the_command_for_the_one_before(data: Path, tmp_path: Path) -> None:
+    store, new = tmp_path / "the store", tmp_path / "new"
+    times = [backed(data, store)["at"] for _ in range(4)]
+    manifests = sorted((store / "manifests").iterdir())
+    for each in manifests[1:3]:
+        each.write_bytes(each.read_bytes()[:-2])
+    assert kcli("restore", store, "--out", tmp_path / "newest").status == 0, "the newest run is sound"
+    shutil.rmtree(tmp_path / "newest")
+    ended = kcli("restore", store, "--at", str(times[2]), "--topic", "t-mix", "--out", new)
+    assert ended.status == 2
+    assert ended.complaint.startswith(f"kcli: {manifests[2]}: its bytes are not those that were written: ")
+    *_, command = ended.complaint.partition("; the newest run before it that can be read: ")
+    words = shlex.split(command)
+    assert words[:3] == ["kcli", "restore", str(store)]
+    assert not new.exists(), "no other run is restored without being asked for"
+    ended = kcli(*words[1:], "--format", "jsonl")
+    assert (ended.stderr, ended.status) == ("", 0)
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert {each["at"] for each in rows} == {times[0]}
+    assert {each["topic"] for each in rows} == {"t-mix"}
+    manifests[0].write_bytes(b"{}")
+    ended = kcli("restore", store, "--at", str(times[2]), "--out", tmp_path / "other")
+    assert ended.complaint.endswith("; no run before it can be read")
+    assert ended.status == 2
+
+
 def test_one_backup_at_a_time_in_a_directory(data: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     backed(data, store)
@@ -259,6 +286,15 @@ def test_a_check_reads_every_object(data: Path, tmp_path: Path) -> None:
     ended = kcli("backup", "--to", store, "--check")
     assert (ended.status, ended.stdout.startswith("2 runs, ")) == (0, True)
     assert ended.stdout.endswith(": all as they were written\n")
+    (store / "t-mix-0-x").mkdir()
+    (store / "t-mix-0-x/y.log").write_bytes(b"12345")
+    ended = kcli("backup", "--to", store, "--check")
+    assert ended.stdout.splitlines()[1:] == [
+        "1 object, 5 B: needed by no run",
+        f"Next: kcli backup --to {store} --orphans",
+    ]
+    assert ended.status == 0, "nothing is damaged"
+    shutil.rmtree(store / "t-mix-0-x")
     paths = sorted(each for each in store.rglob("*") if each.is_file() and each.parent.name != "manifests")
     dice = random.Random(1)
     flipped, cut, gone = dice.sample([each for each in paths if each.stat().st_size > 1], 3)

@@ -111,9 +111,9 @@ class Load:
 
     # producers
 
-    def _produce(self, producer: Producer, topic: str, key: bytes, value: bytes, **where: int) -> None:
+    def _produce(self, producer: Producer, topic: str, key: bytes, value: bytes, partition: int = -1) -> None:
         before_ms = now_ms()
-        headers: list[tuple[str, bytes | None]] = [("number", value[:8]), ("none", None), ("none", b"")]
+        headers: list[tuple[str, str | bytes | None]] = [("number", value[:8]), ("none", None), ("none", b"")]
 
         def noted(error: Any, message: Any) -> None:
             assert error is None, error
@@ -122,7 +122,7 @@ class Load:
             row |= {"is_append_time": kind == TIMESTAMP_LOG_APPEND_TIME, "key": key, "value": value, "headers": headers}
             self.sent[topic, message.partition()][message.offset()] = Sent(row, before_ms, now_ms())
 
-        producer.produce(topic, key=key, value=value, headers=headers, on_delivery=noted, **where)
+        producer.produce(topic, key=key, value=value, headers=headers, on_delivery=noted, partition=partition)
 
     def _plain(self) -> None:
         settings = {"enable.idempotence": True, "linger.ms": 2, "compression.type": "lz4"}

@@ -303,6 +303,17 @@ def verify(path: str | Path) -> str:
     return _command("kcli", "verify", _named(path))
 
 
+def restore_backup(store: str, at: str, out: str | Path, topics: Iterable[str] = ()) -> str:
+    """The command that restores the newest run at or before a time."""
+    chosen = [word for topic in topics for word in ("--topic", topic)]
+    return _command("kcli", "restore", _named(store), "--at", at, *chosen, "--out", _named(out))
+
+
+def orphans_of_backup(store: str) -> str:
+    """The command that names the objects that no run of a backup needs."""
+    return _command("kcli", "backup", "--to", store, "--orphans")
+
+
 def verify_tier(log_directory: str | Path | None, tier: str | Path) -> str:
     """The command that checks a tier."""
     return _command("kcli", "tier", "verify", *_of_tier(log_directory, tier))
