@@ -40,6 +40,7 @@ from kcli.log.new_directory import new_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource
+from kcli.log.synced_together import SyncedTogether
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid
 from kcli.metadata.topic_names import fault
@@ -100,16 +101,19 @@ def restore(
     for topic in names:  # names become directories
         if topic != METADATA_TOPIC and (reason := fault(topic)) is not None:
             raise UnreadableInput(store.address, reason)
-    with new_directory(disk, target) as partial:
-        return _Restore(store, manifest, partial, disk, advance).run(frozenset(topics))
+    with new_directory(disk, target) as partial, SyncedTogether(disk) as files:
+        return _Restore(store, manifest, partial, disk, files, advance).run(frozenset(topics))
 
 
 class _Restore:
-    def __init__(self, store: Store, manifest: Manifest, home: Path, disk: Disk, advance: Advance) -> None:
+    def __init__(
+        self, store: Store, manifest: Manifest, home: Path, disk: Disk, files: SyncedTogether, advance: Advance
+    ) -> None:
         self._store = store
         self._manifest = manifest
         self._home = home
         self._disk = disk
+        self._files = files
         self._advance = advance
         self._recovery_points: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
@@ -209,13 +213,12 @@ class _Restore:
 
     def _log(self, directory: Path, segment: BackedSegment) -> None:
         path = directory / build(FileName(FileKind.LOG, segment.base))
-        with self._disk.open(path, create=True, truncate=True) as file:
+        with self._files.new_file(path) as file:
             position = 0
             for piece in segment.parts:
                 for chunk in read_piece(self._store, piece):
                     position += file.write([chunk], position)
                     self._advance(len(chunk))
-            file.sync()
 
     def _beside(self, directory: Path, segment: BackedSegment, restored: Restored, *, is_last: bool) -> None:
         """Write the files beside a .log file, and note what is in it."""
@@ -284,16 +287,14 @@ class _Restore:
     # objects
 
     def _piece(self, piece: Piece, path: Path) -> None:
-        with self._disk.open(path, create=True, truncate=True) as file:
+        with self._files.new_file(path) as file:
             position = 0
             for chunk in read_piece(self._store, piece):
                 position += file.write([chunk], position)
-            file.sync()
 
     def _put(self, path: Path, data: bytes) -> None:
-        with self._disk.open(path, create=True, truncate=True) as file:
+        with self._files.new_file(path) as file:
             file.write([data], 0)
-            file.sync()
 
 
 def _has(image: MetadataImage, each: BackedPartition) -> bool:

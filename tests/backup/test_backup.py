@@ -20,6 +20,7 @@ import pytest
 from formats.file_name import FileKind
 from formats.kernels.write import write_batch
 from kcli.backup.backup import back_up
+from kcli.backup.restore import restore
 from kcli.backup.runs import read, runs
 from kcli.log.disk import Disk
 from kcli.log.partition_directory import topic_id_of
@@ -30,6 +31,7 @@ from kcli.tier.local import LocalStore
 from kcli.tier.store import ObjectPart
 from tests.cli.run import KCLI, kcli
 from tests.conftest import GOLDEN, files_below
+from tests.log.crash_disk import DurableDisk
 from tests.tier.s3 import client
 
 TXN = GOLDEN / "txn/data"
@@ -324,6 +326,13 @@ def test_a_damaged_closed_segment_is_copied_and_told(data: Path, tmp_path: Path)
     assert f"{log}: byte " in ended.stdout
     ended = kcli("restore", tmp_path / "store", "--out", tmp_path / "new")
     assert (tmp_path / "new" / PARTITION / log.name).read_bytes() == whole
+
+
+def test_all_bytes_are_durable_before_the_directory_has_its_name(data: Path, tmp_path: Path) -> None:
+    backed(data, tmp_path / "store")
+    store = LocalStore(tmp_path / "store")
+    restore(store, read(store, runs(store)[-1]), tmp_path / "new", disk=DurableDisk())
+    assert logs(tmp_path / "new") == logs(data)
 
 
 class Dies(Disk):
