@@ -135,7 +135,7 @@ class DeletesTopic(LocalStore):
 def test_a_topic_that_is_deleted_before_it_is_copied_does_not_come_back_empty(data: Path, tmp_path: Path) -> None:
     home = tmp_path / "store"
     home.mkdir()
-    result = back_up(data, DeletesTopic(home, data), iter(range(1000, 2000)).__next__)
+    result = back_up([data], DeletesTopic(home, data), iter(range(1000, 2000)).__next__)
     assert result.troubles == []
     assert result.manifest.at_ms > 1001, "it is later than the first look"
     assert "t-mix" not in {each.partition.topic for each in result.manifest.partitions}
@@ -331,7 +331,7 @@ def test_a_damaged_closed_segment_is_copied_and_told(data: Path, tmp_path: Path)
 def test_all_bytes_are_durable_before_the_directory_has_its_name(data: Path, tmp_path: Path) -> None:
     backed(data, tmp_path / "store")
     store = LocalStore(tmp_path / "store")
-    restore(store, read(store, runs(store)[-1]), tmp_path / "new", disk=DurableDisk())
+    restore(store, read(store, runs(store)[-1]), [tmp_path / "new"], disk=DurableDisk())
     assert logs(tmp_path / "new") == logs(data)
 
 
@@ -356,13 +356,13 @@ class Dies(Disk):
 def test_a_run_that_is_killed_leaves_the_earlier_one(data: Path, tmp_path: Path) -> None:
     home = tmp_path / "store"
     home.mkdir()
-    first = back_up(data, LocalStore(home), lambda: 1000)
+    first = back_up([data], LocalStore(home), lambda: 1000)
     log = active(data)
     log.write_bytes(log.read_bytes() + log.read_bytes())
     (log.parent / "00000000000000099999.log").write_bytes(log.read_bytes())
     for renames in range(2):
         with pytest.raises(InterruptedError):
-            back_up(data, LocalStore(home, Dies(renames)), lambda: 2000)
+            back_up([data], LocalStore(home, Dies(renames)), lambda: 2000)
         (run,) = runs(LocalStore(home))
         assert read(LocalStore(home), run) == first.manifest
     ended = kcli("backup", "--to", home, "--orphans", "--format", "jsonl")
@@ -371,7 +371,7 @@ def test_a_run_that_is_killed_leaves_the_earlier_one(data: Path, tmp_path: Path)
     assert any(each.endswith(".part") for each in left)
     command = next(line for line in kcli("backup", "--to", home, "--orphans").stdout.splitlines() if "Next: rm" in line)
     assert ".part" in command
-    result = back_up(data, LocalStore(home), lambda: 3000)
+    result = back_up([data], LocalStore(home), lambda: 3000)
     assert result.objects == 1, "what the killed run copied is not copied again"
 
 

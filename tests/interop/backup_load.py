@@ -252,6 +252,48 @@ class Load:
                     self.commits[group, each.topic, each.partition].append(Commit(each.offset, before_ms, now_ms()))
 
 
+class SpreadLoad:
+    """A producer to all partitions of one topic, until `end`. sent: by partition and offset."""
+
+    def __init__(self, address: str, topic: str, partitions: int) -> None:
+        self.sent: list[dict[int, Sent]] = [{} for _ in range(partitions)]
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 2})
+        self._stop = Event()
+        self._thread = Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            for partition in range(len(self.sent)):
+                self._send(partition, f"{number}-{'z' * 300}".encode())
+            number += 1
+            self._producer.poll(0.002)
+        self._producer.flush(30)
+
+    def _send(self, partition: int, value: bytes) -> None:
+        before_ms = now_ms()
+
+        def noted(error: Any, message: Any) -> None:
+            assert error is None, error
+            self.sent[partition][message.offset()] = Sent({"value": value}, before_ms, now_ms())
+
+        self._producer.produce(self._topic, value=value, partition=partition, on_delivery=noted)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many records are acknowledged."""
+        deadline = time.monotonic() + 60
+        while sum(map(len, self.sent)) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """Stop."""
+        self._stop.set()
+        self._thread.join()
+
+
 def new_topics() -> list[NewTopic]:
     """The topics that must be there before the clients."""
     small = {"segment.bytes": "1048576"}

@@ -15,10 +15,21 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.run import kcli
-from tests.interop.backup_load import KEYS, OUT, PARTITIONS, PLAIN, TABLE, TIMEOUT_MS, Load, Sent, new_topics
+from tests.interop.backup_load import (
+    KEYS,
+    OUT,
+    PARTITIONS,
+    PLAIN,
+    TABLE,
+    TIMEOUT_MS,
+    Load,
+    Sent,
+    SpreadLoad,
+    new_topics,
+)
 from tests.interop.kit import kafka
 from tests.interop.test_restore_kafka import consumed
 
@@ -55,9 +66,9 @@ def source(kafka_jars: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[[Path], str]]:
-    def start(directory: Path) -> str:
-        return kafka("open", str(directory), COPY, *QUICK, *AUTHORIZER).strip().splitlines()[-1]
+def opened() -> Iterator[Callable[..., str]]:
+    def start(directory: Path, *more: str) -> str:
+        return kafka("open", str(directory), COPY, *QUICK, *AUTHORIZER, *more).strip().splitlines()[-1]
 
     yield start
     with suppress(AssertionError):  # it is stopped already
@@ -228,6 +239,58 @@ def check_transactions(load: Load, address: str, run: Run) -> None:
     assert len(done[0]) <= sum(1 for each in load.transactions if each.before_ms <= run["at"])
     expected = load.transactions[len(done[0]) - 1].offsets if done[0] else {}
     assert committed(address, "eos") == {(PLAIN, number): offset for number, offset in expected.items()}
+
+
+def test_a_node_with_two_log_directories(kafka_jars: Path, opened: Callable[..., str], tmp_path: Path) -> None:
+    """A replica is moved from one to the other while backups are made; real Kafka goes on with both that come back."""
+    disks, name = [tmp_path / "disk1", tmp_path / "disk2"], f"{NODE}-disks"
+    address = kafka("start", name, f"log.dirs={disks[0]},{disks[1]}").strip().splitlines()[-1]
+    try:
+        admin = AdminClient({"bootstrap.servers": address})
+        for future in admin.create_topics([NewTopic("spread", 6, 1, config={"segment.bytes": "1048576"})]).values():
+            future.result(30)
+        load = SpreadLoad(address, "spread", 6)
+        try:
+            runs = [back_up_disks(disks, tmp_path / "store")]
+            moved = next(disks[0].glob("spread-*")).name
+            load.wait_for(2000)
+            place = {"topic": "spread", "partition": int(moved[7:]), "replicas": [1], "log_dirs": [str(disks[1])]}
+            plan = tmp_path / "plan.json"
+            plan.write_text(json.dumps({"version": 1, "partitions": [place]}))
+            kafka("reassign", "--bootstrap-server", address, "--execute", "--reassignment-json-file", str(plan))
+            while (disks[0] / moved).exists() or len(runs) < 3:
+                runs.append(back_up_disks(disks, tmp_path / "store"))
+            runs.append(back_up_disks(disks, tmp_path / "store"))
+        finally:
+            load.end()
+    finally:
+        kafka("kill", name)
+        kafka("rm", name)
+    assert (disks[1] / moved).exists()
+    new = [tmp_path / "new1", tmp_path / "new2"]
+    ended = kcli("restore", tmp_path / "store", "--out", new[0], "--out", new[1])
+    assert (ended.stderr, ended.status) == ("", 0)
+    assert all(list(each.glob("spread-*")) for each in new)
+    assert (new[1] / moved).exists()
+    address = opened(new[0], f"log.dirs={kafka('dir', COPY).strip()},{new[1]}")
+    found = consumed(address, ["spread"], "read_uncommitted")["spread"]
+    for number in range(6):
+        rows = [each for each in found if each["partition"] == number]
+        sent = load.sent[number]
+        assert [(each["offset"], each["value"]) for each in rows] == [
+            (i, sent[i].row["value"]) for i in range(len(rows))
+        ]
+        check_end(sent, len(rows), runs[-1])
+    assert len(found) > 2000
+    assert not list(new[1].glob("*-stray")), "Kafka knows all its partitions"
+
+
+def back_up_disks(disks: list[Path], store: Path) -> Run:
+    ended = kcli("backup", *disks, "--to", store, "--format", "jsonl")
+    assert (ended.stderr, ended.status) == ("", 0)
+    run: Run = json.loads(ended.stdout)
+    assert run["partitions"] >= 6
+    return run
 
 
 def is_amid_rebalance(load: Load, run: Run) -> bool:

@@ -298,15 +298,16 @@ def remove_all(paths: Sequence[str | Path]) -> str:
     return _command("rm", "--", *paths)
 
 
-def verify(path: str | Path) -> str:
-    """The command that checks a file or a directory."""
-    return _command("kcli", "verify", _named(path))
+def verify(*paths: str | Path) -> str:
+    """The command that checks files or directories."""
+    return _command("kcli", "verify", *map(_named, paths))
 
 
-def restore_backup(store: str, at: str, out: str | Path, topics: Iterable[str] = ()) -> str:
+def restore_backup(store: str, at: str, outs: Iterable[str | Path], topics: Iterable[str] = ()) -> str:
     """The command that restores the newest run at or before a time."""
     chosen = [word for topic in topics for word in ("--topic", topic)]
-    return _command("kcli", "restore", _named(store), "--at", at, *chosen, "--out", _named(out))
+    new = [word for out in outs for word in ("--out", _named(out))]
+    return _command("kcli", "restore", _named(store), "--at", at, *chosen, *new)
 
 
 def orphans_of_backup(store: str) -> str:
