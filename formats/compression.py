@@ -443,7 +443,7 @@ def _zstd_frame_end(data: memoryview) -> int:
         position += 3 + (1 if header >> 1 & 0b11 == 1 else header >> 3)  # a block of type 1 is one byte to repeat
     if not last:
         return len(data) + 1
-    return position + (4 if data[4] & 0b100 else 0)  # the flag: a content checksum of 4 bytes follows
+    return position + (4 if data[4] & 0b100 else 0)  # this bit says that a content checksum of 4 bytes follows
 
 
 def _zstd_most(data: memoryview) -> int:

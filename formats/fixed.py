@@ -48,7 +48,8 @@ class Field(NamedTuple):
 
 
 class FixedLayout(Generic[T]):
-    """The fields of one structure and the named tuple that holds them, in the same order."""
+    """The layout of a structure with a fixed size: its fields, and the named tuple that a parsed structure is, with the
+    same fields in the same order."""
 
     def __init__(self, name: str, value: Callable[..., T], *fields: Field) -> None:
         self.name = name
@@ -64,12 +65,13 @@ class FixedLayout(Generic[T]):
             raise Truncated(f"{self.name} takes {self.size} bytes, {missing} are missing", position)
         return self._value(*self._struct.unpack_from(data, position))
 
-    def unpack_all(self, data: bytes | memoryview) -> list[T]:
-        """Return the structures that lie in `data` end to end. Raises BadLength if the last one is not whole."""
+    def unpack_all(self, data: bytes | memoryview, size_bytes: int | None = None) -> list[T]:
+        """Return the structures that lie in `data` end to end; with size_bytes only those in its first so many bytes.
+        Raises BadLength if the last one of all is not whole."""
         if len(data) % self.size:
             whole = len(data) // self.size * self.size
             raise BadLength(f"{len(data):,} bytes are not a whole number of {self.size}-byte entries", whole)
-        return [self._value(*values) for values in self._struct.iter_unpack(data)]
+        return [self._value(*values) for values in self._struct.iter_unpack(data[:size_bytes])]
 
     def used(self, data: bytes) -> int:
         """Return the size in bytes of `data` without the preallocated structures of zeros at its end."""

@@ -60,7 +60,8 @@ class LockedKey:
 
 @dataclass(frozen=True, slots=True)
 class JavaKeyStore:
-    """The entries of a key store, in the order of the file. trusted: (alias, certificate in DER)."""
+    """The entries of a key store, in the order of the file. keys: the private keys, each locked by a password. trusted:
+    the alias and certificate (DER) of each trusted certificate."""
 
     keys: tuple[LockedKey, ...]
     trusted: tuple[tuple[str, bytes], ...]

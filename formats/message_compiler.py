@@ -224,7 +224,7 @@ def compile_reader(layout: Layout) -> Reader:
 
 
 class _Source:
-    """The lines of a reader's source and the constants that they use."""
+    """The Python source of the functions that read one message type: its lines, and the constants that they use."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -43,9 +43,8 @@ def parse(data: bytes) -> OffsetIndex:
 
     Raises BadLength if `data` is not a whole number of entries; the error's position is the end of the last whole one.
     """
-    entries = ENTRY.unpack_all(data)
     used = ENTRY.used(data)
-    return OffsetIndex(tuple(entries[: used // ENTRY.size]), len(data) - used)
+    return OffsetIndex(tuple(ENTRY.unpack_all(data, used)), len(data) - used)
 
 
 def build(index: OffsetIndex) -> bytes:

@@ -44,9 +44,8 @@ def parse(data: bytes) -> TimeIndex:
 
     Raises BadLength if `data` is not a whole number of entries; the error's position is the end of the last whole one.
     """
-    entries = ENTRY.unpack_all(data)
     used = len(data) if len(data) == ENTRY.size else ENTRY.used(data)
-    return TimeIndex(tuple(entries[: used // ENTRY.size]), len(data) - used)
+    return TimeIndex(tuple(ENTRY.unpack_all(data, used)), len(data) - used)
 
 
 def build(index: TimeIndex) -> bytes:

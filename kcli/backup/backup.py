@@ -3,7 +3,7 @@
     1  the files of all partitions: what is in them had been appended when the run began
     2  the sizes of the active segments of __transaction_state, all within a fraction of a millisecond, between two
        looks at __consumer_offsets
-    3  the files of all partitions again: their ends, behind all that a group has committed, and the metadata log's last
+    3  the files of all partitions again: their ends, after all that a group has committed, and the metadata log's last
     4  the bytes up to these ends, whole batches alone: new segments, and what was appended to known ones
     5  the manifest, which makes a run of them
 
@@ -108,7 +108,7 @@ def back_up(
 ) -> Result:
     """Add a run of the log directories of a node to a store. advance: called with the number of bytes that were read.
 
-    A run whose manifest is damaged is passed over, which `troubles` of the result tell: the new run goes on behind the
+    A run whose manifest is damaged is passed over, which `troubles` of the result tell: the new run goes on after the
     last sound one. Raises UnreadableInput, also if there are manifests and none is sound; UsageError if the store has
     the backup of a log directory that is not among these, or if these are of several nodes; FilesChanged, OSError.
     """
@@ -363,7 +363,7 @@ class _Run:
         digest = hashlib.sha256(data).hexdigest()
         return self._put(f"{home}/{base:020}-{digest[:32]}{found.path.suffix}", data, digest)
 
-    # objects
+    # writing objects to the store
 
     def _file(self, home: str, stem: str, found: Found) -> Piece:
         """Copy a file that is written once."""
@@ -397,7 +397,7 @@ class _Run:
             digest = hashlib.sha256()
             for chunk in _chunks(source, begin, surveyed.stop):
                 digest.update(chunk)
-                yield bytes(chunk)  # a store may keep it
+                yield bytes(chunk)  # a store may keep what it gets, but `_chunks` overwrites the chunk
             if digest.hexdigest() != surveyed.sha256:
                 raise FilesChanged(directory)
 
@@ -440,7 +440,8 @@ def _order(each: PartitionDirectory) -> int:
 
 
 def _following(first: Files | None, files: Files) -> Files:
-    """Return the later of two listings. Raises FilesChanged if they are not consistent."""
+    """Return `files`, a listing of a partition's files, if it is consistent with an earlier listing of them (`first`).
+    Raises FilesChanged if it is not."""
     if first is not None and not files.follows(first):
         raise FilesChanged(files.directory)
     return files
@@ -473,7 +474,7 @@ def _kept(source: Source, known: BackedSegment, size: int) -> tuple[tuple[Piece,
 
 
 def _survey(source: Source, begin: int, size: int, *, is_whole: bool) -> _Surveyed:
-    """Read the batches in bytes [begin, size). Without `is_whole` they end with the last whole batch, behind which a
+    """Read the batches in bytes [begin, size). Without `is_whole` they end with the last whole batch, after which a
     broker may be writing; with it damage is part of them."""
     digest = hashlib.sha256()
     stop, last, tail, damage = begin, None, None, None
@@ -547,7 +548,7 @@ def _chunks(source: Source, begin: int, stop: int) -> Iterator[memoryview]:
 
 
 def _text_of(path: Path) -> str | None:
-    """Return the text of a small file; None if there is none. Raises UnreadableInput."""
+    """Return the text of a small file; None if there is no such file. Raises UnreadableInput."""
     try:
         return read_whole(path, limit_bytes=TEXT_BYTES_MAX).decode("latin-1") if path.exists() else None
     except UnreadableInput:

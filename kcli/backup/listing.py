@@ -61,8 +61,8 @@ class Files:
             self.logs[max(self.logs)] = self.logs[max(self.logs)]._replace(size=size)
 
     def follows(self, earlier: Files) -> bool:
-        """Whether both listings are consistent: since the earlier one a broker has done no more than append and
-        roll."""
+        """Whether this listing can be a later one than `earlier` of the same files: since then a broker has done no
+        more than append and roll."""
         known = earlier.bases
         if not (self.is_settled and earlier.is_settled) or self.bases[: len(known)] != known:
             return False

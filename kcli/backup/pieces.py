@@ -1,4 +1,4 @@
-"""The objects of a run, read and held against what the manifest says of them."""
+"""Reads the objects of a backup run, and compares their sizes and digests with those in the run's manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHUNK_BYTES = 4 << 20
 
 def read_piece(store: Store, piece: Piece) -> Iterator[memoryview]:
     """Yield an object's bytes; each chunk is valid until the next one. Raises UnreadableInput if the object is missing,
-    cannot be read, or, behind its last chunk, if its bytes are not those of the manifest."""
+    cannot be read, or, after its last chunk, if its bytes are not those of the manifest."""
     url = f"{store.address}/{piece.name}"
     try:
         source = store.open(piece.name)

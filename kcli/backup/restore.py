@@ -58,7 +58,7 @@ States = Mapping[int, Transaction]
 
 @dataclass(slots=True)
 class Restored:
-    """What was written of a partition. start, end: its first offset, and the offset behind its last; None without a
+    """What was written of a partition. start, end: its first offset, and the offset after its last; None without a
     batch. size: bytes of its .log files. left_out: how many offsets at its end were appended after the transaction
     coordinator's records were read, in transactions that these do not have. troubles: damage that was copied."""
 
@@ -318,7 +318,7 @@ class _Restore:
             file.sync()
         return kept
 
-    # objects
+    # objects of the backup
 
     def _piece(self, piece: Piece, path: Path) -> None:
         with self._files.new_file(path) as file:
@@ -352,7 +352,7 @@ def _behind(settled: tuple[int, int], segments: Iterable[BackedSegment], directo
 
 
 def _rows(source: FileSource, position: int) -> Iterator[BatchRow]:
-    """Yield the batches that end behind a byte, up to the first damage."""
+    """Yield the batches that end after byte `position`, up to the first damage."""
     for part in read_segment(source, resync=False):
         if not isinstance(part, Window):
             return

@@ -57,7 +57,7 @@ app = typer.Typer(
 
 
 class PlanFormat(StrEnum):
-    """How new offsets are shown; csv is the format that --from-file reads."""
+    """The format in which `kcli groups reset` prints the new offsets of a group; --from-file reads csv."""
 
     TABLE = "table"
     JSONL = "jsonl"

@@ -21,6 +21,10 @@ from kcli.cli.error_report import DiskFailed
 from kcli.cli.options import Format, current_ms, time_ms
 from kcli.cli.output import count_text, json_line, note, on_terminal, write_text
 from kcli.cli.progress import Progress
+from kcli.cli.recover_transactions import KIND as STATE_END
+from kcli.cli.recover_transactions import StateRecords
+from kcli.cli.recover_transactions import row as state_end_row
+from kcli.cli.recover_transactions import words as state_end_words
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import StartRefused, UnreadableInput, UsageError
 from kcli.printable import printable
@@ -101,6 +105,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
         reason = f"the metadata log; move it back into {metadata.home} first: {command}"
         raise UnreadableInput(str(metadata.misplaced_log), reason)
+    records = StateRecords(metadata.node.others, metadata.other_replicas)
     recovery = Recovery(
         directory,
         now_ms,
@@ -123,6 +128,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         count=topics.partition_count,
         of_others=of_others,
         node=metadata.node,
+        complete=records.write if salvage else lambda _: None,
     )
     recovery.passed_over += metadata.abandoned
     if not recovery.is_partition:
@@ -139,7 +145,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     else:
         plans = recovery.plans()
     try:
-        show = _Show(recovery, metadata, progress, config, as_json=output is Format.JSONL, in_place=in_place)
+        show = _Show(recovery, metadata, progress, config, records, as_json=output is Format.JSONL, in_place=in_place)
         raise typer.Exit(show.run(plans, changes=out is not None or in_place))
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
@@ -173,11 +179,12 @@ class _Show:
         metadata: MetadataRecovery,
         progress: _Progress,
         config: Path | None,
+        records: StateRecords,
         *,
         as_json: bool,
         in_place: bool,
     ) -> None:
-        self._config, self._in_place = config, in_place
+        self._config, self._in_place, self._records = config, in_place, records
         self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
         self._totals = _Totals()
         self._is_bad = self._has_next = self._is_unknown = False
@@ -193,6 +200,8 @@ class _Show:
         that happens to their logs is a loss."""
         self._told_open: set[str] = set()
         self._harmed: list[str] = []
+        self._shortened: list[str] = []
+        """The partitions whose logs lose sound batches."""
         self._state_partitions: dict[int, StatePartition] = {}
         """The partitions of __transaction_state that lose records or that their coordinator does not load as a whole,
         by number, as they are after the start."""
@@ -221,6 +230,8 @@ class _Show:
             self._told_open.update(row["partition"] for row in rows if row["kind"] == "transaction-open")
             is_harmed = plan.has_losses or plan.saved.gaps or plan.refused is not None or plan.lacks_end
             self._harmed += [plan.name] if is_harmed else []
+            is_shortened = not recovery.salvage and any(row.get("lost_batches") for row in rows)
+            self._shortened += [plan.name] if is_shortened else []
             if _is_of_coordinator(plan.name) and (is_harmed or plan.load_end is not None):
                 self._add_state_partition(plan, is_done=changes and self._in_place)
             promoted = self._promotions.get(plan.view.directory)
@@ -232,7 +243,7 @@ class _Show:
             self._write(shown if self._as_json else _summed_up(shown))
         self._of_promotions()
         self._of_metadata(changes=changes)
-        self._of_transactions()
+        self._of_transactions(changes=changes)
         self._of_unreadable()
         if self._as_json:
             self._write(list(self._ends.values()))
@@ -301,7 +312,7 @@ class _Show:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
     def _of_promotions(self) -> None:
-        """Show which future logs the start puts in the place of current logs, and which offsets are lost because of
+        """Show which future logs Kafka's start puts in the place of current logs, and which offsets are lost because of
         this."""
         for path, each in self._promotions.items():
             promotion, is_future = each.promotion, path == each.promotion.future
@@ -325,27 +336,36 @@ class _Show:
             self._is_bad = self._is_bad or bool(each.lost)
             self._has_next = self._has_next or each.set_aside is not None or bool(each.lost and current)
 
-    def _of_transactions(self) -> None:
+    def _of_transactions(self, *, changes: bool) -> None:
         """Show each transaction for which __transaction_state, as it is after the start, contradicts the producer state
-        of a partition, unless the start changes that partition. If __transaction_state itself loses records, that its
-        records are too old is no finding of its own."""
+        of a partition: a producer whose epoch is lost; and, unless the start changes the partition, an open
+        transaction."""
         if self._recovery.is_partition or self._is_state_unknown:
             return
         from kcli.inspector.transaction_state import unfit
 
-        node = self._recovery.node
+        node, salvage = self._recovery.node, self._recovery.salvage
         own = {each.path.name for each in self._recovery.partitions}
         after_start = self._state_partitions | self._created_state_partitions()
-        for each in unfit([self._recovery.directory, *([] if node is None else node.others)], after_start):
+        homes = [self._recovery.directory, *([] if node is None else node.others)]
+        found = [each for each in unfit(homes, after_start, self._shortened) if str(each.partition) in own]
+        if changes and salvage:  # the records are written already, by what the recovered logs have
+            found = [each for each in found if not (each.transactional_id and self._records.mends(each))]
+            found += self._records.written
+        for each in found:
             name = str(each.partition)
-            if name not in own or (after_start and each.kind != "transaction-open"):
-                continue
-            if each.kind != "transaction-open":
-                self._pass_over([StartRefused(name, f"{each.found}: {each.outcome}")])
+            if each.transactional_id:
+                mends = self._records.mends(each)
+                self._is_bad = True
+                self._has_next = self._has_next or mends
+                self._write([state_end_row(each, mends=mends, salvage=salvage)])
+            elif each.kind != "transaction-open":
+                if not after_start:
+                    self._pass_over([StartRefused(name, f"{each.found}: {each.outcome}")])
             elif name not in self._told_open and name not in self._harmed:
                 self._is_bad = True
-                row = {"partition": name, "kind": each.kind, "file": "", "producer_id": each.producer_id}
-                self._write([row | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
+                fields: Row = {"partition": name, "kind": each.kind, "file": "", "producer_id": each.producer_id}
+                self._write([fields | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
 
     def _add_state_partition(self, plan: PartitionPlan, *, is_done: bool) -> None:
         """Note how a partition of __transaction_state is after the start. is_done: whether the plan is carried out in
@@ -353,12 +373,11 @@ class _Show:
         from kcli.inspector.transactions import StatePartition
         from kcli.log.partition_view import PartitionView
 
-        name, end = parse_directory(plan.name), plan.load_end
+        name = parse_directory(plan.name)
         self._is_state_unknown = self._is_state_unknown or plan.refused is not None
         if name is not None and not name.state:
             view = PartitionView(plan.view.directory) if is_done else plan.view
-            after = StatePartition(view, None if end is None else (end.file, end.position))
-            self._state_partitions[name.partition] = after
+            self._state_partitions[name.partition] = StatePartition(view, plan.read_end)
 
     def _created_state_partitions(self) -> dict[int, StatePartition]:
         """Return the partitions of __transaction_state that the start creates empty, since no other node has them."""
@@ -775,6 +794,7 @@ BAD = (
     "start-hidden",
     "start-forgotten",
     "state-lost",
+    STATE_END,
     "stray",
     "transaction-forgotten",
 )
@@ -957,6 +977,8 @@ def _words(row: Row) -> str:
         return str(row["reason"])
     if row["kind"] in ("not-loaded", "state-lost", "records-foreign"):
         return _coordinator_words(row)
+    if row["kind"] == STATE_END:
+        return state_end_words(row)
     if row["kind"] in MENDING:
         return _mending_words(row)
     if row["kind"] in ("promoted", "current-deleted", "set-aside", "kept"):
@@ -1057,13 +1079,14 @@ UNREAD_CLEAN = ", which reads only the ends of the logs (kcli verify reads all)"
 
 
 class _Totals:
-    """The sums over all partitions, shown below the rows."""
+    """The sums of `kcli recover` over all partitions, shown below the rows of the partitions."""
 
     def __init__(self) -> None:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
         self._put_back = self._resized = self._epochs = self._markers = self._short = self._lost_offsets = 0
+        self._renamed = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -1090,6 +1113,7 @@ class _Totals:
         self._short += len(short)
         self._lost_offsets += sum(short)
         self._rebuilt += len(plan.saved.rebuilt)
+        self._renamed += len(plan.saved.renamed)
         self._restored += len(plan.saved.restored) + len(plan.saved.text_mode)
         self._is_unread = self._is_unread or plan.options.recovery_point > 0 or plan.options.clean
 
@@ -1098,7 +1122,8 @@ class _Totals:
         """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds or renames files, or
         adds transaction markers."""
         headers = self._put_back, self._resized, self._epochs
-        return any((*headers, self._gaps, self._reordered, self._rebuilt, self._restored, self._markers))
+        changes = self._gaps, self._reordered, self._rebuilt, self._renamed, self._restored, self._markers
+        return any((*headers, *changes))
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"

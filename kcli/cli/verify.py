@@ -230,8 +230,8 @@ class _File:
 
     def text(self, *, coloured: bool, quiet: bool, is_done: bool) -> str:
         """Return the worst finding as text: a line and, unless `quiet`, below it the sound batches around the damage
-        and the next step. is_done: whether the command of an earlier finding already moves all files that the command
-        of this finding moves."""
+        and the next step. is_done: whether the command of an earlier finding already moves or removes all files that
+        the command of this finding does."""
         finding = self.worst
         lines = [_headline(finding, coloured=coloured)]
         if not quiet:

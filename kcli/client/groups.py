@@ -105,7 +105,7 @@ class Groups:
 
     def _epochs(self, name: str, node: Node) -> wire.GroupEpochs | None:
         """Return the epochs of a consumer group (KIP-848), which librdkafka does not return; None if they cannot be
-        read: the coordinator returns an error or does not answer, or `wire` does not support the connection's
+        read: the coordinator returns an error or does not answer, or kcli.client.wire does not support the connection's
         security."""
         try:
             server = wire.Server(node.host, node.port, self._timeout_s, self._connection.security())

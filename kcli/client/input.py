@@ -23,7 +23,7 @@ Header = tuple[str, bytes | None]
 
 
 class BadInput(KcliError):
-    """A line of the input is not a valid record."""
+    """A line of the text or JSON lines to be produced is not a valid record."""
 
     exit_status = 2
 

@@ -96,9 +96,9 @@ def scope(groups: Groups, committed: Mapping[TopicPartition, Committed], topics:
 def new_offsets(
     groups: Groups, group: str, reset: Reset, topics: Iterable[str], report: Report
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Committed]]:
-    """Return the new offset of each partition, and the group's committed offsets. report: called with a text for each
-    offset that is changed because it lies outside the log. Raises KcliError if the group has members, or a partition
-    does not exist or has no leader."""
+    """Return the offset to which the reset sets each partition, and the group's present committed offsets. report:
+    called with a text for each offset that is changed because it lies outside the log. Raises KcliError if the group
+    has members, or a partition does not exist or has no leader."""
     state = groups.group(group).state
     if state not in RESETTABLE:
         raise KcliError(f"{group}: offsets can only be reset while the group has no members: it is {state}")

@@ -92,8 +92,8 @@ def list_transactions(server: Server, broker: int, selection: TransactionFilter)
 def describe_transactions(
     server: Server, broker: int, transactional_ids: Iterable[str]
 ) -> list[tuple[ErrorCode, Transaction]]:
-    """Return, for each transactional id, the error code of DescribeTransactions and the id's state. broker: the id of
-    the broker at `server`."""
+    """Send DescribeTransactions. Return, for each transactional id, the error code and the state of its transaction.
+    broker: the id of the broker at `server`, which must be the coordinator."""
     request = DescribeTransactionsRequest(transactional_ids=tuple(map(TransactionalId, transactional_ids)))
     answer = call(server, request, DescribeTransactionsResponse)
     return [(ErrorCode(each.error_code), _transaction(each, broker)) for each in answer.transaction_states]

@@ -104,7 +104,8 @@ def resolve(names: str | None, *, include_headers: bool = False) -> tuple[str, .
 
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """Return the Arrow schema of these columns, which `read` yields and Spark accepts."""
+    """Return the Arrow schema of a table with these columns: that of the record batches which kcli.export.reading.read
+    yields, in types that Spark accepts."""
     return pa.schema([pa.field(name, COLUMNS[name].arrow) for name in names])
 
 

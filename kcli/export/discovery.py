@@ -136,7 +136,7 @@ class PartitionFiles:
 
     def following(self, offset: int) -> Iterator[tuple[SegmentFile, int | None]]:
         """Yield (segment, base offset of the next segment) for the segment that contains `offset` and each one after
-        it; None in place of the base offset for the last segment. For a segment in the tier it is the offset behind
+        it; None in place of the base offset for the last segment. For a segment in the tier it is the offset after
         the last that is read from it."""
         for segment, following in pairwise([*self.segments, None]):
             assert segment is not None, "only the last one has no follower"

@@ -102,7 +102,7 @@ class Extent:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
-        """Return the extent that a JSON object of the manifest describes."""
+        """Return the extent that a JSON object of an export's manifest describes."""
         return cls(**{**value, "gaps": tuple((first, last) for first, last in value["gaps"])})
 
     def then(self, later: Extent) -> Extent:

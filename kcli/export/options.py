@@ -129,8 +129,8 @@ class SourceOptions:
         stream: whether the query is a streaming query, in which startingOffsets is `latest` by default, and
         beyondHighWatermark true, because the high watermark in the checkpoint of a running broker is some seconds old.
 
-        Raises UsageError for an unknown option, an invalid value, options that exclude each other, and without a path
-        and a tier.
+        Raises UsageError for an unknown option, an invalid value, options that exclude each other, and if neither a
+        path nor a tier is given.
         """
         given = _RemainingOptions({name.lower(): value for name, value in options.items()})
         tier = given.text("tier", _tier)

@@ -63,7 +63,8 @@ class Shape:
 
 
 def dead_schema() -> pa.Schema:
-    """Return the Arrow schema of the dead-letter table."""
+    """Return the Arrow schema of the table of dead letters: the records whose key or value does not decode, and the
+    reasons."""
     reasons = [pa.field("keyReason", pa.string()), pa.field("valueReason", pa.string())]
     return pa.schema([*arrow_schema(DEAD_COLUMNS), *reasons])
 

@@ -203,8 +203,8 @@ def narrowed(copies: list[PartitionFiles], options: SourceOptions, start: int, e
 
 
 def log_start(copies: list[PartitionFiles]) -> int:
-    """Return a partition's log start offset: the lowest of its replicas, but no lower than any checkpointed log start
-    offset."""
+    """Return a partition's log start offset: the lowest that one of its replicas has, but no lower than any log start
+    offset in the replicas' checkpoints."""
     checkpointed = [each.log_start_offset for each in copies if each.log_start_offset is not None]
     return max([min(offsets.log_start(each) for each in copies), *checkpointed])
 

@@ -221,8 +221,8 @@ class OffsetsAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchTopic:
-    """Partitions of one topic. topic_id: an offset that was committed with another topic id is not returned; ZERO_ID
-    matches any id."""
+    """The partitions of one topic whose committed offsets FetchOffsets reads. topic_id: an offset that was committed
+    for another topic id is not returned; ZERO_ID matches any id."""
 
     name: str
     topic_id: str
@@ -280,7 +280,7 @@ class TopicsDeleted:
     topics: tuple[tuple[str, str], ...]
 
 
-# groups
+# requests about whole groups
 
 
 @dataclass(frozen=True, kw_only=True)

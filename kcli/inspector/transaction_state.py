@@ -6,12 +6,23 @@
                             __transaction_state is an older copy, or its end is lost
 
 A producer's epoch in a partition is never above the coordinator's, since the coordinator writes each epoch before the
-producer uses it. Source: TransactionCoordinator, ProducerStateManager.
+producer uses it. If the coordinator has lost epochs, InitProducerId gives out the epoch behind its own again. What then
+happens depends on the producer's last epoch in the partition:
+
+    is above that epoch     Produce is refused with INVALID_PRODUCER_EPOCH. So is the end marker of a transaction that
+                            the coordinator has open: InitProducerId is answered CONCURRENT_TRANSACTIONS for ever
+    is that epoch           Produce is refused with OUT_OF_ORDER_SEQUENCE_NUMBER; or it repeats the sequences of a batch
+                            of that epoch, and is answered as this one, without an append: the records are lost
+    is that epoch, by the   all goes on: no batch of that epoch has a sequence
+    end marker of KIP-890
+
+A record with the partition's epoch mends it (`Unfit.mended`): the next epoch is then above all that partitions have.
+Source: TransactionCoordinator, ProducerStateManager, ProducerAppendInfo.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +34,7 @@ from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.snapshots import wrong_snapshots
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.records import TOPIC
-from kcli.txn.transaction import Transaction
+from kcli.txn.transaction import NONE, State, Transaction, bumps_epoch
 from kcli.views.transactions import Open, Producer, hanging
 
 
@@ -36,6 +47,11 @@ class Unfit:
     known, the partition with the producer's batches. offset: the first offset of the open transaction; None if the
     coordinator's records are too old. expected, found: what should be there, and what is there, as texts. outcome: what
     Kafka does about it.
+
+    place: the partition with the producer's batches. The rest is known if the coordinator has a record of the producer
+    that is too old. transactional_id: that of the producer. coordinator_epoch, producer_epoch: its epoch in the record
+    and in `place`. error: Kafka's name of the error that the producer gets. mended: the state with which the
+    transactional id goes on; None if the decision about an open transaction is lost.
     """
 
     kind: str
@@ -45,13 +61,24 @@ class Unfit:
     expected: str
     found: str
     outcome: str
+    place: TopicPartition
+    transactional_id: str = ""
+    coordinator_epoch: int = NONE
+    producer_epoch: int = NONE
+    error: str = ""
+    mended: Transaction | None = None
 
 
-def unfit(homes: Sequence[Path], after_start: Mapping[int, StatePartition] | None = None) -> Iterator[Unfit]:
+def unfit(
+    homes: Sequence[Path],
+    after_start: Mapping[int, StatePartition] | None = None,
+    left_out: Collection[str] = (),
+) -> Iterator[Unfit]:
     """Yield the contradictions between the transaction coordinator's records and the partitions in the log directories
     of a broker; none if the directories have no partition of __transaction_state.
 
-    homes: the log directories. after_start: by number, the partitions of __transaction_state that a start changes. If
+    homes: the log directories. after_start: by number, the partitions of __transaction_state that a start changes.
+    left_out: the partitions, by directory name, whose batches are no evidence, since the start removes some of them. If
     some partition is missing or cannot be read, no hanging transaction is yielded, because the records that are missing
     may explain the difference.
     """
@@ -69,13 +96,14 @@ def unfit(homes: Sequence[Path], after_start: Mapping[int, StatePartition] | Non
     except KcliError:
         return
     has_wrong = cache(partial(_has_wrong_snapshot, homes))
-    older = _older(
-        [each for each in found if _is_odd(each[1], known) and not has_wrong(each[0])],
-        known,
-        files.state_partitions,
-        is_whole=is_whole,
-    )
-    yield from older
+    sound = [
+        (place, producers)
+        for place, producers in found
+        if str(place) not in left_out and not (_is_odd(producers, known) and has_wrong(place))
+    ]
+    yield from _older(sound, known, files.state_partitions)
+    if is_whole:
+        yield from _unknown(sound, known)
     for place, producer in hangs:
         if has_wrong(place):
             continue
@@ -87,6 +115,7 @@ def unfit(homes: Sequence[Path], after_start: Mapping[int, StatePartition] | Non
             f"a transaction of producer {producer.producer_id:,} that its coordinator knows, or its end marker",
             f"the transaction is open from offset {producer.start_offset:,} on, and its coordinator has none open here",
             "Kafka starts, nobody ends the transaction, and read_committed consumers stop at that offset",
+            place,
         )
 
 
@@ -118,45 +147,123 @@ def _older(
     found: Iterable[tuple[TopicPartition, list[Producer]]],
     known: Mapping[str, Transaction],
     partitions: Mapping[str, int],
-    *,
-    is_whole: bool,
 ) -> Iterator[Unfit]:
-    """Yield the contradictions that show that the coordinator's records are older than the partitions: one for each
-    transactional id that has a higher epoch in a partition; and, if `is_whole`, at most one for a producer id that no
-    record has, whose last batch in a partition is later than every record.
+    """Yield a contradiction for each transactional id that has a higher epoch in a partition than in its record.
 
     found: the producers of each partition. known: the transactions by transactional id. partitions: the partition of
-    __transaction_state by transactional id. is_whole: whether all of the coordinator's records are known.
+    __transaction_state by transactional id.
     """
-    owners = {each.producer_id: (name, each) for name, each in known.items()}
-    others = {number for each in known.values() for number in (each.previous_producer_id, each.next_producer_id)}
-    newest_ms = max((each.last_update_ms for each in known.values()), default=None)
-    told: set[str] = set()
+    owners = {each.producer_id: name for name, each in known.items()}
+    of_name: dict[str, list[tuple[TopicPartition, Producer]]] = {}
     for place, producers in found:
         for each in producers:
-            name, transaction = owners.get(each.producer_id, ("", None))
-            is_other = transaction is None and each.producer_id in others
-            if each.coordinator_epoch is None or is_other or name in told:
-                continue
-            if transaction is not None and each.producer_epoch > transaction.producer_epoch:
-                told.add(name)
-                has = f"the last record of {name} has epoch {transaction.producer_epoch:,}"
-                state = TopicPartition(TOPIC, partitions[name])
-                yield _of_state(state, each.producer_id, f", epoch {each.producer_epoch:,}", place, has)
-            elif transaction is None and is_whole and newest_ms is not None and each.last_timestamp_ms > newest_ms:
-                told.add(name)
-                has = "no record has that producer, nor is any as new"
-                yield _of_state(place, each.producer_id, "", place, has)
+            if each.coordinator_epoch is not None and each.producer_id in owners:
+                of_name.setdefault(owners[each.producer_id], []).append((place, each))
+    for name, batches in of_name.items():
+        transaction = known[name]
+        place, newest = max(batches, key=lambda each: (each[1].producer_epoch, each[1].last_sequence is not None))
+        if newest.producer_epoch <= transaction.producer_epoch or transaction.epochs_are_used_up:
+            continue
+        told = _outcome(transaction, newest, place, batches)
+        if told is None:
+            continue
+        error, outcome = told
+        yield Unfit(
+            "transaction-state-end",
+            TopicPartition(TOPIC, partitions[name]),
+            newest.producer_id,
+            None,
+            f"a record of producer {newest.producer_id:,}, epoch {newest.producer_epoch:,}, which {place} has",
+            f"the last record of {name} has epoch {transaction.producer_epoch:,}: {TOPIC} is older than the "
+            "partitions, or its end is lost",
+            outcome,
+            place,
+            name,
+            transaction.producer_epoch,
+            newest.producer_epoch,
+            error,
+            _mended(transaction, newest, batches),
+        )
 
 
-def _of_state(state: TopicPartition, producer_id: int, epoch: str, place: TopicPartition, has: str) -> Unfit:
-    return Unfit(
-        "transaction-state-end",
-        state,
-        producer_id,
-        None,
-        f"a record of producer {producer_id:,}{epoch}, which {place} has",
-        f"{has}: {TOPIC} is older than the partitions, or its end is lost",
-        "Kafka starts, gives out producer epochs again that partitions have, and refuses what these producers send "
-        "(OUT_OF_ORDER_SEQUENCE_NUMBER)",
+def _outcome(
+    transaction: Transaction,
+    newest: Producer,
+    place: TopicPartition,
+    batches: Iterable[tuple[TopicPartition, Producer]],
+) -> tuple[str, str] | None:
+    """Return the error that the producer of a transactional id gets after a start, and what Kafka does, in words; None
+    if the producer goes on. transaction: the state in its last record. newest: the producer in `place`, with a higher
+    epoch. batches: the producer in all partitions."""
+    epoch = transaction.producer_epoch + 1
+    if transaction.state is State.ONGOING:  # its end marker has the next epoch, and the producer gets the one behind
+        for other, each in batches:
+            if other in transaction.partitions and each.producer_epoch > epoch:
+                return "CONCURRENT_TRANSACTIONS", (
+                    f"Kafka starts, and {other} refuses the end marker of the transaction that the record has open: "
+                    "initTransactions fails with TimeoutException (CONCURRENT_TRANSACTIONS) for ever"
+                )
+        epoch += 1
+    gets = f"Kafka starts, gives the producer epoch {epoch:,}"
+    if epoch < newest.producer_epoch:
+        refused = f"{gets}, and refuses what it sends to {place}: InvalidProducerEpochException"
+        if bumps_epoch(transaction.client_version):
+            return "INVALID_PRODUCER_EPOCH", f"{refused}, until its epoch is {newest.producer_epoch:,} again"
+        return "INVALID_PRODUCER_EPOCH", f"{refused}, and then TimeoutException of initTransactions for ever"
+    if epoch > newest.producer_epoch or newest.last_sequence is None:
+        return None
+    return "OUT_OF_ORDER_SEQUENCE_NUMBER", (
+        f"{gets} again, and refuses what it sends to {place} (OutOfOrderSequenceException), or takes it for a batch "
+        "that it has, and loses it without an error"
     )
+
+
+def _mended(
+    transaction: Transaction, newest: Producer, batches: Iterable[tuple[TopicPartition, Producer]]
+) -> Transaction | None:
+    """Return the state of a transactional id whose last records are lost, with the epoch that its producer has in the
+    partitions: with the transaction that they have open, which its coordinator then aborts, or Empty. Return None if
+    the open transaction is of a lower epoch, since its end was decided, and nothing says how; and while another
+    producer id was to follow.
+
+    newest: the producer with the highest epoch. batches: the producer in all partitions.
+    """
+    ongoing = [(place, each) for place, each in batches if each.start_offset is not None]
+    if transaction.next_producer_id != NONE or any(each.producer_epoch < newest.producer_epoch for _, each in ongoing):
+        return None
+    updated_ms = max(transaction.last_update_ms, newest.last_timestamp_ms)
+    return transaction._replace(
+        producer_epoch=newest.producer_epoch,
+        last_producer_epoch=NONE,
+        state=State.ONGOING if ongoing else State.EMPTY,
+        partitions=frozenset(place for place, _ in ongoing),
+        start_ms=updated_ms if ongoing else NONE,
+        last_update_ms=updated_ms,
+    )
+
+
+def _unknown(
+    found: Iterable[tuple[TopicPartition, list[Producer]]], known: Mapping[str, Transaction]
+) -> Iterator[Unfit]:
+    """Yield at most one contradiction: a producer id that no record has, whose last batch in a partition is later than
+    every record. All of the coordinator's records must be known. found, known: as in `_older`."""
+    ids = {each.producer_id for each in known.values()}
+    ids |= {number for each in known.values() for number in (each.previous_producer_id, each.next_producer_id)}
+    newest_ms = max((each.last_update_ms for each in known.values()), default=2**63 - 1)
+    for place, producers in found:
+        for each in producers:
+            is_unknown = each.coordinator_epoch is not None and each.producer_id not in ids
+            if is_unknown and each.last_timestamp_ms > newest_ms:
+                yield Unfit(
+                    "transaction-state-end",
+                    place,
+                    each.producer_id,
+                    None,
+                    f"a record of producer {each.producer_id:,}, which {place} has",
+                    f"no record has that producer, nor is any as new: {TOPIC} is older than the partitions, or its end "
+                    "is lost",
+                    "Kafka starts, and refuses this producer (INVALID_PRODUCER_ID_MAPPING) until it calls "
+                    "initTransactions, which gives it a new producer id",
+                    place,
+                )
+                return

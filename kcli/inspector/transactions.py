@@ -164,8 +164,9 @@ class TransactionFiles:
             self.trouble.append(error)
 
     def _records(self, number: int, directory: Path | None) -> Iterator[tuple[Path, CoordinatorRecord]]:
-        """Return the records of a partition of __transaction_state. directory: where it lies; None if it is to be
-        created, which `after_start` says."""
+        """Return the records of partition `number` of __transaction_state, each with the path of its .log file: as they
+        will be after a start, if `after_start` has the partition; else those in `directory`, the partition's
+        directory."""
         after = self._after_start.get(number)
         if after is not None:
             return iter(()) if after.view is None else read_view(after.view, self.trouble.append, after.end)

@@ -232,7 +232,7 @@ class Supervisor:
             if each is not child and each.channel is not None:
                 each.channel.say(**fields)
 
-    # requests for one node
+    # commands for one node of the cluster
 
     def child(self, node: int) -> Child:
         """Return a node by its id. Raises Refused if there is none."""

@@ -483,7 +483,7 @@ class LogConfig:
 
     @property
     def message_timestamp_type(self) -> str:
-        """CreateTime or LogAppendTime."""
+        """message.timestamp.type: CreateTime or LogAppendTime."""
         return str(self.values["message.timestamp.type"])
 
     @property

@@ -91,7 +91,7 @@ def read_view(
 
 def _read(path: Path, source: Source, on_error: ErrorHandler, end: int | None = None) -> Iterator[CoordinatorRecord]:
     """Yield the readable records of a .log file. source: of its bytes, which is closed at the end. end: the position of
-    the first batch that is left out, with all behind it; None if there is none."""
+    the first batch that is left out, with all after it; None if there is none."""
     table = RecordTable(4096)
     try:
         for part in read_segment(source):

@@ -504,7 +504,7 @@ def is_log_directory(path: Path) -> bool:
     """Whether the path is a broker's log directory: it has a checkpoint, meta.properties or the clean-shutdown
     marker."""
     if os.access(path, os.R_OK | os.X_OK) and any((path / kind).is_file() for kind in DIRECTORY_FILES):
-        return True  # without listing a directory that may have thousands of partitions
+        return True  # known without listing the directory, which may have thousands of partitions
     return any(kind in DIRECTORY_FILES for kind in _kinds(path))
 
 

@@ -60,7 +60,7 @@ class NewConfigs:
 
 
 class Schema(Protocol):
-    """The known configurations and their valid values."""
+    """Kafka's configurations, by resource type and name, and which values are valid for them."""
 
     def list_default(self, resource_type: int, name: str) -> Sequence[str] | None:
         """Return Kafka's default of a configuration of type LIST; None for another type or an unknown name."""

@@ -19,17 +19,18 @@ from kcli.protocol.error_code import ErrorCode
 
 
 class Rights(NamedTuple):
-    """The names of the topics that a request may describe, and of those that it may delete. None: all topics."""
+    """The names of the topics that the client of a request may describe, and of those that it may delete. None: all
+    topics."""
 
     describable: Container[str] | None = None
     deletable: Container[str] | None = None
 
     def describes(self, name: str) -> bool:
-        """Whether the request may describe the topic."""
+        """Whether the client that sent the request may describe the topic."""
         return self.describable is None or name in self.describable
 
     def deletes(self, name: str) -> bool:
-        """Whether the request may delete the topic."""
+        """Whether the client that sent the request may delete the topic."""
         return self.deletable is None or name in self.deletable
 
 

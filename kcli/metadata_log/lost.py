@@ -346,7 +346,7 @@ def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | 
 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
     """Yield a line for each damage at which Kafka's start cuts a .log file. If it cuts none, but removes segments,
-    yield a line for the first of them. No other removal has a line, as Kafka removes all segments behind the damage."""
+    yield a line for the first of them. No other removal has a line, as Kafka removes all segments after the damage."""
     from kcli.log.recovery.loader import EventKind  # imported late: starting a broker does not need it
 
     losses = [event for event in plan.events if event.is_loss]
@@ -374,8 +374,8 @@ def marked_broker_epoch(homes: Iterable[Path]) -> int:
 
 
 def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
-    """Yield a line for each sign that records are missing from the log, or will be after Kafka's start cuts the log.
-    broker_epoch: the one in the clean-shutdown markers, -1 if there is none."""
+    """Yield, in words, each sign that the metadata log has lost records or will lose them when Kafka's start cuts it.
+    broker_epoch: the broker epoch in the clean-shutdown markers; -1 if there is none."""
     if plan.offsets is None:
         return
     latest = latest_snapshot(plan.view.files)

@@ -162,8 +162,8 @@ class MetadataRecovery:
     @cached_property
     def node(self) -> NodeDirectories:
         """`directory` and the other log directories of the broker. If the configuration does not list `directory`, the
-        others are not known; copies of partitions are then compared with the log directories of this node that lie in
-        the parent directory of `directory`."""
+        others are not known; then the log directories of this node that lie in the parent directory of `directory` are
+        looked at for copies of partitions, and for its directory.id."""
         listed, of_partitions = self.log_directories, (self._is_left_out, self._is_placed)
         if not any(same_path(each, self.directory) for each in listed):
             beside = directories_beside(self.directory)
@@ -173,8 +173,8 @@ class MetadataRecovery:
 
     @property
     def count_of_unnamed(self) -> int:
-        """The number of log directories that the node has registered, if it is more than one and the configuration does
-        not say which these are; else 0."""
+        """The number of log directories that the node has registered, if it has registered more than one and
+        server.properties does not name this log directory; else 0."""
         broker = self._readable.brokers.get(self._node_id() or 0)
         is_named = any(same_path(each, self.directory) for each in self.log_directories)
         return 0 if is_named or broker is None or len(broker.directories) == 1 else len(broker.directories)
@@ -405,6 +405,12 @@ class MetadataRecovery:
         there (see MissingPartition); none if the metadata has no topic. Raises UnreadableInput."""
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
+
+    def other_replicas(self, partition: TopicPartition) -> list[int]:
+        """Return the other nodes on which the metadata log places replicas of a partition. Raises UnreadableInput."""
+        topic = self._readable.topics.get(partition.topic) if self.is_log_directory else None
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        return [] if state is None else [each for each in state.replicas if each != self._node_id()]
 
     @property
     def abandoned(self) -> Iterator[StartRefused]:

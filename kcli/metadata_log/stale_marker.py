@@ -89,7 +89,7 @@ def blank_marker(home: Path, image: MetadataImage | None, node_id: int | None) -
     marker = home / FileKind.CLEAN_SHUTDOWN
     if not marker.is_file() or read_whole(marker).strip():
         return None
-    from kcli.metadata.image import METADATA_VERSION  # imported only if there is such a marker
+    from kcli.metadata.image import METADATA_VERSION  # imported only if the marker of 0 bytes exists
 
     broker = None if image is None or node_id is None else image.brokers.get(node_id)
     signs = []

@@ -404,8 +404,8 @@ class Core:
         self.out.doubts.append(claim)
 
     def endpoints_of(self, leader_id: int, endpoints: Endpoints) -> Endpoints:
-        """Return the leader's endpoints: `endpoints`, which were in a message, or if that had none, those in the
-        VotersRecord."""
+        """Return the leader's endpoints: `endpoints`, which a message from any node had for the leader, or if it had
+        none, those in the VotersRecord."""
         return endpoints or self.controls.voters.endpoints(leader_id)
 
     # the log

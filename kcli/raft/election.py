@@ -67,7 +67,7 @@ class Election(NamedTuple):
 
 
 def parse_election(state: QuorumState) -> Election:
-    """Return the election in the content of a quorum-state file."""
+    """Return the epoch, the leader and the vote that a quorum-state file contains."""
     voted = None if state.voted_id == NOBODY else replica_key(state.voted_id, state.voted_directory_id)
     return Election(state.leader_epoch, state.leader_id, voted)
 

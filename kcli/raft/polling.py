@@ -143,7 +143,7 @@ def _begin(core: Core, state: Leader, voter: Replica) -> BeginQuorumEpoch:
     )
 
 
-# a follower
+# what a follower sends, and when
 
 
 def _poll_follower(core: Core, state: Follower, now_ms: int) -> int:

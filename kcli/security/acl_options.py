@@ -52,8 +52,8 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclOptions:
-    """The options of one call. operations: those to allow or deny; if empty, ALL, or with `producer` or `consumer` the
-    operations that these options stand for."""
+    """The options of one call of kcli acls or kafka-acls. operations: those to allow or deny; if empty, ALL, or with
+    `producer` or `consumer` the operations that these options stand for."""
 
     resources: Sequence[Resource]
     pattern_type: PatternType = PatternType.LITERAL

@@ -38,7 +38,7 @@ class DelegationTokens:
         return hmac.digest(self._secret_key, token_id.encode(), "sha512")
 
     def id_of(self, given: bytes) -> str | None:
-        """Return the id of the token with that HMAC; None if there is none."""
+        """Return the id of the delegation token whose HMAC is `given`; None if no token has it."""
         records = self._records()
         if self._known != records.keys():
             self._ids = {each: token_id for each, token_id in self._ids.items() if token_id in records}

@@ -30,7 +30,7 @@ _DIGITS_MAX: Final = 9
 
 
 class InvalidMappingRule(KcliError):
-    """A text is not a valid rule, or its pattern is invalid or not supported."""
+    """A text is not a valid rule of ssl.principal.mapping.rules, or its pattern is invalid or not supported."""
 
 
 class InvalidReplacement(InvalidMappingRule):

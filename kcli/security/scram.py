@@ -64,7 +64,7 @@ class ScramMechanism:
         return self.code * 32
 
     def hash(self, data: bytes) -> bytes:
-        """Return H(data)."""
+        """Return the hash of `data` by the mechanism's algorithm: H(str) of RFC 5802."""
         return hashlib.new(self.algorithm, data).digest()
 
     def hmac(self, key: bytes, data: bytes) -> bytes:

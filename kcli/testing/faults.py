@@ -59,7 +59,7 @@ class Fault:
 
     @property
     def effect(self) -> str:
-        """The effect of the rule as text: "500 ms late, answer dropped"."""
+        """What the fault rule does to a request, as text: "500 ms late, answer dropped"."""
         effects = [f"{self.delay_ms:g} ms late"] if self.delay_ms else []
         effects += [self.error] if self.error else []
         effects += [f"{self.drop} dropped"] if self.drop else []

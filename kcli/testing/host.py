@@ -26,7 +26,8 @@ class Gone(KcliError):
 
 
 class Host(ABC):
-    """A thread or process with an event loop and the Controls of a broker."""
+    """A thread or process that runs an event loop and, in it, a broker with its Controls (controls.py), the methods by
+    which a test controls the broker."""
 
     @abstractmethod
     def call(self, method: str, *arguments: Any) -> Any:

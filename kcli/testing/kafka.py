@@ -453,7 +453,7 @@ class Kafka:
         return found
 
     def values(self, topic: str) -> list[bytes | None]:
-        """Return the values of `records(topic)`."""
+        """Return the values of a topic's records, which `records` returns."""
         return [each.value for each in self.records(topic)]
 
     # requests

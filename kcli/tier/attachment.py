@@ -6,8 +6,8 @@
     epochs        the lineage of leader epochs up to the end: the new leader's epoch must be greater than all of them
     snapshot      the producers at the end: the .snapshot object of the last segment
 
-A transaction whose end was behind the tier stays open: nothing tells whether it was committed. The last stable offset
-stays at its first record until an operator aborts it.
+A transaction whose end marker was not copied to the tier stays open, as nothing tells whether it was committed. The
+last stable offset stays at its first record until an operator aborts it.
 
 A partition with gaps, or with a segment that lacks objects, is not attached: a consumer would fail in the middle of it.
 The greatest timestamp of a segment is in the last entry of its time index, which Kafka writes when it rolls the

@@ -96,6 +96,11 @@ class BucketStore:
         return str(self._bucket)
 
     @property
+    def is_remote(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is no object at all, which looks the same as a wrong prefix."""
         return next(self._listed(self._key("")), None) is None
@@ -242,9 +247,9 @@ class BucketStore:
                     return
 
     def _pages(self, directory: str | None, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
-        """Yield the pages of a listing that begins behind the key `offset`.
+        """Yield the pages of a listing that begins after the key `offset`.
 
-        obstore tries a request again, but not an answer that ends half-way: the listing goes on behind the last key.
+        obstore tries a request again, but not an answer that ends half-way: the listing goes on after the last key.
         """
         tries, deadline_s = 0, 0.0
         pages = self._obstore.list(self._remote, directory, offset=offset, chunk_size=LISTED_AT_ONCE)

@@ -7,7 +7,7 @@
                deleted        the highest offset of the epoch in copied segments whose deletion has begun
 
 A new leader may copy again, in other segments, what the leader before it has copied. A segment that ends no lower
-supersedes those of the same epoch that begin at or behind its start: they become unreferenced. Kafka does no more: if
+supersedes those of the same epoch that begin at or after its start: they become unreferenced. Kafka does no more: if
 a segment begins where another one does, and ends below the highest offset, it takes the other one's place.
 Source: RemoteLogMetadataCache, RemoteLogLeaderEpochState.
 """
@@ -72,7 +72,7 @@ class SegmentCache:
         self._epochs: dict[int, _EpochSegments] = {}
         self._txn_starts: list[tuple[int, str]] = []  # start offset and id of copied segments with a transaction index
 
-    # changes
+    # records that change the segments
 
     def add(self, segment: RemoteSegment) -> None:
         """Apply a RemoteLogSegmentMetadataRecord: a copy has begun. Raises Refused."""

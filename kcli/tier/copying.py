@@ -2,7 +2,7 @@
 
     first_tiered     the first offset of the lineage that a copied segment has
     last_tiered      the last offset of the latest leader epoch that has a copied segment; not above the end of that
-                     epoch in the lineage, as an earlier leader may have copied records that this one does not have
+                     epoch in the lineage, as an earlier leader may have copied records that the new one does not have
 
 Kafka counts segments that are gone, too, or are being deleted: it would not copy again what was deleted when tiered
 storage was switched off for a while, and local retention would then remove the only records that are left. Source:

@@ -2,7 +2,7 @@
 
     of each leader epoch, the earliest first, segment by segment until one stays:
     deletion begun     a segment whose deletion has failed before
-    below the start    ends below the log start offset, and has no epoch behind the log's first one
+    below the start    ends below the log start offset, and has no epoch after the log's first one
     retention.ms       its greatest timestamp is older
     retention.bytes    without it, what the tier and the local log have together is not smaller than this; segments
                        below the start do not count (in Kafka they do: it deletes as many bytes more)
@@ -155,7 +155,7 @@ def _is_dangling(segment: RemoteSegment, broker_id: int, now_ms: int) -> bool:
 
 def is_of_lineage(segment: RemoteSegment, lineage: Mapping[int, int], log_end_offset: int) -> bool:
     """Whether the offsets of a segment have the leader epochs that they have in the log. The first epochs of the
-    segment may be gone from the log's lineage, as it began anew behind them. lineage: see `with_records`."""
+    segment may be gone from the log's lineage, as it began anew after them. lineage: see `with_records`."""
     epochs = with_records(segment.leader_epochs)
     order, own = list(lineage), list(epochs)
     first, last = next(iter(order)), own[-1]

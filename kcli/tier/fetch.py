@@ -3,7 +3,7 @@
     NEW/<topic>-<partition>/   <offset>.log .index .timeindex .txnindex of each segment, first those of the tier
                                <offset>.snapshot    the object of the segment that ends at this offset
                                leader-epoch-checkpoint, partition.metadata
-    NEW/log-start-offset-checkpoint   where a log starts behind its first segment
+    NEW/log-start-offset-checkpoint   of a log that starts above the base offset of its first segment
     NEW/meta.properties               of the node whose log directory was given, without a directory.id
 
 A whole segment is copied byte for byte. Of a segment that is read in part, the batches of these offsets are copied, and
@@ -94,7 +94,7 @@ def fetch(
     Raises TargetExists, UsageError for a topic that cannot be one, UnreadableInput, OSError; LocalLogChanged or
     ObjectMissing if a broker has deleted something since the tier was read. Then there is no new directory.
     """
-    for each in partitions:  # names become directories
+    for each in partitions:  # a topic's name becomes a directory's name
         if (reason := fault(each.partition.topic)) is not None:
             raise UsageError(reason)
     starts: dict[TopicPartition, int] = {}
@@ -365,7 +365,7 @@ class _Writer:
 
 def _is_trimmed(index: Path) -> bool:
     """Whether an index exists and does not end in zeros. For the segment that it appends to, a running broker has an
-    index with zeros behind the entries, or none yet."""
+    index with zeros after the entries, or none yet."""
     if not index.exists():
         return False
     with index.open("rb") as file:

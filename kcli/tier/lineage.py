@@ -25,7 +25,7 @@ OFFSET_MAX = 2**63 - 1
 
 
 class Part(NamedTuple):
-    """Offsets first..last of a segment."""
+    """The offsets `first` to `last` of a tiered segment, which a reader of the lineage takes from this segment."""
 
     segment: RemoteSegment
     first: int

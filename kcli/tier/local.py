@@ -2,8 +2,9 @@
 
     DIR/kafka-tiered-storage/<topic>-<partition>-<topic id>/<offset>-<segment id>.log and so on
 
-DIR or the directory in it may be given. Names come from a disk that anybody may have written to: only regular files two
-levels deep are objects, and no symbolic link is followed, at neither level. Source: LocalTieredStorage.
+LocalStore opens the tier by DIR or by DIR/kafka-tiered-storage. Names come from a disk that anybody may have written
+to: only regular files two levels deep are objects, and a symbolic link at either level is not followed. Source:
+LocalTieredStorage.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ class LocalStore:
     def address(self) -> str:
         """The path of the directory that has the partitions' directories."""
         return str(self._root)
+
+    @property
+    def is_remote(self) -> bool:
+        """False."""
+        return False
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects, and whatever else is there, by name."""

@@ -1,4 +1,4 @@
-"""A store by its address, as `--tier` has it, or as `--to` of a backup."""
+"""Opens the store (a directory or a bucket) whose address is the value of `--tier`, or of `--to` of a backup."""
 
 from __future__ import annotations
 

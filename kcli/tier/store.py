@@ -60,12 +60,17 @@ class StoreFailed(UnreadableInput):
 
 
 class Store(Protocol):
-    """Objects by name. All methods raise UnreadableInput if an object cannot be read, and StoreFailed if the whole
-    store cannot be read; `size`, `open`, `read` and `as_file` raise ObjectMissing."""
+    """A directory or bucket that holds objects (of tiered storage or of a backup), each under a name. All methods raise
+    UnreadableInput if an object cannot be read, and StoreFailed if the whole store cannot be read; `size`, `open`,
+    `read` and `as_file` raise ObjectMissing."""
 
     @property
     def address(self) -> str:
         """The path or URL of the store, for messages and commands."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read waits for an answer over the network."""
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects whose names begin with `prefix`, by name."""

@@ -123,8 +123,8 @@ def make_authority(name: str, now: dt.datetime, valid: dt.timedelta = YEARS_10) 
 
 
 def read_authority(pem: bytes, valid: dt.timedelta = YEARS_10) -> Authority:
-    """Return the authority whose key and certificate are in the PEM text (Identity.pem). valid: how long the
-    certificates that it signs are valid. Raises UsageError."""
+    """Return the certificate authority whose private key and certificate are in a PEM text (written by Identity.pem).
+    valid: how long the certificates that the authority signs are valid. Raises UsageError."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from cryptography.x509 import load_pem_x509_certificate

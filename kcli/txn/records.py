@@ -29,7 +29,7 @@ VALUE_VERSIONS = (0, 1)
 
 
 class Record(NamedTuple):
-    """A parsed record. transaction: None for a tombstone."""
+    """A parsed record of __transaction_state: the state of a transactional id. transaction: None for a tombstone."""
 
     transactional_id: str
     transaction: Transaction | None

@@ -25,7 +25,7 @@ NEEDS_PRODUCER_ID: Final = NeedsProducerId()
 @dataclass(frozen=True, slots=True)
 class InitProducerId:
     """InitProducerId of a transactional producer. producer_id, producer_epoch: those that the producer had before, NONE
-    if it had none (KIP-360). The answer is Producer."""
+    if it had none (KIP-360). TransactionMachine answers with a Producer."""
 
     transactional_id: str
     timeout_ms: int
@@ -60,8 +60,8 @@ class VerifyPartitions:
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """Commit or abort a transaction. client_version: the transaction version that the client uses. The answer is
-    Producer."""
+    """Commit or abort a transaction. client_version: the transaction version that the client uses. TransactionMachine
+    answers with a Producer: the producer id and epoch for the next transaction, or an error."""
 
     transactional_id: str
     producer_id: int

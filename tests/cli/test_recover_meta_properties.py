@@ -122,3 +122,20 @@ def test_the_ids_of_another_node_in_a_registered_directory(tmp_path: Path, which
     subprocess.run(["bash", "-c", command], check=True)
     assert read_properties(path) == before
     assert kcli("verify", "--config", server, *directories).status == 0
+
+
+def test_a_directory_beside_with_the_same_directory_id(tmp_path: Path) -> None:
+    """Without --config, too; a directory with the same partitions is a copy, such as a backup, and no finding."""
+    one, two, _ = two_directories(tmp_path)
+    shutil.copy(one / META, two / META)
+    for directory, other in ((one, two), (two, one)):
+        ended = kcli("recover", directory)
+        assert ended.status == 1
+        assert f"that of {other / META}, too, if log.dirs names both (Duplicate directory ID)" in ended.stdout
+        shown = kcli("verify", directory)
+        assert shown.status == 1
+        assert f"Next: kcli verify {directory} {other}" in shown.stdout
+    shutil.rmtree(two)
+    shutil.copytree(one, two)
+    for command in ("recover", "verify"):
+        assert "Duplicate directory ID" not in kcli(command, one).stdout

@@ -4,9 +4,13 @@ had copied. Real Kafka makes an empty directory, and then deletes the one with -
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import PARTITION, directory
@@ -107,3 +111,62 @@ def test_recover_is_silent_about_a_move_that_goes_on(directory: Path, tmp_path: 
     shutil.copytree(future, directory / PARTITION)
     shown = kcli("recover", "--format", "jsonl", "--config", config, future.parent).stdout.splitlines()
     assert [each for each in map(json.loads, shown) if each["kind"] == "passed-over"] == []
+
+
+def apart(directory: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Move the partition to -future in another log directory, and the metadata log to a third one, which is not given.
+    Returns the second log directory and the directory of the future log."""
+    future, _ = moved(directory, tmp_path)
+    (tmp_path / "metadata").mkdir()
+    (directory / "__cluster_metadata-0").rename(tmp_path / "metadata" / "__cluster_metadata-0")
+    return future.parent, future
+
+
+def loud(*directories: Path) -> list[dict[str, Any]]:
+    """The errors and warnings of verify, as it shows them."""
+    shown = kcli("verify", "--format", "jsonl", "--severity", "warning", *directories).stdout.splitlines()
+    return [json.loads(line) for line in shown]
+
+
+def test_the_only_copy_is_an_error_without_a_metadata_log_too(directory: Path, tmp_path: Path) -> None:
+    other, future = apart(directory, tmp_path)
+    (other / "recovery-point-offset-checkpoint").write_text("0\n1\njava-none 0 300\n")
+    (found,) = [each for each in loud(directory, other) if each["kind"] == "partition-missing"]
+    assert (found["severity"], found["path"]) == ("error", str(future))
+    assert (found["lost_first_offset"], found["lost_last_offset"]) == (298, 299)
+    subprocess.run(["sh", "-c", found["command"]], check=True)
+    assert (other / PARTITION).is_dir()
+    assert [each for each in loud(directory, other) if each["kind"] == "partition-missing"] == []
+
+
+def test_one_that_is_alone_in_the_only_directory_given_is_a_note(directory: Path, tmp_path: Path) -> None:
+    other, future = apart(directory, tmp_path)
+    (other / "recovery-point-offset-checkpoint").write_text("0\n1\njava-none 0 298\n")
+    shown = map(json.loads, kcli("verify", "--format", "jsonl", other).stdout.splitlines())
+    (note,) = [each for each in shown if each["path"] == str(future)]
+    assert note["severity"] == "info"
+    assert f"if none has {PARTITION}, this is its only copy" in note["action"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_damaged_end_beside_a_sound_current_log_is_a_warning(directory: Path, tmp_path: Path, clean: bool) -> None:
+    """Real Kafka serves the current log. After a crash it cuts the future log and copies the rest anew; after a clean
+    stop it appends behind the damage, or stops the move."""
+    other, future = apart(directory, tmp_path)
+    (other / "recovery-point-offset-checkpoint").write_text("0\n1\njava-none 0 0\n")
+    marker = other / ".kafka_cleanshutdown"
+    marker.unlink(missing_ok=True)
+    if clean:
+        marker.write_text('{"version":0,"brokerEpoch":-1}')
+    shutil.copytree(future, directory / PARTITION)
+    log = max(future.glob("*.log"))
+    os.truncate(log, log.stat().st_size - 5)
+    found = [each for each in loud(directory, other) if str(future) in each["path"]]
+    assert [each["kind"] for each in found if each["kind"] == "truncated"]
+    assert {each["severity"] for each in found} == {"warning"}
+    (cut,) = [each for each in found if each["kind"] == "truncated"]
+    assert cut["action"].startswith(f"nothing is lost: Kafka serves {directory / PARTITION}")
+    assert (cut["command"] is not None) is clean
+    (directory / PARTITION).rename(tmp_path / "away")
+    errors = {each["kind"] for each in loud(directory, other) if each["severity"] == "error"}
+    assert {"truncated", "partition-missing"} <= errors

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from kcli.inspector.verify import Finding, Verification
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.protocol.topic_partition import TopicPartition
+from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import PARTITION, directory, files_of, logs
 from tests.inspector.test_verify_variations import batches_of
 
@@ -86,6 +89,35 @@ def test_an_older_version_of_a_log_before_a_gap(directory: Path) -> None:
     assert (gap.lost_first_offset, gap.lost_last_offset) == (end.base_offset, int(following.stem) - 1)
     assert str(gap.expected).endswith(f", or these at the end of {log.name}")
     assert f"look for the file, and for a longer version of {log.name};" in gap.action
+
+
+def cut(log: Path) -> tuple[int, int]:
+    """Cut a log at its fourth batch, and remove its indexes. Returns the first and the last offset that are lost."""
+    end = batches_of(log.read_bytes())[3]
+    os.truncate(log, end.position)
+    for suffix in (".index", ".timeindex"):
+        log.with_suffix(suffix).unlink()
+    return end.base_offset, min(int(each.stem) for each in log.parent.glob("*.log") if each.stem > log.stem) - 1
+
+
+def test_an_index_shows_that_the_log_is_an_older_version(directory: Path) -> None:
+    log = logs(directory)[1]
+    entry = log.with_suffix(".index").read_bytes()[:8]
+    lost = cut(log)
+    log.with_suffix(".index").write_bytes(entry + bytes(1 << 10))
+    (found,) = [each for each in Verification([directory]).findings() if each.severity == "error"]
+    assert (found.kind, found.path, found.lost_first_offset, found.lost_last_offset) == ("log-cut", str(log), *lost)
+    assert f"{log.stem}.index still has the zeros" in str(found.found)
+
+
+def test_its_size_shows_that_the_log_is_an_older_version(tmp_path: Path) -> None:
+    """All closed segments of the topic have about 30 KB, segment.bytes."""
+    shutil.copytree(GOLDEN / "unclean/recovered/u-lz4-0", tmp_path / "u-lz4-0", copy_function=shutil.copyfile)
+    log = logs(tmp_path, "u-lz4-0")[1]
+    lost = cut(log)
+    (found,) = [each for each in Verification([tmp_path]).findings() if each.kind.startswith("log-")]
+    assert (found.kind, found.path, found.lost_first_offset, found.lost_last_offset) == ("log-cut", str(log), *lost)
+    assert "and the other closed segments 29,746 to 29,876" in str(found.found)
 
 
 @pytest.mark.parametrize("begin", [0, 3], ids=["at the segment", "within it"])

@@ -4,6 +4,7 @@ restore everything."""
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,9 +118,25 @@ def test_what_reads_a_path_comes_before_what_moves_it_away() -> None:
     assert in_order([moves("a", ("a", "b")), moves("b", ("b", "a"))]) in ([0, 1], [1, 0])
 
 
+def test_a_path_is_one_path_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """log.dirs has absolute paths, perhaps through a link, and the arguments of verify may be relative."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "linked").symlink_to("home")
+    monkeypatch.chdir(tmp_path)
+    for home in (tmp_path / "home", tmp_path / "linked"):
+        away, inside = moves("d", (f"{home}/d", "d")), moves("f", ("home/d/f", "home/d/g"))
+        assert in_order([away, inside]) == [1, 0]
+    assert in_order([moves("linked", ("linked", "away")), moves("f", ("linked/d/f", "f"))]) == [1, 0]
+
+
 def test_the_same_move_is_told_once() -> None:
     both = moves("i", ("i", "i.moved"), ("t", "t.moved"))
     assert repeats([both, moves("t", ("t", "t.moved")), moves("u", ("u", "u.moved"))]) == [False, True, False]
+
+
+def test_the_same_removal_is_told_once() -> None:
+    removals = [replace(moves(path, ("a", "b")), command=f"rm -- {path}") for path in ("marker", "other", "marker")]
+    assert repeats(removals) == [False, False, True]
 
 
 def test_two_files_that_change_places_stay_where_they_are() -> None:

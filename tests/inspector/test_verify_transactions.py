@@ -1,5 +1,6 @@
 """What verify and recover say of transactions whose end is lost, and of coordinators that know too little of them: real
-Kafka's read_committed consumers stop there, and its producers get OUT_OF_ORDER_SEQUENCE_NUMBER."""
+Kafka's read_committed consumers stop there, and it refuses what producers send (tests/interop/test_lost_epochs_kafka).
+"""
 
 from __future__ import annotations
 
@@ -13,10 +14,15 @@ import pytest
 
 from formats import txn_index
 from formats.txn_index import AbortedTxn
+from kcli.cli.recover_transactions import StateRecords
 from kcli.errors import KcliError
+from kcli.inspector.transaction_state import unfit
 from kcli.inspector.transactions import TransactionFiles
+from kcli.log.disk import Disk
+from kcli.log.recovery.state_records import append_record
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.txn.records import TOPIC
+from kcli.txn.records import TOPIC, transaction_record
+from kcli.txn.transaction import State
 from kcli.views.transactions import Producer
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
@@ -136,8 +142,9 @@ def test_a_transaction_log_older_than_the_partitions(home: Path) -> None:
     append(home, PLACE, data + marker(who, commit=True, base_offset=end + 1))
     (error,) = (each for each in errors(home) if each["kind"] == "transaction-state-end")
     assert f"producer {who[0]}, epoch {who[1]}, which {PLACE} has" in error["expected"]
-    passed = rows(home, "passed-over")
-    assert [each["file"] for each in passed] == [Path(error["path"]).name]
+    assert "OutOfOrderSequenceException" in error["action"]
+    (row,) = rows(home, "transaction-state-end")
+    assert (row["partition"], row["error"]) == (Path(error["path"]).name, "OUT_OF_ORDER_SEQUENCE_NUMBER")
     assert [each["kind"] for each in errors(home)] == ["transaction-state-end"]
 
 
@@ -169,6 +176,107 @@ def test_a_producer_that_no_record_of_the_transaction_log_has(home: Path) -> Non
     assert error["path"] == str(home / str(PLACE))
     assert error["found"].startswith("no record has that producer, nor is any as new: __transaction_state is older")
     assert [each["file"] for each in rows(home, "passed-over")] == [str(PLACE)]
+
+
+def torn_state(home: Path, *, ahead: int, ended: bool = True) -> tuple[str, int, int, Path]:
+    """Give a producer a transaction in PLACE whose epoch is `ahead` of the coordinator's, and tear the end of the
+    coordinator's log. Returns the transactional id, both epochs, and the directory of the coordinator's partition."""
+    producer, epoch, end = completed(home, PLACE)
+    who = producer.producer_id, epoch + ahead
+    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end)
+    append(home, PLACE, data + (marker(who, commit=True, base_offset=end + 1) if ended else b""))
+    files = TransactionFiles([home], 0)
+    name = next(name for name, each in files.transactions().items() if each.producer_id == producer.producer_id)
+    state = home / f"{TOPIC}-{files.state_partitions[name]}"
+    log = log_of(state)
+    log.write_bytes(log.read_bytes() + bytes(log.read_bytes()[:40]))
+    return name, epoch, epoch + ahead, state
+
+
+def test_a_start_that_cuts_the_coordinators_log(home: Path) -> None:
+    name, epoch, newest, state = torn_state(home, ahead=3)
+    (row,) = rows(home, "transaction-state-end")
+    assert (row["partition"], row["transactional_id"], row["producer_partition"]) == (state.name, name, str(PLACE))
+    assert (row["coordinator_epoch"], row["producer_epoch"]) == (epoch, newest)
+    assert (row["error"], row["mended"]) == ("INVALID_PRODUCER_EPOCH", False)
+    assert "InvalidProducerEpochException" in row["outcome"]
+    text = kcli("recover", home).stdout
+    assert f"next             kcli recover --salvage --out NEW {home}" in text
+    (error,) = errors(home)
+    assert (error["path"], error["consequences"]["transaction-state-end"]) == (str(log_of(state)), 1)
+    assert "Kafka cuts the file here" in error["action"]
+    assert (
+        f"{name} (producer {row['producer_id']}) then has epoch {epoch} there, and {newest} in {PLACE}"
+        in error["action"]
+    )
+    assert error["command"] == f"kcli recover --salvage --dry-run {home}"
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_salvage_writes_the_epoch_that_is_lost(home: Path, tmp_path: Path, *, ended: bool) -> None:
+    name, _, newest, _ = torn_state(home, ahead=3, ended=ended)
+    (row,) = rows(home, "transaction-state-end", "--salvage")
+    assert (row["mended"], row["ongoing"]) == (True, [] if ended else [str(PLACE)])
+    copy = tmp_path / "copy"
+    done = kcli("recover", "--salvage", "--out", copy, "--format", "jsonl", home)
+    assert done.status == 0, done.stdout
+    assert row in map(json.loads, done.stdout.splitlines())
+    found = TransactionFiles([copy], 0).transactions()[name]
+    assert (found.producer_epoch, found.state.label) == (newest, "Empty" if ended else "Ongoing")
+    assert found.partitions == (frozenset() if ended else {PLACE})
+    assert errors(copy) == []
+    assert rows(copy, "transaction-state-end") == []
+    before = TransactionFiles([home], 0).transactions()
+    kcli("recover", "--salvage", "--in-place", home)
+    assert TransactionFiles([home], 0).transactions() == {**before, name: found}
+
+
+def test_a_record_is_not_written_where_other_nodes_have_it(home: Path, tmp_path: Path) -> None:
+    torn_state(home, ahead=3)
+    (found,) = unfit([home])
+    assert StateRecords([], lambda _: []).mends(found)
+    records = StateRecords([], lambda _: [2, 3])
+    assert not records.mends(found)
+    records.write(home)
+    assert records.written == []
+
+
+@pytest.mark.parametrize(
+    ("state", "ahead", "version", "error"),
+    [
+        (State.EMPTY, 3, 2, "INVALID_PRODUCER_EPOCH"),
+        (State.COMPLETE_COMMIT, 2, 0, "INVALID_PRODUCER_EPOCH"),
+        (State.COMPLETE_COMMIT, 1, 0, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (State.ONGOING, 3, 2, "CONCURRENT_TRANSACTIONS"),
+        (State.ONGOING, 1, 2, None),
+    ],
+)
+def test_the_error_that_the_producer_gets(
+    home: Path, state: State, ahead: int, version: int, error: str | None
+) -> None:
+    name, epoch, newest, directory = torn_state(home, ahead=ahead)
+    known = TransactionFiles([home], 0).transactions()[name]
+    partitions = frozenset({PLACE} if state is State.ONGOING else ())
+    older = known._replace(state=state, partitions=partitions, client_version=version)
+    log = log_of(directory)
+    log.write_bytes(log.read_bytes()[:-40])
+    append_record(directory, Disk(), *transaction_record(name, older, version), older.last_update_ms)
+    found = [(each.error, each.coordinator_epoch, each.producer_epoch) for each in unfit([home]) if each.error]
+    assert found == ([] if error is None else [(error, epoch, newest)])
+
+
+def test_a_clean_start_that_loads_none_of_the_records_gives_a_new_producer_id(home: Path) -> None:
+    """It hides the whole log, since the offset index is beyond the end of the log."""
+    _, _, _, state = torn_state(home, ahead=3)
+    log = log_of(state)
+    index = log.with_suffix(".index")
+    index.write_bytes((2**20).to_bytes(4) + (2**20).to_bytes(4))
+    kinds = {
+        each["kind"]
+        for each in map(json.loads, kcli("recover", "--clean", "--format", "jsonl", home).stdout.splitlines())
+    }
+    assert "end-hidden" in kinds
+    assert "transaction-state-end" not in kinds
 
 
 def ongoing(home: Path) -> tuple[str, int, int, Path]:

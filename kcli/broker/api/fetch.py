@@ -123,8 +123,8 @@ class _Fetch:
         return self.of(self.session.partitions)
 
     def of(self, partitions: Mapping[Key, FetchedPartition]) -> list[FetchedPartition]:
-        """Return those of `partitions` that have changed, as the tracker has noted. Must not be called without a
-        tracker."""
+        """Return those of `partitions` that the Fetch's tracker has marked as changed since they were last read. Must
+        not be called on a Fetch without a tracker."""
         assert self.tracker is not None, "a Fetch without tracker does not know what has changed"
         return [partitions[key] for key in self.tracker.dirty if key in partitions]
 
@@ -755,7 +755,7 @@ def _watch(one: _Fetch) -> Parts[None]:
 def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) -> Parts[Laid]:
     """Return the response about these partitions; for a client above its quota a response without partitions, with the
     throttle time. If the response is made in parts (`found.answers` is None), the partitions with records are read
-    again at the end, without a break: a log file found in an earlier part may have been deleted since."""
+    again at the end, in one part: a log file found in an earlier part may have been deleted since."""
     call = one.call
     session_id = NO_SESSION if one.session is None else one.session.id
     quotas = one.broker.quotas

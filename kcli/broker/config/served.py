@@ -216,19 +216,19 @@ def check_topics(config: BrokerConfig, image: MetadataImage) -> None:
 
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
-    """Check a change of a running node's configuration. config: the configuration after the change. changed: the names
-    of the changed configurations. Raises InvalidConfig for a configuration that this broker does not implement."""
+    """Check a change of a running node's configurations. config: all configurations after the change. changed: the
+    names of those that it changes. Raises InvalidConfig if this broker does not implement one of these."""
     reason = unserved(config, changed)
     if reason is not None:
         raise InvalidConfig(reason)
 
 
 def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | None:
-    """Return the first reason, with the name of the configuration, why this broker cannot run with its configuration:
-    one that it does not implement, or an invalid one for the security of a listener or of the connections to other
-    nodes (security.py). Return None if there is no such reason.
+    """Return the first reason why this broker cannot run with its server.properties, with the name of the property:
+    kcli does not implement the property, or the security of a listener or of the connections to other nodes
+    (security.py) or tiered storage is configured wrongly. Return None if there is no such reason.
 
-    names: the configurations to check, None for all. The security is checked in any case.
+    names: the properties to check, None for all. Security and tiered storage are checked in any case.
     """
     for name in config.properties if names is None else names:
         text = config.properties.get(name, "")

@@ -28,7 +28,7 @@ BYTES_MAX: Final = 1 << 20
 
 
 class StaticJaas:
-    """The sections of the file. where: the environment variable KAFKA_OPTS and the file's name, for error messages;
+    """The sections of the JAAS file that KAFKA_OPTS names. where: KAFKA_OPTS and the file's name, for error messages;
     None if KAFKA_OPTS names no file."""
 
     def __init__(self, java_options: str) -> None:

@@ -20,7 +20,8 @@ GROUP_RESOURCE = 32
 
 
 class GroupMetadata:
-    """Implements the protocol `kcli.group.metadata.Metadata` with the metadata image."""
+    """The metadata that the group coordinator needs (the protocol `kcli.group.metadata.Metadata`), read from the
+    broker's metadata image."""
 
     def __init__(self, config: BrokerConfig, image: MetadataImage) -> None:
         self._config, self._image = config, image

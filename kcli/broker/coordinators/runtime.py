@@ -146,8 +146,8 @@ class Coordinator:
 
     @cached_property
     def work(self) -> Work:
-        """The Work of this coordinator (group or transaction). The first access imports its modules, which takes 40
-        ms."""
+        """The functions and settings of the group or the transaction coordinator, whichever this object is. The first
+        access imports the coordinator's modules, which takes 40 ms."""
         return self._prepare(self)
 
     # the partitions that this broker leads

@@ -117,8 +117,8 @@ async def ask_transaction(
 async def ask_producer(
     transactions: Coordinator, producer_ids: ProducerIds, transactional_id: str, request: Any
 ) -> tuple[ErrorCode, int, int]:
-    """Return the error, producer id and producer epoch for the response to an InitProducerId or EndTxn request. With an
-    error, id and epoch are -1."""
+    """Pass an InitProducerId or EndTxn request to the transaction coordinator, and return the error, producer id and
+    producer epoch for the response. With an error, id and epoch are -1."""
     if not transactional_id:
         return ErrorCode.INVALID_REQUEST, -1, -1
     try:
@@ -129,5 +129,6 @@ async def ask_producer(
 
 
 def for_version(code: ErrorCode, version: int, since: int) -> ErrorCode:
-    """Return `code`, or INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED if `version` is below `since`."""
+    """Return `code`, or INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED if the request's `version` is below `since`,
+    the first version that has PRODUCER_FENCED."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED and version < since else code

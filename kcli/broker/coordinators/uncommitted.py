@@ -48,7 +48,8 @@ class _Held:
 
 
 class Uncommitted:
-    """The outcomes of one state machine that wait for the commit of their records.
+    """The outcomes of one coordinator's state machine, each of which is held back until the records that it has
+    appended are committed.
 
     release(outcome): called when the outcome's records are committed. give_up(outcome): called when the outcome's
     responses have waited for timeout_ms.

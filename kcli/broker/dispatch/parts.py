@@ -272,7 +272,8 @@ def _name(item: Any) -> Hashable:
 
 
 def _request(item: Any, path: tuple[str, ...], places: list[Place], depth: int = 0) -> Any:
-    """Return the request, or an item of the request, with only the innermost items at those places."""
+    """Return the request, or an item of it at this depth of `path`, with only those of its innermost items whose Place
+    is in `places`."""
     if len(places[0]) == depth:
         return item
     inner = getattr(item, path[depth])

@@ -98,9 +98,9 @@ class FetchedPartition:
 @dataclass(slots=True)
 class Session:
     """One client's fetch session. epoch: the session epoch of the next request. with_ids: whether its requests name
-    topics by id. tracker: knows the changed partitions, None before the first read. terms: isolation level, rack,
+    topics by id. tracker: notes which partitions change, None before the first read. terms: isolation level, rack,
     version and Authorization.terms of the last request; if a request changes any of these, all partitions are read
-    again. held: how many of the session's partitions are counted in FetchSessions.held."""
+    again. held: how many partitions the session has added to the count FetchSessions.held."""
 
     id: int
     created_ms: int

@@ -136,7 +136,7 @@ class LoneMetadataLog(MetadataLog):
         quorum = self.quorum
         return of_only_voter(quorum.node_id, quorum.directory, self.epoch, self.next_offset, self.high_watermark)
 
-    # appending
+    # appending to the metadata log
 
     def _appended(self, one: Append) -> None:  # noqa: ARG002  (the caller passes the append)
         self._take_turns()

@@ -200,7 +200,7 @@ class RaftDriver:
             self._flushing = None
         self.do(lambda: self.raft.flushed(self._log.recovery_point, self.now_ms))
 
-    # the network
+    # sending requests to other nodes of the quorum
 
     def _exchange_soon(self, send: Send) -> None:
         task = begin(self._exchange(send), "an exchange with another node of the quorum failed")

@@ -228,7 +228,7 @@ class ReplicatedMetadataLog(MetadataLog):
             driver = self._driver
             driver.do(lambda: self._raft.peer_died(node_id, driver.now_ms))
 
-    # following
+    # following the committed records and the leader
 
     def _advance(self) -> None:
         """Apply committed records; become the active controller or resign, if the leader has changed; then call

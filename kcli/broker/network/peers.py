@@ -53,8 +53,8 @@ class Peer(Protocol):
 
 
 class Channel(Peer, Protocol):
-    """A Peer at one address. It connects at the first call, and again at the next call after the connection was
-    lost."""
+    """A connection to one address over which this node sends requests. It connects at the first call, and at the next
+    call after the connection was lost."""
 
     def close(self) -> None:
         """Close the channel. Calls that wait for a response raise Unanswered."""

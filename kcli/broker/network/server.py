@@ -5,8 +5,9 @@ connection as soon as it is accepted.
 
 The module connection_limits.py decides which connections wait or are refused. Names of configurations are Kafka's:
 connections.max.idle.ms, socket.request.max.bytes, queued.max.request.bytes, socket.listen.backlog.size,
-socket.send.buffer.bytes. The last one matters: with a send buffer that the system sizes, a client that reads as fast as
-the broker sends got only a fifth to a half of the throughput, on two busy cores. Source: SocketServer.
+socket.send.buffer.bytes. The last one matters: on two busy cores, a consumer that reads as fast as the broker sends
+got, with a send buffer that the operating system sizes, only a fifth to a half of the bytes per second that it got with
+Kafka's default of socket.send.buffer.bytes. Source: SocketServer.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Requests(Protocol):
         have besides kio's classes."""
 
     def load(self, api_key: int) -> None:
-        """Import the handler of that API. Called in a thread."""
+        """Import the handler of the API with this key. Called in a thread."""
 
 
 @dataclass(eq=False, slots=True)

@@ -49,7 +49,7 @@ class Handshakes:
         self._loop, self._buffers, self._most = loop, buffers, most
         self._steps = asyncio.Semaphore(STEPS_AT_ONCE)
         self._deadlines: dict[asyncio.Timeout, None] = {}  # of handshakes for which OpenSSL has memory, oldest first
-        self._given_up: set[asyncio.Timeout] = set()  # deadlines of handshakes that were aborted
+        self._given_up: set[asyncio.Timeout] = set()  # deadlines of handshakes that were aborted for newer ones
 
     async def accept(self, sock: socket.socket, context: TlsContext, *, timeout_s: float = HANDSHAKE_S) -> TlsSocket:
         """Make the handshake with a client that has connected. Return the secured connection. sock: non-blocking.

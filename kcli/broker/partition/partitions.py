@@ -250,7 +250,7 @@ class Partition:
         """Report an I/O error of the log, which takes its log directory offline, with every replica in it."""
         self.on_failed(self, error)
 
-    # what the metadata says
+    # following the metadata image
 
     def update(self, state: PartitionState) -> None:
         """Apply the partition's state in the metadata: its leader, its replicas, its ISR."""

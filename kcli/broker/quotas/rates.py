@@ -54,7 +54,8 @@ class TokenBucket:
         self._updated_ms = now_ms
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """Return the time, in ms, until the number of tokens is no longer negative; 0 if it is not negative now."""
+        """Return the time, in ms, until the number of tokens, which grows by `bound` each second, is no longer
+        negative; 0 if it is not negative now."""
         self._refill(bound, now_ms)
         return round(-self._tokens / bound * 1000) if self._tokens < 0 else 0
 

@@ -48,7 +48,8 @@ class Poller:
             self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
 
     def unwatch(self, partition: ReadOnlyPartition) -> None:
-        """Undo one call of `watch`."""
+        """Stop checking a partition's files, unless another Fetch waits for the partition. Called once for each call of
+        `watch`."""
         count = self._watched.pop(partition, 1)
         if count > 1:
             self._watched[partition] = count - 1

@@ -49,7 +49,8 @@ class Lookup(NamedTuple):
 
 
 class ReadOnlyRouter(Router):
-    """Handles the requests to a read-only broker."""
+    """Handles the requests to a read-only broker: requests that read go to their handlers, requests that write are
+    refused."""
 
     def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """Return the response to a request. Raises HangUp, which closes the connection."""

@@ -5,7 +5,7 @@
               offset follow the leader's
     diverging epoch   the log is truncated at the offset where it diverges from the leader's, and fetched from there on
     out of range      the offset is not within the leader's log: ListOffsets finds the leader's end and start
-    moved to tier     the leader has the offset in tiered storage alone: the log begins behind what is there, with the
+    moved to tier     the leader has the offset in tiered storage alone: the log begins after what is there, with the
                       state that is read from there (kcli.broker.replication.tier_state). Other partitions of this
                       fetcher are fetched meanwhile
     errors    a partition is left out of Fetches for a time that grows with each error; after a Fetch without a
@@ -113,8 +113,8 @@ class Fetcher:
             "max_bytes": config.number("replica.fetch.response.max.bytes"),
         }
         self._eager = 0
-        # When the last Fetch was sent, in ms; earlier by the difference if its max_wait was shorter than _wait_ms. By
-        # this time `_take` finds out whether the leader responded before max_wait was over.
+        # When the last Fetch was sent, in ms, minus the time by which its max_wait was shorter than _wait_ms: so its
+        # max_wait is over at _fetched_ms + _wait_ms. `_take` sees by this whether the leader responded long before.
         self._fetched_ms = 0
         self._channel: Channel | None = None
         self._address: tuple[str, int] | None = None
@@ -364,16 +364,16 @@ class Fetcher:
             self._failed(followed, error)
 
     def _is_for_last_tiered(self, followed: Followed, leader_end: int) -> bool:
-        """Whether a follower begins behind all that is in tiered storage (KIP-1023): it is empty, and the leader is
+        """Whether a follower begins after all that is in tiered storage (KIP-1023): it is empty, and the leader is
         not. leader_end: the leader's log end offset."""
         opened = followed.partition.log
         is_enabled = bool(self._config.get("follower.fetch.last.tiered.offset.enable"))
         return is_enabled and opened.is_tiered and opened.log_end_offset == 0 and leader_end != 0
 
-    # beginning behind tiered storage
+    # beginning after tiered storage
 
     def _begin_behind_tier(self, followed: Followed) -> None:
-        """Begin the partition's log behind what the leader has in tiered storage alone. Its store may take long: the
+        """Begin the partition's log after what the leader has in tiered storage alone. Its store may take long: the
         partition is held until then."""
         self.plan.hold(followed)
         _ = begin(self._start_behind_tier(followed), f"{followed.partition}: it does not begin behind tiered storage")

@@ -7,10 +7,10 @@
     delayed     left out of Fetches for a while after an error; the time doubles with each error
     forgotten   to be removed from the session by the next Fetch
 
-    session     request                                     response
-    none        all partitions, session epoch 0             a session, or none if the leader's cache is full
-    epoch n     changed and forgotten partitions            the next epoch is n + 1; after a session error it is 0
-    lost        all partitions, epoch 0: a new session in place of the old one
+    session       request                               response
+    none          all partitions, session epoch 0       a session, or none if the leader's cache is full
+    epoch n       changed and forgotten partitions      the next epoch is n + 1; after a session error it is 0
+    no response   all partitions, session epoch 0       a new session in place of the old one
 
 This module does no I/O and reads no clock. Source: AbstractFetcherThread, FetchSessionHandler; KIP-227, KIP-595
 (truncation on fetch).

@@ -125,7 +125,7 @@ class ReplicaManager:
         try:
             for partition in self.partitions:
                 partition.shrink_isr()
-        except Exception:  # a bug that shows in one check must not end the checks of followers
+        except Exception:  # a bug that one check meets must not end the checks of the ISR
             log.exception("followers are looked at again")
         self._check_later()
 

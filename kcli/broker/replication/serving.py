@@ -8,8 +8,8 @@ the follower has.
     wait       until a partition has records or an error, or this broker begins to lead more partitions of the follower
                (which then fetches them at once), or the request's max_wait is over
 
-An offset that is in tiered storage alone is answered with OFFSET_MOVED_TO_TIERED_STORAGE: the follower begins behind
-what is there (see tier_state.py).
+An offset that is in tiered storage alone is answered with OFFSET_MOVED_TO_TIERED_STORAGE: the follower then begins its
+log above that offset (see tier_state.py).
 
 A broker that has no replica of the partition, or whose broker epoch is outdated (KIP-903), is refused. A plain Fetch
 (`serve_plain`; see answer_plain in api/fetch.py) is answered without decoding it into objects of kio's; its partitions

@@ -1,10 +1,10 @@
-"""How a follower begins behind what the leader has in tiered storage alone: its records are not fetched.
+"""How a follower begins its log at the end of what the leader has in tiered storage alone: it fetches none of that.
 
     asked of the leader   log start offset; earliest local offset (or with follower.fetch.last.tiered.offset.enable the
                           earliest one that is not in the tier yet, KIP-1023), with its epoch; where the epoch before
                           that one ends
     read from the tier    of the segment that has the offset before: the leader epochs and the producer snapshot
-    then                  the log is emptied, begins behind that segment, and has these epochs and producers
+    then                  the log is emptied, begins at the end of that segment, and has these epochs and producers
 
 Source: AbstractFetcherThread.handleOffsetsMovedToTieredStorage, TierStateMachine; KIP-405.
 """
@@ -40,8 +40,8 @@ class TierStates(Protocol):
     """Reads the state of logs from the tier."""
 
     async def state_behind(self, partition: Partition, epoch: int, offset: int) -> TierState:
-        """Return the state behind the segment that has an offset of an epoch. Raises NotInTier; what the store raises,
-        OSError and FormatError."""
+        """Return the state of the log at the end of the tiered segment that has this offset in this leader epoch.
+        Raises NotInTier; what the store raises, OSError and FormatError."""
 
 
 class Leader(Protocol):
@@ -64,7 +64,7 @@ class Start(NamedTuple):
 async def find_start(
     leader: Leader, tier: TierStates | None, partition: Partition, *, behind_last_tiered: bool
 ) -> Start:
-    """Return where a follower begins. behind_last_tiered: behind all that is in the tier, not only behind what is there
+    """Return where a follower begins. behind_last_tiered: after all that is in the tier, not only after what is there
     alone. tier: None if this broker has none. Raises NotInTier, and what `leader` and `tier` raise."""
     if tier is None or not partition.log.is_tiered:
         raise NotInTier(f"{partition}: this broker has no tiered storage for it")

@@ -279,7 +279,8 @@ def _complete(directory: Path) -> None:
 
 
 def _authority(directory: Path) -> Authority:
-    """Return the authority, read from its key and certificate. Raises UnreadableInput, UsageError."""
+    """Return the certificate authority of the node or cluster whose secrets are in `directory`, read from
+    authority.pem. Raises UnreadableInput, UsageError."""
     from kcli.tls.certificates import read_authority
 
     path = directory / "authority.pem"

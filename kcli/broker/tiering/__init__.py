@@ -6,7 +6,8 @@
     store             the store, opened at the start
     config            what the broker's configuration says about it: TierConfig
     reader            reads from segments in the tier, for Fetch and ListOffsets
-    following         the state of a log in the tier, for a follower that begins behind it
+    read_ahead        reads from a bucket, ahead of consumers that read in order
+    following         the state of a log in the tier, for a follower whose log begins after the tier's last offset
     reading           all that a broker needs to read from its tier
     index_cache       the indexes of segments, kept on this broker
     pool              threads for what waits for a store

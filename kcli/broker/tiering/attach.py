@@ -182,9 +182,9 @@ def _troubles_of_topic(found: Attaching, image: MetadataImage, known: Topic | No
 
 
 def _troubles_of_known(home: LogDirectory, each: Attachment) -> Iterator[str]:
-    """Yield why a partition that the cluster has does not go on behind the tier, or would lose it: a leader deletes
-    segments in front of its log start offset, or out of the lineage of its leader epochs. One that has run without the
-    metadata has moved both to where its local log begins."""
+    """Yield why a partition that the cluster has does not continue the tier's offsets, or would lose the tier: a leader
+    deletes segments below its log start offset, or out of the lineage of its leader epochs. A leader that has run
+    without the tier's metadata has moved both to where its local log begins."""
     key = TopicPartition(each.partition.topic, each.partition.partition)
     path = home.path / str(each.partition)
     bases = [base for base, _ in files_of_kind(path, FileKind.LOG)] if path.is_dir() else []
@@ -296,7 +296,7 @@ class _Writer:
         if (plan.topic in image.topics) == plan.is_new or (TOPIC in image.topics) != plan.has_metadata_topic:
             raise NotAttached(f"{plan.log_directory}: its metadata has changed meanwhile")
 
-    # the partitions
+    # writing the partitions' directories
 
     def _write_log(self, each: Attachment) -> None:
         """Write an empty log that begins at the end of the tier."""

@@ -3,7 +3,7 @@
     record   value: frame 1, api key, version; then in each kind of record the partition that it is about:
              name as a compact string, topic id, number int32
     position     the offset of the next record to read
-    replayed_to  of a followed partition: the offset behind its last replayed record
+    replayed_to  of a followed partition: the offset after its last replayed record
 
 A partition that is followed later than others needs the records from the topic's start: the position goes back to 0,
 and the others pass over what they have replayed. A partition is ready once the position has reached the end that the
@@ -62,7 +62,7 @@ class MetadataFailed(KcliError):
 
 
 class Followed:
-    """A partition whose records are replayed. replayed_to: the offset behind its last record. end_offset: the position
+    """A partition whose records are replayed. replayed_to: the offset after its last record. end_offset: the position
     at which it is ready, None before that is known."""
 
     __slots__ = ("_metadata", "_ready", "_waits", "end_offset", "is_ready", "partition", "replayed_to")
@@ -157,7 +157,7 @@ class Deletion(NamedTuple):
 
 
 class _Deletions:
-    """The deletions that have begun in one partition of the topic. read_to: the offset behind the last record that
+    """The deletions that have begun in one partition of the topic. read_to: the offset after the last record that
     counts. end_offset: as in Followed."""
 
     def __init__(self) -> None:
@@ -265,7 +265,8 @@ class MetadataPartition:
         self._topic_id = topic_id
 
     def restart(self) -> None:
-        """Forget what was replayed, and read from the start."""
+        """Forget all replayed records of this partition of __remote_log_metadata, and read it from its first offset
+        on."""
         for each in self._followed.values():
             each.restart()
         if self._deletions is not None:
@@ -296,7 +297,7 @@ class MetadataPartition:
         self._moved()
 
     def replay(self, data: bytes | memoryview, reading: int) -> Parts[None]:
-        """Replay batches that were read at the position in the round `reading`, and move the position behind them. Stop
+        """Replay batches that were read at the position in the round `reading`, and move the position after them. Stop
         if the position was set anew since."""
         troubles = _Troubles()
         table = RecordTable(TABLE_RECORDS)
@@ -378,7 +379,7 @@ def _records(window: Window, table: RecordTable) -> Iterator[tuple[int, bytes | 
 
 
 def _end_of(window: Window, troubles: _Troubles) -> int:
-    """Return the offset behind the last sound batch, 0 without one, and note the damaged ones, whose records were
+    """Return the offset after the last sound batch, 0 without one, and note the damaged ones, whose records were
     passed over."""
     end = 0
     for i in range(window.batches.count):
@@ -391,7 +392,7 @@ def _end_of(window: Window, troubles: _Troubles) -> int:
 
 
 def _head_of(partition: TieredPartition) -> bytes:
-    """Return what the records about a partition have behind their kind."""
+    """Return what the records about a partition have after their kind."""
     name = partition.topic.encode()
     return uvarint(len(name) + 1) + name + uuid_bytes(partition.topic_id) + partition.partition.to_bytes(4)
 

@@ -36,7 +36,7 @@ class StatesInTier:
         self._store, self._segments, self._pool = store, segments, pool
 
     async def state_behind(self, partition: Partition, epoch: int, offset: int) -> TierState:
-        """Return the state behind the segment that has an offset of an epoch. Waits until the metadata about the
+        """Return the state after the segment that has an offset of an epoch. Waits until the metadata about the
         partition are replayed. Raises NotInTier, KcliError, OSError, FormatError."""
         whose = tiered(partition)
         self._segments.follow(whose)

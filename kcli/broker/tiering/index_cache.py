@@ -53,7 +53,8 @@ class BadIndex(KcliError):
 
 
 class Indexes:
-    """The indexes of a segment, open. They are searched where they are; only a transaction index is read whole."""
+    """The open index files of a segment in tiered storage. Offset and time index are searched on disk, without reading
+    them whole; a transaction index is read whole."""
 
     def __init__(self, start_offset: int, files: tuple[DiskFile, DiskFile, DiskFile]) -> None:
         self._start_offset = start_offset
@@ -183,7 +184,7 @@ class IndexCache:
             return False
         return True
 
-    # reading
+    # opening the indexes of a segment
 
     @contextmanager
     def open(self, segment: RemoteSegment) -> Iterator[Indexes]:

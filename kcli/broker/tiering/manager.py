@@ -212,7 +212,7 @@ class Tiering:
         if whose in self._tracked or whose in self._deletions.values():
             return False
         if image.topic_by_id(to_uuid(whose.topic_id)) is not None:
-            return False  # a record that no broker has written
+            return False  # no broker writes a deletion for a topic that exists
         broker = image.brokers.get(deletion.broker_id)
         is_silent = self._now_ms() - deletion.since_ms > ABANDONED_MS
         return deletion.broker_id == self._context.node_id or broker is None or broker.fenced or is_silent
@@ -302,7 +302,7 @@ class Tiering:
                 except FileNotFoundError:
                     if each.log_path.exists():
                         raise
-                    return  # retention or a deletion was faster: the next round sees what is left
+                    return  # the segment was deleted, as by retention: the next round copies what is left
                 tracked.copied_offset = each.next_offset - 1
                 opened.update_highest_tiered(tracked.copied_offset)
                 log.info("%s: copied %s to the tier", tracked.partition, each.log_path.name)

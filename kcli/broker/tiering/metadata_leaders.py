@@ -71,7 +71,7 @@ class LeaderRefused(KcliError):
 
 
 class Read(NamedTuple):
-    """What was read of a partition. records: whole batches, empty if there is nothing behind the offset. is_beyond: the
+    """What was read of a partition. records: whole batches, empty if there is nothing after the offset. is_beyond: the
     offset is not within the log."""
 
     number: int
@@ -109,7 +109,7 @@ class MetadataLeaders:
         partition = self._context.partitions.get(TOPIC, number)
         return partition if partition is not None and partition.check_leader_epoch() is None else None
 
-    # reading here
+    # reading a partition that this broker leads
 
     async def read_here(self, partition: Partition, offset: int) -> Read:
         """Read committed batches of a partition that this broker leads. Raises LeaderRefused."""
@@ -131,7 +131,7 @@ class MetadataLeaders:
 
     async def bounds_here(self, partition: Partition) -> tuple[int, int | None]:
         """Return the log start offset, and the high watermark; None while it is below the start of the leader epoch, as
-        records behind it may be committed. Raises LeaderRefused."""
+        records after it may be committed. Raises LeaderRefused."""
         try:
             opened = await partition.open_in_thread()
         except LogFailed as error:

@@ -279,7 +279,7 @@ class MetadataTopic:
             self._changed.set()
             await asyncio.sleep(RETRY_S)
 
-    # reading
+    # reading the topic
 
     def _led_by(self, node_id: int) -> list[MetadataPartition]:
         topic = self._leaders.topic
@@ -311,7 +311,7 @@ class MetadataTopic:
             self._changed.set()
 
     async def _read_here(self, _: int, places: list[MetadataPartition]) -> None:
-        """Read what this broker's logs have behind the positions; wait if there is nothing."""
+        """Read what this broker's logs have after the positions; wait if there is nothing."""
         self._grown.clear()
         has_moved, is_waiting = False, False
         for place in places:
@@ -346,7 +346,7 @@ class MetadataTopic:
             partition.unwatch(self._grown.set)
 
     async def _read_there(self, node_id: int, places: list[MetadataPartition]) -> None:
-        """Read what another broker has behind the positions; it waits if there is nothing."""
+        """Read what another broker has after the positions; it waits if there is nothing."""
         by_number = {place.number: place for place in places}
         new = {number: place.round for number, place in by_number.items() if place.needs_end}
         if new:

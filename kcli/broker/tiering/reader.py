@@ -35,6 +35,7 @@ from formats.kernels.records import RecordTable
 from formats.kernels.scan import SCAN_BAD_LENGTH, SCAN_END, SCAN_INCOMPLETE, scan
 from formats.txn_index import AbortedTxn
 from kcli.broker.process.unattended import report
+from kcli.broker.tiering.read_ahead import ReadAhead
 from kcli.broker.tiering.reads import RemoteRead, Wanted
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import decode
@@ -100,18 +101,24 @@ class _Found(NamedTuple):
 
 
 def tiered(partition: Partition) -> TieredPartition:
-    """Return the partition as the tier names it."""
+    """Return the name, number and topic id by which tiered storage knows the partition."""
     return TieredPartition(partition.topic, partition.number, from_uuid(partition.topic_id))
 
 
 class RemoteReader:
-    """Reads for the requests of clients. pool: the threads that read (remote.log.reader.threads)."""
+    """Reads from tiered storage what clients' requests (Fetch, ListOffsets) ask for. pool: the threads that read
+    (remote.log.reader.threads)."""
 
     def __init__(
         self, store: Store, segments: Segments, indexes: IndexCache, pool: ThreadPool, quota: FetchQuota
     ) -> None:
         self._store, self._segments, self._indexes = store, segments, indexes
+        self._ahead = ReadAhead(store)
         self._pool, self._quota = pool, quota
+
+    def stop(self) -> None:
+        """Read nothing ahead any more."""
+        self._ahead.close()
 
     @property
     def is_throttled(self) -> bool:
@@ -192,7 +199,7 @@ class RemoteReader:
     async def _later_aborted(
         self, whose: TieredPartition, opened: PartitionLog, segment: RemoteSegment, found: _Found
     ) -> Sequence[AbortedTxn]:
-        """Return the aborted transactions of a read whose markers are in segments behind it, in the tier or here."""
+        """Return the aborted transactions of a read whose markers are in segments after it, in the tier or here."""
         aborted: list[AbortedTxn] = []
         while True:
             behind = segment.end_offset + 1
@@ -210,11 +217,18 @@ class RemoteReader:
 
     def _from_segment(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
         """Read from one segment, up to `last_offset`; None if no batch has the offset or a later one."""
+        try:
+            return self._batches_from(segment, last_offset, wanted)
+        except Exception:
+            self._ahead.forget(_log_name(segment))
+            raise
+
+    def _batches_from(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
         with self._indexes.open(segment) as indexes:
             at = indexed = indexes.position_of(wanted.offset)
             most = max(wanted.max_bytes, 0) + SKIPPED_BYTES
             while at < segment.size:
-                data = self._store.read(_log_name(segment), at, min(at + most, segment.size))
+                data = self._ahead.read(_log_name(segment), at, min(at + most, segment.size), segment.size)
                 table = BatchTable()
                 behind, how, needed = scan(data, 0, len(data), at, table)
                 _check_offsets(segment, table, at)

@@ -1,7 +1,7 @@
-"""What a broker has to read from its tier: the cached indexes, the threads, and the two who use them.
+"""What a broker has to read from its tier: the cached indexes, the threads, and their two users.
 
     reader   for Fetch and ListOffsets of clients      Broker.tier
-    states   for logs that begin behind the tier       ReplicaManager.tier
+    states   for logs that begin at the tier's end     ReplicaManager.tier
 
 All limits are read from the configuration when they are needed, as most of them are dynamic.
 """
@@ -58,4 +58,5 @@ class TierReading:
     def stop(self) -> None:
         """End the threads. Reads that wait are cancelled; one that hangs ends with the process."""
         self._pool.close()
+        self.reader.stop()
         self._state_pool.close()

@@ -83,8 +83,8 @@ class SegmentTasks:
     async def copy(self, whose: TieredPartition, opened: PartitionLog, closed: ClosedSegment) -> None:
         """Copy a segment of a log. Raises CannotCopy, MetadataFailed, KcliError and OSError of the store or the log.
 
-        A copy that is cancelled breaks off behind the record or the window that it is writing, see `copies_ended`: no
-        object may be written behind the deletion of its segment.
+        A copy that is cancelled breaks off after the record or the window that it is writing, see `copies_ended`: no
+        object may be written after the deletion of its segment.
         """
         segment = self._begun(whose, opened, closed)
         broken_off = Event()

@@ -77,7 +77,7 @@ Structs = dict[str, Struct]
 
 
 def main() -> None:
-    """Write the stub of each API, and remove all other stubs."""
+    """Write the type stub (.pyi) of each API that the broker has, and remove the stubs of all other APIs."""
     stubs = {f"{api.name}.pyi": stub(api) for api in APIS.values()}
     for path in FOLDER.glob("*.pyi"):
         if path.name not in stubs:

@@ -1,5 +1,5 @@
-"""Encodes the responses to members of classic groups without kio, as they are many: a rebalance needs two for every
-member, and each member sends a Heartbeat every three seconds.
+"""Encodes the responses to members of classic groups without kio, to save time: a rebalance needs two responses for
+every member, and each member sends a Heartbeat every three seconds.
 
     JoinGroup   throttle_time_ms int32 (2+) | error int16, generation int32, protocol type (7+), protocol, leader,
                 skip assignment bool (9+), member id | members | tagged fields (6+)

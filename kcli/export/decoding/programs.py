@@ -14,7 +14,7 @@ from kcli.export.decoding.shapes import Node, run, tree
 
 
 class Program(Protocol):
-    """The interface of the programs of formats.kernels.payload."""
+    """The interface of formats.kernels.payload's decoders, each compiled for one schema or JSON type."""
 
     def decode(self, payloads: kernel.Payloads) -> kernel.Decoded:
         """Decode payloads to columns, and to faults for the payloads that do not decode."""

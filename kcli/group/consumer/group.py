@@ -141,7 +141,7 @@ class ConsumerGroup:
         None. The caller keeps the offsets of topics that a member subscribes to."""
         return offset.commit_timestamp_ms
 
-    # queries
+    # reading the group's state
 
     def member(self, member_id: str) -> ConsumerMember:
         """The member of that id. Raises GroupError UNKNOWN_MEMBER_ID."""

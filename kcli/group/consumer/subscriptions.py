@@ -48,11 +48,11 @@ class Subscriptions:
             subtract(self.regexes, member.regex)
 
     def match(self, topics: Iterable[str]) -> None:
-        """Count a regular expression that matches these topics."""
+        """Add one regular expression that matches these topics to the counts in `matched`."""
         self.matched.update(topics)
 
     def unmatch(self, topics: Iterable[str]) -> None:
-        """Remove a regular expression that matched these topics from the counts."""
+        """Remove one regular expression that matched these topics from the counts in `matched`."""
         for topic in topics:
             subtract(self.matched, topic)
 

@@ -95,7 +95,8 @@ class TierVerification:
         if self._tier.log is not None and not each.has_metadata:
             yield self._unknown(each)
         for segment in each.cache.segments():
-            if not (is_left_behind and not self._tier.objects(segment).sizes):  # else `orphans` has had them removed
+            # a segment of a deleted topic that has no objects is no finding: kcli tier orphans has deleted them
+            if not (is_left_behind and not self._tier.objects(segment).sizes):
                 yield from self._segment(each, segment)
         causes = Causes()
         for objects in [] if each.has_metadata else self._tier.inventory.partitions.get(each.partition, {}).values():

@@ -229,7 +229,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
             refuses_start=True,
         )
     own = None if around.properties is None else around.properties.directory_id
-    twin = None if own is None else around.node.with_id(own)
+    twin = None if own is None else around.node.with_id(own) or next(iter(around.node.twins), None)
     if own is None or twin is None:
         return
     right = around.registered_directory_id
@@ -240,18 +240,22 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
         return
     wrong, other = (path, twin / FileKind.META_PROPERTIES) if is_here else (twin / FileKind.META_PROPERTIES, path)
     known = right or its_right
+    action, command = "one is a copy of the other: restore it from a backup", next_steps.show(wrong)
+    if known is not None:
+        action = "stop the broker, and write the id that the metadata log has"
+        command = next_steps.change(wrong, f"directory.id={own}", f"directory.id={known}")
+    elif not around.is_given(twin):
+        action = "take one of the two out of log.dirs; if both belong there, one has the other's file: verify both, as "
+        action += "the metadata log may have the right id"
+        command = next_steps.verify(around.path, twin)
     yield Finding(
         path=str(wrong),
         kind="meta-properties-node",
         severity="error",
         expected="a directory.id of its own" + ("" if known is None else f", {known} by the metadata log"),
         found=f"directory.id {own}, which {other} has, too: Kafka does not start with both (Duplicate directory ID)",
-        action="stop the broker, and write the id that the metadata log has"
-        if known
-        else "one is a copy of the other: restore it from a backup",
-        command=next_steps.show(wrong)
-        if known is None
-        else next_steps.change(wrong, f"directory.id={own}", f"directory.id={known}"),
+        action=action,
+        command=command,
         refuses_start=True,
     )
 

@@ -83,7 +83,7 @@ class StoredPartition(NamedTuple):
 
 
 def stored_partition(path: Path) -> StoredPartition:
-    """Read the topic id of a partition's directory. Raises UnreadableInput."""
+    """Return the partition's directory `path` with the topic id in its partition.metadata. Raises UnreadableInput."""
     file = path / FileKind.PARTITION_METADATA
     try:
         topic_id = parse_partition_metadata(read_whole(file)).topic_id if file.exists() else None
@@ -1020,11 +1020,11 @@ def transaction_findings(
         if each.partition not in logs or each.partition in harmed:
             continue
         is_open = each.kind == "transaction-open"
-        advice = (
-            "abort it"
-            if is_open
-            else f"look for the newer copy of {TRANSACTIONS_TOPIC}, or use other transactional ids"
-        )
+        command = next_steps.transactions(around.path, is_open=is_open)
+        advice = "abort it" if is_open else f"look for the newer copy of {TRANSACTIONS_TOPIC}"
+        if each.mended is not None and not around.is_replicated(each.partition):
+            advice += ", or salvage: it writes a record with which the producer goes on, in a copy"
+            command = next_steps.salvage_log_directory(around.path)
         yield Finding(
             path=str(around.path / str(each.partition)),
             kind=each.kind,
@@ -1033,7 +1033,7 @@ def transaction_findings(
             expected=each.expected,
             found=each.found,
             action=f"{each.outcome}: {advice}",
-            command=next_steps.transactions(around.path, is_open=is_open),
+            command=command,
         )
 
 

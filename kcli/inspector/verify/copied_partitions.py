@@ -101,7 +101,7 @@ def _compared(
         if _has_same_times(one.directory, other.directory):
             wrong = [each for each in (one, other) if _was_copied(each)]
             return equal, wrong[0] if len(wrong) == 1 else None, True
-    except (OSError, KcliError):  # the checks of that partition report this error
+    except (OSError, KcliError):  # the checks of the partition that cannot be read report this error
         return None
     is_several = len({each.max_timestamp for each in equal}) >= LEAST_TIMESTAMPS
     return (equal, None, False) if is_several else None

@@ -1,4 +1,5 @@
-"""Checks directories: finds the type of each file, groups files by segment and partition, and reports others."""
+"""Checks directories: finds the type of each file, groups files by segment and partition, and reports files that belong
+to neither."""
 
 from __future__ import annotations
 
@@ -55,6 +56,7 @@ from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.copied_directories import copied_directories
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.future_logs import copied_anew, only_copy, unknown_current
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.half_copies import half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
@@ -201,9 +203,9 @@ class DirectoryVerifier:
         self._all.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
         found = self._with_promoted(path, found, inside.around)
-        whole = found if around is None else self._as_broker(around, below, found)
-        near = inside.around if around is None else around
-        yield from salvage_first(with_refusals(whole, near), near, self._with_renamed(path))
+        whole, near = (found, inside.around) if around is None else (self._as_broker(around, below, found), around)
+        told = (copied_anew(each, path, near) for each in with_refusals(whole, near))
+        yield from salvage_first(told, near, self._with_renamed(path))
 
     def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:
         """Return the findings in a directory. If it has a future log with which Kafka replaces the current log, the
@@ -513,7 +515,7 @@ class DirectoryVerifier:
         recovery_point = ends.get(FileKind.RECOVERY_POINTS, 0)
         ends = {kind: offset for kind, offset in ends.items() if kind not in around.of_others}
         is_tiered = True if is_metadata else around.is_tiered(name.topic)
-        directory = path if is_served else None
+        directory = path if is_served or path.absolute() in around.only_copies else None
         return Known(
             around.gaps(partition),
             ends,
@@ -1024,7 +1026,14 @@ def _leftover_directory(path: Path, name: DirectoryName, around: Surroundings | 
     """Return the finding of a directory with -delete, -future or -stray."""
     promoted = None if around is None or name.state != "future" else _promoted(path, around)
     if promoted is None or around is None:
-        return _suffixed(path, name)
+        if around is None or name.state != "future":
+            return _suffixed(path, name)
+        alone = only_copy(path, name, around)
+        if alone is not None:
+            return alone
+        partition = TopicPartition(name.topic, name.partition)
+        note = _suffixed(path, name)
+        return replace(note, action=unknown_current(f"{partition}")) if around.may_be_alone(partition) else note
     from kcli.inspector.verify.promoted_logs import promoted_log
 
     return promoted_log(around, promoted)

@@ -30,7 +30,7 @@ SHOWN_BYTES = 24
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings in a .log file, some with another kind. batch-length: a wrong length is the only damage of a
-    batch, or sound batches follow a batch that by its length ends behind the file's end. foreign-bytes: no batch can
+    batch, or sound batches follow a batch that by its length ends beyond the file's end. foreign-bytes: no batch can
     begin with the bytes of a finding of a wrong length or of a cut batch. Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:

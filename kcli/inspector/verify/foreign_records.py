@@ -110,7 +110,7 @@ def _page_text(log: Path, run: Run, topic: str) -> str:
 def _logs_of(directory: Path) -> Iterator[Path]:
     try:
         yield from sorted(directory.glob(f"*{FileKind.LOG}"))
-    except OSError:  # the check of that partition reports this error
+    except OSError:  # the check of the partition to which `directory` belongs reports this error
         return
 
 

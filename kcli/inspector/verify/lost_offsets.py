@@ -176,6 +176,26 @@ def or_shorter(finding: Finding, before: Path) -> Finding:
     return replace(finding, expected=f"{finding.expected}, or these at the end of {before.name}", action=action)
 
 
+def older_version(finding: Finding, before: Path, homes: Iterable[Path], why: str) -> Finding:
+    """Return the finding that a .log file is missing, changed to one about the .log file before it (`before`), which
+    had these offsets at its end and is now an older version of itself.
+
+    homes: the directories in which to look for the newer version. why: the evidence.
+    """
+    end, last = finding.lost_first_offset or 0, finding.lost_last_offset
+    return replace(
+        finding,
+        path=str(before),
+        kind="log-cut",
+        position=before.stat().st_size,
+        expected=f"batches up to offset {last:,}, where the next segment begins",
+        found=f"an older version of the segment, or its beginning, up to offset {end - 1:,}: {why}; "
+        f"{offsets_text(end, last)} lost",
+        action=finding.action.replace(LOOK, f"look for the newer version of {before.name}", 1),
+        command=next_steps.search_log(homes, before.stem, before.parent.name),
+    )
+
+
 def _behind_link(finding: Finding, directory: Path) -> Finding:
     """Return the finding that a partition has no log, changed for a directory that is a symbolic link: the disk that it
     leads to may not be mounted."""

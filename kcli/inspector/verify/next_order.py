@@ -7,18 +7,21 @@ same files is not shown.
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kcli.inspector.verify.findings import Finding
 
 MOVE, INTO = "mv", "-t"
+REMOVE = "rm"
 
 
 class _Paths(NamedTuple):
-    """The words of a command that may be paths, and the paths that the command moves away."""
+    """The words of a command that may be paths, and the paths that the command moves away, both as `_spelt` returns
+    them."""
 
     words: frozenset[Path]
     moved: frozenset[Path]
@@ -55,13 +58,17 @@ def moves(finding: Finding) -> bool:
 
 
 def repeats(findings: Sequence[Finding]) -> list[bool]:
-    """Return for each finding whether its command moves files, and the commands before it have moved all of them."""
+    """Return for each finding whether its command moves or removes files, and the commands before it have done so with
+    all of them."""
     moved: set[Path] = set()
+    removals: set[str] = set()
     found = []
     for each in findings:
         own = _paths(each.command).moved
-        found.append(bool(own) and own <= moved)
+        found.append((bool(own) and own <= moved) or each.command in removals)
         moved |= own
+        if each.command is not None and each.command.startswith(f"{REMOVE} "):
+            removals.add(each.command)
     return found
 
 
@@ -83,7 +90,17 @@ def _paths(command: str | None) -> _Paths:
     made = {target for _, target in moves}
     moved = {source for source, _ in moves} - made
     known = {Path(step[at]) for step in steps for at in range(1, len(step)) if not step[at].startswith("-")}
-    return _Paths(frozenset(known - made), frozenset(moved))
+    return _Paths(_spelt(known - made), _spelt(moved))
+
+
+def _spelt(paths: Iterable[Path]) -> frozenset[Path]:
+    """Return absolute paths for these paths: as they are written, and with symbolic links above the last part resolved.
+    The commands of two findings may write one directory in two ways: as an argument names it, and as log.dirs does."""
+    found: set[Path] = set()
+    for path in paths:
+        written = Path(os.path.abspath(path))  # noqa: PTH100 (Path.absolute keeps ..)
+        found |= {written, Path(os.path.realpath(written.parent), written.name)}
+    return frozenset(found)
 
 
 def _moves(step: Sequence[str]) -> list[tuple[Path, Path]]:

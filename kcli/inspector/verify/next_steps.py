@@ -36,7 +36,7 @@ def _ansi_c(character: str) -> str:
 
 
 def _named(path: str | Path) -> str:
-    """A path that no command can mistake for an option."""
+    """Return a path as an argument that no command takes for an option."""
     text = str(path)
     return f"./{text}" if text.startswith("-") else text
 
@@ -299,7 +299,7 @@ def remove_all(paths: Sequence[str | Path]) -> str:
 
 
 def verify(*paths: str | Path) -> str:
-    """The command that checks files or directories."""
+    """The command that checks a file or a directory, or the log directories of one broker together."""
     return _command("kcli", "verify", *map(_named, paths))
 
 

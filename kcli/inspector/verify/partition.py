@@ -30,6 +30,7 @@ from kcli.inspector.verify.lost_offsets import (
     empty_segment,
     judged,
     missing_segment,
+    older_version,
     or_shorter,
     returned_segments,
     short_log,
@@ -56,6 +57,8 @@ if TYPE_CHECKING:  # imported at run time only if a log has the files or batches
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
+ROLLED_FACTOR = 0.9
+"""Closed segments have about the same size if none is smaller than another by more than this factor."""
 PUT_BACK_MAX = 20  # the maximum number of batches of one log whose right base offset is looked for
 HELD_MAX = 20_000  # the maximum number of findings of one partition that are kept to be matched with causes
 FOREIGN_LEAST = 4  # the least number of entries that fit no batch for an index to count as foreign
@@ -63,9 +66,9 @@ DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snaps
 WHOLE_INSIDE = ("log-compressed", "log-text-mode")
 """Kinds of findings of a .log file that was changed as a whole (compressed, or by a text-mode transfer) but lost no
 batch."""
-# If a .log file holds the batches of another .log file, it causes findings of these kinds in later files of the
-# partition: their batches do not continue the offsets, producer sequences, producer epochs and leader epochs before
-# them, or the producer state and leader epochs in snapshots and checkpoints differ from those of the batches.
+# If a .log file holds the batches of another .log file, later files of the partition have findings of these kinds. The
+# batches of these files do not continue the offsets, producer sequences, producer epochs and leader epochs of the
+# misplaced batches; the snapshots and checkpoints differ from the producers and leader epochs of the misplaced batches.
 LINKED = (
     "producer-sequence",
     "producer-epoch",
@@ -421,8 +424,9 @@ class LogVerifier:
         return size
 
     def _look_at_keys(self, home: Home) -> Look:
-        """Return a function for `check_log` that reads the keys of a segment's records, and notes whether the segment
-        has batches of its own partition, and whether it has batches of others."""
+        """Return a function to be called by `check_log` with each window of records of a segment. From the records'
+        keys it notes in _has_own and _has_foreign whether the segment has batches of its own partition, `home`, and of
+        other partitions."""
         from kcli.log.recovery.misdirected import has_both
 
         self._has_own = self._has_foreign = False
@@ -880,11 +884,32 @@ class LogVerifier:
         why = f"a segment of offsets {first:,}..{until - 1:,}"
         # An index at `first` proves that a segment began there. A snapshot does not, since a shutdown leaves one at the
         # end of a log, too: then the segment before the gap may have been longer.
-        shorter = None if first in orphans else Path(log_name(before))
+        shorter = None if first in orphans else directory / log_name(before)
+        older = self._older_version(before) if not traces - {first} and shorter else None
         why += "" if is_sure else f" ({gaps.value})"
         base = first if gaps is Gaps.LOSS and before < first else min(traces, default=None)
         severity: Severity = "error" if is_sure else "warning"
-        self._miss(directory, first, until - 1, severity, why, base=base, shorter=shorter)
+        self._miss(directory, first, until - 1, severity, why, base=base, shorter=shorter, older=older)
+
+    def _older_version(self, base: int) -> str | None:
+        """Return what shows that the .log file with this base offset, which another segment follows, is an older
+        version of the segment, copied while Kafka still wrote it; None if nothing does.
+
+        Kafka cuts the zeros after the entries of an index when it begins the next segment. It begins one when the
+        segment would grow beyond segment.bytes: so if all other segments before the last one have about the same size,
+        this one had it too.
+        """
+        files = next(each.files for each in self._segments if each.base == base)
+        for kind, entry_bytes in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY_BYTES), (FileKind.TIME_INDEX, TIME_ENTRY_BYTES)):
+            if kind in files:
+                index, _ = index_files.load(files[kind], entry_bytes)
+                if index.count and index.size > len(index.entries):
+                    return f"{files[kind].name} still has the zeros of the segment that Kafka writes to"
+        size = files[FileKind.LOG].stat().st_size
+        others = [each.files[FileKind.LOG].stat().st_size for each in self._segments[:-1] if each.base != base]
+        if len(others) > 1 and size < ROLLED_FACTOR * min(others) and ROLLED_FACTOR * max(others) < min(others):
+            return f"it has {size:,} bytes, and the other closed segments {min(others):,} to {max(others):,}"
+        return None
 
     def _finish_normal_gap(self, directory: Path, first: int, until: int, log: Path, base: int | None) -> None:
         """Add the finding of a gap in a compacted log.
@@ -929,10 +954,12 @@ class LogVerifier:
         *,
         base: int | None,
         shorter: Path | None = None,
+        older: str | None = None,
     ) -> None:
         """Add, as a cause, the finding that the segment with these offsets is missing. base: see `missing_segment`.
-        shorter: the .log file before the missing one, if that file may have had the offsets at its end; else None. If a
-        compacted topic needs no record of the segment, a note is added instead."""
+        shorter: the .log file before the missing one, if that file may have had the offsets at its end; else None.
+        older: what shows that it had them (see `_older_version`). If a compacted topic needs no record of the segment,
+        a note is added instead."""
         if last is not None and self._known.has_superseded(first, last):
             self._found.append(superseded_log(directory, first, last))
             return
@@ -948,7 +975,10 @@ class LogVerifier:
             known=self._known,
             renamed=renamed,
         )
-        cause = cause if shorter is None else or_shorter(cause, shorter)
+        if shorter is not None and older is not None and not renamed:
+            cause = older_version(cause, shorter, [self._known.home or directory, *self._known.beside], older)
+        elif shorter is not None:
+            cause = or_shorter(cause, shorter)
         self._errors = True
 
         def follows(other: Finding) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.file_name import INTERNAL_TOPICS, FileKind, parse_directory
+from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import KcliError
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, Finding, offsets_text
@@ -23,6 +24,7 @@ from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE
 from kcli.printable import names_text
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
     from kcli.log.recovery.coordinator_load import LoadEnd
@@ -64,7 +66,47 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
         elif around is not None and after_crash is not None and _is_guessed(each) and each.action in TRUSTED:
             foretold = _without_marker(foretold, after_crash, around)
         found.append(foretold)
-    return found if plan.load_end is None else _with_load_end(directory, found, plan.load_end)
+    if plan.load_end is not None:
+        found = _with_load_end(directory, found, plan.load_end)
+    if name is None or name.topic != TRANSACTIONS_TOPIC or around is None:
+        return found
+    by_marker = next_steps.remove(around.path / FileKind.CLEAN_SHUTDOWN)
+    is_without = after_crash is not None and any(each.command == by_marker for each in found)
+    return _with_lost_epochs(found, after_crash if after_crash is not None and is_without else plan, around)
+
+
+def _with_lost_epochs(findings: Sequence[Finding], plan: PartitionPlan, around: Surroundings) -> list[Finding]:
+    """Return the findings of a partition of __transaction_state. The first error in its log also tells what becomes of
+    the producers whose last epochs are lost by it, and has salvage as its next step, which mends that.
+
+    plan: that of the start which the findings' next step leads to. around: the log directory.
+    """
+    from kcli.inspector.transaction_state import unfit
+    from kcli.inspector.transactions import StatePartition
+
+    found = list(findings)
+    first = next((n for n, each in enumerate(found) if each.severity == "error" and each.path.endswith(".log")), None)
+    name = parse_directory(plan.name)
+    if first is None or name is None or name.state or plan.refused is not None:
+        return found
+    place = TopicPartition(name.topic, name.partition)
+    if around.is_replicated(place):
+        return found
+    after_start = {place.partition: StatePartition(plan.view, plan.read_end)}
+    told = unfit(sorted([around.path, *around.node.others]), after_start)
+    lost = [each for each in told if each.partition == place and each.transactional_id]
+    if not lost:
+        return found
+    one, error = lost[0], found[first]
+    whose = f"{one.transactional_id} (producer {one.producer_id}) then has epoch {one.coordinator_epoch:,} there"
+    action = f"{error.action}; {whose}, and {one.producer_epoch:,} in {one.place}: {one.outcome}"
+    command = next_steps.recover_log_directory(around.path)
+    if any(each.mended is not None for each in lost):
+        action += "; salvage writes a record with which the producer goes on, in a copy"
+        command = next_steps.salvage_log_directory(around.path)
+    consequences = {**error.consequences, "transaction-state-end": len(lost)}
+    found[first] = replace(error, action=action, command=command, consequences=consequences)
+    return found
 
 
 def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -> list[Finding]:

@@ -21,7 +21,10 @@ from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify.gaps import Gaps
 from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.recovery.identity import end_offset
 from kcli.log.recovery.node_directories import (
+    NONE_BESIDE,
     NodeDirectories,
     directories_beside,
     legible_meta_of,
@@ -30,6 +33,7 @@ from kcli.log.recovery.node_directories import (
     metadata_home_of,
     node_id_of,
     same_path,
+    shares_partitions,
 )
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint, others_checkpoints
 from kcli.protocol.topic_partition import TopicPartition
@@ -423,7 +427,8 @@ class Surroundings:
 
     @cached_property
     def _astray(self) -> list[Path]:
-        """The directories that may be those of missing partitions, though not under their names: see Placement."""
+        """The directories of this log directory that may belong to missing partitions: those whose name is no
+        partition's, and those that lie deeper than Kafka looks."""
         directory = LogDirectory(self.path)
         return [*directory.misnamed(), *directory.adrift()]
 
@@ -479,6 +484,64 @@ class Surroundings:
         return found
 
     @cached_property
+    def served_instead(self) -> Mapping[Path, Path]:
+        """The future logs in this log directory of moves that Kafka's start resumes and by which it loses nothing: the
+        absolute path of each, and that of the current log, which Kafka serves meanwhile. Without a metadata log, a
+        future log counts as one of such a move if another known log directory has the current log. Logs that cannot be
+        read are left out."""
+        found = {
+            path: each.promotion.current
+            for path, each in self.promotions.items()
+            if each.promotion.is_resumed and not each.lost and each.promotion.future.absolute() == path
+        }
+        served = {path: current for path, current in found.items() if current is not None}
+        if self.metadata is None and self.is_broker:
+            from kcli.metadata_log.promotion import Comparison, Promotion
+
+            comparison = Comparison(time.time_ns() // 1_000_000, config=self.log_config)
+            for each in self._futures:
+                current = self.node.elsewhere.get(each.partition)
+                if current is not None and topic_id_of(current) == topic_id_of(each.path):
+                    with suppress(KcliError, OSError):  # the checks of the logs report these errors
+                        if not comparison.compare(Promotion(each.partition, each.path, current, is_resumed=True)).lost:
+                            served[each.path.absolute()] = current
+        return served
+
+    @cached_property
+    def only_copies(self) -> Mapping[Path, int]:
+        """The future logs in this log directory that are the only copies of their partitions in the log directories of
+        the node, and that Kafka's start deletes, or may delete if there is no metadata log: the absolute path of each,
+        and its log end offset. Empty if other log directories of the node are not known."""
+        if not self.is_broker or not self.node.others or not self._futures:
+            return {}
+        placement = self._placement()
+        if placement is not None:
+            return {each.path.absolute(): end for each, end in placement.abandoned()}
+        here = {each.partition for each in LogDirectory(self.path).partitions() if not each.name.state}
+        alone = [each for each in self._futures if each.partition not in {*here, *self.node.elsewhere}]
+        ends = {each.path.absolute(): _end_of(each.path) for each in alone}
+        return {path: end for path, end in ends.items() if end}
+
+    def may_be_alone(self, partition: TopicPartition) -> bool:
+        """Whether this log directory has only a future log of a partition, and it is not known which other log
+        directories the node has."""
+        here = {each.partition for each in LogDirectory(self.path).partitions() if not each.name.state}
+        return self.is_broker and not self.node.others and not self.is_configured and partition not in here
+
+    @cached_property
+    def _futures(self) -> Sequence[PartitionDirectory]:
+        from kcli.metadata_log.placement import futures_in
+
+        return futures_in([self.path])
+
+    def reached_anywhere(self, partition: TopicPartition) -> int:
+        """The highest log end offset that the checkpoints of the node's log directories show for a partition; 0 if they
+        have no entry."""
+        kinds = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
+        homes = [LogDirectory(each) for each in (self.path, *self.node.others)]
+        return max(home.legible_offsets(kind).get(partition, 0) for home in homes for kind in kinds)
+
+    @cached_property
     def exchanged_with(self) -> Path | None:
         """The log directory that has exchanged its meta.properties with this one: by the metadata log, all partitions
         that lie in this directory belong in the other, and the other way round. None if there is none."""
@@ -503,10 +566,10 @@ class Surroundings:
     @cached_property
     def node(self) -> NodeDirectories:
         """The other log directories of the node: those that server.properties names beside this one; without
-        server.properties, those of the verified directories that belong to the same node and are no copies of this
-        one, and the empty ones where the node has registered more log directories than these."""
+        server.properties, those of the verified directories that belong to the same node and are no copies of this log
+        directory, and the empty verified directories if the node has registered more log directories."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
-        node_id, beside = node_id_of(self._server), list[Path]()
+        node_id, beside = node_id_of(self._server), NONE_BESIDE
         if not any(same_path(each, self.path) for each in listed):
             node_id = None
             listed = [each for each in self._others if self._is_beside(each)]
@@ -518,7 +581,7 @@ class Surroundings:
         return NodeDirectories(self.path, listed, home, *known, beside)
 
     def _is_beside(self, other: Path) -> bool:
-        """Return whether another directory is a log directory of the same node, and no copy of this one.
+        """Return whether another directory is a log directory of the same node, and no copy of this log directory.
 
         The other directory counts as a copy if both have the same directory.id in meta.properties, and at least half of
         the partitions of the smaller one lie in both. It does not count as a copy if no partition lies in both, or if
@@ -526,16 +589,15 @@ class Surroundings:
         """
         if same_path(other, self.path) or not self._is_same_node(other):
             return False
-        mine, others = ({each.name for each in LogDirectory(path).partitions()} for path in (self.path, other))
         is_same_id = legible_meta_of(other).directory_id == self._legible.directory_id
-        if not is_same_id or 2 * len(mine & others) < min(len(mine), len(others)):
+        if not is_same_id or not shares_partitions(self.path, other):
             return True
-        ids = self._directory_ids([self.path, other])
-        return not mine & others or len({*ids.values()}) > 1
+        return len({*self._directory_ids([self.path, other]).values()}) > 1
 
     def _empty_beside(self, listed: Sequence[Path]) -> list[Path]:
-        """Return the empty directories among those that are verified, which stand for the node's log directories that
-        are lost or not mounted; none if the node has registered no log directory beyond this one and `listed`."""
+        """Return the empty directories among the verified ones: a log directory of the node that was lost or is not
+        mounted leaves its directory empty. Return none if the node has registered no log directory other than this one
+        and those in `listed`, the other log directories that are known."""
         from kcli.metadata.partition import to_uuid
 
         metas = [each for each in map(meta_of, [self.path, *listed]) if each is not None and each.directory_id]
@@ -673,8 +735,8 @@ class Surroundings:
         return self._despite_cleaner(topic) if is_cleaned else Gaps.LOSS
 
     def _despite_cleaner(self, topic: str) -> Gaps:
-        """Return what a gap means in a topic that has an offset in the log cleaner's checkpoint, although by the
-        metadata log the topic was never compacted."""
+        """Return what missing offsets mean in a topic that has an entry in the log cleaner's checkpoint, although by
+        the metadata log the topic was never compacted."""
         assert self.metadata is not None, "it has the topic"
         if topic not in self.metadata.created or not self.has_topic_ids:  # records with other policies may be lost
             return Gaps.NORMAL
@@ -740,6 +802,14 @@ class Surroundings:
         are legible."""
         theirs, owner = legible_meta_of(other), (self._legible.cluster_id, self._legible.node_id)
         return None not in owner and owner == (theirs.cluster_id, theirs.node_id)
+
+
+def _end_of(directory: Path) -> int:
+    """The log end offset of a partition's directory; 0 if it has no log, or if it cannot be read."""
+    try:
+        return end_offset(directory) or 0
+    except (KcliError, OSError):
+        return 0
 
 
 def is_empty_directory(path: Path) -> bool:

@@ -118,7 +118,8 @@ class Verification:
         yield from map(unread_file, (each for each in self.unreadable if each.is_denied or each.is_disk_error))
 
     def _directory(self, path: Path) -> Iterator[Finding]:
-        from kcli.inspector.verify.directory import DirectoryVerifier  # imported late: it needs kcli.log.recovery
+        # imported only if a directory is verified, as it imports kcli.log.recovery, too, which takes time
+        from kcli.inspector.verify.directory import DirectoryVerifier
 
         before = self.files, len(self.unreadable)
         if self._directories is None:

@@ -107,8 +107,8 @@ class CleaningPass:
 
     def clean(self, group: list[StoredSegment]) -> CleanedSegment | None:
         """Rewrite the segments of a group into a `.cleaned` segment, and return it. A pass without a target directory
-        only counts, and returns None. After an error, the files written so far are removed. Raises Uncleanable,
-        OSError."""
+        only counts the records that it would keep and remove, and returns None. After an error, the files written so
+        far are removed. Raises Uncleanable, OSError."""
         cleaned = None
         if self._target is not None:
             interval = self._rules.index_interval_bytes

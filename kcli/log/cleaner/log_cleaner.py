@@ -116,8 +116,8 @@ class LogCleaner:
                 yield outcome
 
     def into(self, target: Path) -> Iterator[PartitionOutcome]:
-        """Write the cleaned logs, and copies of the others, to a new directory. Raises TargetExists, UnreadableInput,
-        OSError."""
+        """Clean the logs that need it into a new directory, and copy all other logs to it. Yield the outcome of each
+        partition. Raises TargetExists, UnreadableInput, OSError."""
         with new_directory(self._disk, target) as partial:
             yield from self._into(partial)
 

@@ -801,7 +801,7 @@ class PartitionLog:
 
     @property
     def untiered_bytes(self) -> int:
-        """The size of the local segments that begin at or behind the last offset in remote storage: those that it does
+        """The size of the local segments that begin at or after the last offset in remote storage: those that it does
         not have."""
         return sum(each.size for each in self._segments.all if each.base_offset >= self.highest_tiered_offset)
 

@@ -68,7 +68,7 @@ class LiveView(PartitionView):
         return names
 
     def sync(self) -> None:
-        """Make the written files durable."""
+        """Sync the files that `write` has written, so that they survive a power failure."""
         for name in self.take_unsynced():
             with self._disk.open(self.directory / name) as file:
                 file.sync()

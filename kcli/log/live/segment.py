@@ -305,7 +305,7 @@ class LiveSegment:
         return ContentSource(str(self.log_path), Content((FileRange(self.log_path, 0, self.size),)))
 
     def window(self, head: BatchHead) -> Window:
-        """Return one batch, all its bytes read, as a window."""
+        """Read the batch of which `head` is the header, with all its bytes, and return it as a window."""
         data = bytearray(self.log.read(head.size, head.position))
         table = BatchTable()
         scan(data, 0, len(data), head.position, table, check_crc=False)

@@ -184,7 +184,7 @@ class ReadOnlyLog:
                 self.offset_for_timestamp(timestamp)
 
     def release_handles(self) -> None:
-        """Close all descriptors; they are opened again at their next use."""
+        """Close the descriptors of the log's files; each is opened again at its next use."""
         for segment in self._segments:
             segment.release()
 

@@ -108,7 +108,8 @@ def wrong_epochs(logs: Iterable[tuple[str, Content]]) -> list[RightEpoch]:
 
 
 def with_right_epochs(content: Content, wrong: Iterable[RightEpoch]) -> Content:
-    """Return the content of a .log file with the right leader epochs. wrong: its batches with wrong ones, in order."""
+    """Return the content of a .log file with the wrong leader epochs in its batches corrected. wrong: the position and
+    right epoch of each such batch, in order."""
     parts: list[Part] = []
     end = 0
     for each in wrong:

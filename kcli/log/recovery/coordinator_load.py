@@ -45,7 +45,7 @@ class LoadEnd:
 
     @property
     def outcome(self) -> str:
-        """What Kafka does after a load that ends early, in words."""
+        """What Kafka's coordinator does after a load that ends before the last record of its partition, in words."""
         return f"Kafka starts, and its {self.coordinator} coordinator {_OUTCOMES[self.coordinator]}"
 
 

@@ -117,8 +117,9 @@ def overwritten_state(
 
 
 def _add(home: Home, window: Window, names: set[str], counts: Callable[[int], bool] = lambda _: True) -> None:
-    """Add the group ids or transactional ids in the keys of a window's records to `names`, except those that belong to
-    another partition than `home`. counts(offset): whether the record at this offset counts."""
+    """Add to `names` the group ids or transactional ids in the keys of the window's records, except the ids that belong
+    to another partition of the coordinator's topic than `home`. counts(offset): whether the record at this offset
+    counts."""
     records = RecordTable(RECORDS_AT_ONCE)
     for buffer in decode(window, records):
         for i in range(records.count):

@@ -6,18 +6,19 @@ offsets, or no longer needs them: retention (they are below the first segment), 
 (another segment has replaced this one), truncation (they are at or above the log end offset). A .log.deleted file that
 none of these cases explains is a missed log. The offsets of a missed log lie
 
-    between two segments            in a compacted topic, in which gaps are normal, only if the missed log also begins
-                                    at the offset at which the segment before it ends
-    after the last segment          below an offset that, by the checkpoints, the log had reached; in a compacted topic
-                                    only under the same condition
+    between two segments            if the .log.deleted file of the segment before it shows no cleaning that may have
+                                    merged the two; in a compacted topic also then, see below
+    after the last segment          below an offset that, by the checkpoints, the log had reached
     directly below the first one    if the first leader epoch begins at or below its batches: retention would have
                                     raised the log start offset, and with it the start of the first leader epoch
+
+In a compacted topic gaps are normal, and the cleaner may have left nothing of a segment. There the records decide: a
+missed log is lost only if the topic needs some of its records (kcli.log.recovery.superseded).
 
 If .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it starts,
 the .log.swap files whose base offset is at or above the lowest one of a .cleaned file, because the segments that they
 were to replace still exist. If these segments are gone, only the .log.swap file has their batches: it is a missed log
-by the same rules, except that in a compacted topic gaps before and after it are allowed. All other .log.swap files
-replace their segments at the start, and are not missed.
+by the same rules. All other .log.swap files replace their segments at the start, and are not missed.
 
 Source: LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
 """
@@ -102,23 +103,23 @@ def missed_logs(
     for base, name in _in_order(deleted, live):
         before = max((each for each in live if each < base), default=None)
         behind = min((each for each in live if each > base), default=None)
-        if base in live or (before is not None and live[before] != deleted.get(before, live[before])):
-            continue  # the cleaner has replaced this segment: alone, or together with the one before it
+        if base in live:
+            continue  # the cleaner has replaced this segment
+        if not is_compacted and before is not None and live[before] != deleted.get(before, live[before]):
+            continue  # the cleaner may have replaced it together with the one before it
         own = bounds.of(name)
         if own is None or own[0] < base:
             continue
-        has_gaps = is_compacted and state == "swap"
         if before is None and own[1] < log_start_offset:
             continue
         if (
             before is None
             and behind is not None
-            and (first_epoch is None or own[0] < first_epoch or (own[1] + 1 < behind and not has_gaps))
+            and (first_epoch is None or own[0] < first_epoch or (own[1] + 1 < behind and not is_compacted))
         ):
             continue  # retention deleted it
         end = None if before is None else bounds.end(before)
-        is_apart = end is not None and end < base and is_compacted and not has_gaps
-        if (end is not None and end > base) or is_apart or (behind or reached) <= base:
+        if (end is not None and end > base) or (behind or reached) <= base:
             continue
         if behind is not None and own[1] >= behind:
             continue
@@ -187,7 +188,7 @@ class _Bounds:
         self._files, self._live = files, live
 
     def end(self, base: int) -> int:
-        """Return the offset behind the last batch of the segment with the base offset `base`; `base` if the segment has
+        """Return the offset after the last batch of the segment with the base offset `base`; `base` if the segment has
         no batch."""
         found = self.of(self._live[base])
         return base if found is None else found[1] + 1

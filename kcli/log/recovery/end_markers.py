@@ -105,7 +105,7 @@ class _Missing:
     where the missing batches belong.
 
     before: the batch before the missing ones. taken: those of the offsets at which a marker was written. is_known:
-    whether it is known to which segments these offsets belonged: the .log file continues behind them or has lost bytes
+    whether it is known to which segments these offsets belonged: the .log file continues after them or has lost bytes
     at its end, or a file has `first` in its name.
     """
 
@@ -175,7 +175,7 @@ def _known(view: PartitionView) -> _Known:
 
 
 def _lacks_offsets(view: PartitionView, known: _Known) -> bool:
-    """Return whether offsets are missing between the batches of the log, or behind its last batch up to a transaction
+    """Return whether offsets are missing between the batches of the log, or after its last batch up to a transaction
     end that is in `known`. The view must have a .log file."""
     check = LogCheck(check_control, sequences=False)
     logs = _logs(view)
@@ -274,7 +274,7 @@ class _Search:
             self._gap(_Missing(max(first, base), last, name, row.position, before, is_known=True))
 
     def end(self) -> None:
-        """Note all offsets behind the last batch of the log as missing, and write the markers of which there is
+        """Note all offsets after the last batch of the log as missing, and write the markers of which there is
         evidence (see the module's docstring) at these offsets. To be called after the last `read`."""
         before = self._before
         if before is not None and before.last_offset < OFFSET_MAX:
@@ -283,7 +283,7 @@ class _Search:
             self._settle_ended(OFFSET_MAX)
 
     def _behind(self, before: BatchRow, last: int) -> _Missing:
-        """Return the missing offsets from behind the batch `before`, the last of its .log file, up to and including
+        """Return the missing offsets from after the batch `before`, the last of its .log file, up to and including
         `last`."""
         first = before.last_offset + 1
         is_known = self._log in self._known.cut or first in self._known.bases
@@ -306,7 +306,7 @@ class _Search:
 
     def _is_of(self, entry: AbortedTxn, begun: _Open) -> bool:
         """Return whether the open transaction `begun` is the aborted one in `entry`: it begins at the entry's first
-        offset, or behind that offset if that offset is missing from the log."""
+        offset, or after that offset if that offset is missing from the log."""
         if begun.first_offset <= entry.first_offset:
             return begun.first_offset == entry.first_offset
         at = bisect_right(self._gaps, entry.first_offset, key=lambda gap: gap.first) - 1
@@ -332,7 +332,7 @@ class _Search:
 
     def _commit(self, ended: _Ended, begun: _Open) -> None:
         """Write a commit marker for the open transaction `begun`, which has ended according to `ended`, at a missing
-        offset behind its last batch, unless the transaction may have been aborted: that is so if a segment to which
+        offset after its last batch, unless the transaction may have been aborted: that is so if a segment to which
         missing offsets belong is not known, or has no sound transaction index."""
         at = bisect_right(self._gaps, begun.last.last_offset, key=lambda gap: gap.first)
         gaps = [gap for gap in self._gaps[at:] if gap.first < ended.offset]

@@ -140,7 +140,7 @@ def _sample(index: Path, entry: struct.Struct, most: int) -> list[tuple[int, int
     """Return the last entry of an index and others before it, evenly apart, at most `most` in all; an empty list if the
     index cannot be read.
 
-    Zeros behind the entries are the unused part of a preallocated file. A binary search finds the first of them, so
+    Zeros after the entries are the unused part of a preallocated file. A binary search finds the first of them, so
     that only a few entries are read from an index of any size.
     """
     if not index.is_file():

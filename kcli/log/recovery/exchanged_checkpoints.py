@@ -59,9 +59,10 @@ class ForeignCheckpoints(NamedTuple):
 def foreign_checkpoints(
     home: Path, others: Sequence[Path], exists: Callable[[TopicPartition], bool]
 ) -> ForeignCheckpoints | None:
-    """Return the foreign checkpoints in the log directory `home`; None if there are none, or if the longest of them
-    lists fewer than ENTRIES_LEAST partitions that exist. others: the other log directories of the broker. exists:
-    returns False for a partition that is known to be deleted. Raises UnreadableInput."""
+    """Return the foreign checkpoints in the log directory `home`: those without an entry for any partition in `home`;
+    None if there are none, or if the longest of them lists fewer than ENTRIES_LEAST partitions that exist. others: the
+    other log directories of the broker. exists: returns False for a partition that is known to be deleted. Raises
+    UnreadableInput."""
     own = _partitions(home)
     found = {
         kind: names for kind in KINDS if (names := set(LogDirectory(home).legible_offsets(kind))) and not own & names

@@ -213,7 +213,7 @@ class _LogEnds:
 
 
 def log_bounds(directory: Path) -> tuple[int, int] | None:
-    """Return the base offset of a log's first segment and the offset behind its last batch, found by the batch headers
+    """Return the base offset of a log's first segment and the offset after its last batch, found by the batch headers
     from the last index entry on; None if there is no log or the log cannot be read."""
     logs = [(base, path) for base, path in files_of_kind(directory, FileKind.LOG) if path.is_file()]
     if not logs:

@@ -62,7 +62,7 @@ def what_was_exchanged(
 
     ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that the partitions'
     logs had reached, the most certain checkpoint first. is_clean: whether the broker was shut down cleanly: the logs
-    then end at exactly these offsets. After a crash they may continue behind these offsets, and only a log that is too
+    then end at exactly these offsets. After a crash they may continue after these offsets, and only a log that is too
     short for a partition is evidence.
     """
     if not is_clean:
@@ -177,7 +177,7 @@ def _is_at_home(each: PartitionDirectory, other: TopicPartition, high_watermarks
 
 
 def end_offset(directory: Path) -> int | None:
-    """Return the offset behind the last batch of a partition's log; None if there is no log, or if its last file cannot
+    """Return the offset after the last batch of a partition's log; None if there is no log, or if its last file cannot
     be opened. Raises UnreadableInput."""
     names = [
         (name.base_offset, path)

@@ -6,7 +6,7 @@
     3  indexes without a .log file are deleted; a segment without an offset index, or with a corrupt transaction index,
        is recovered
     4  without the clean-shutdown marker, segments from the recovery point on are recovered, in order; if one is cut,
-       all segments behind it are deleted
+       all segments after it are deleted
     5  a log that ends below its log start offset is deleted; a log without segments gets an empty one
     6  leader epochs, producer state and snapshots are truncated to the log start and end offsets
 
@@ -231,7 +231,7 @@ class LogLoader:
         self.segments[base_offset] = self._segment(base_offset)
         self.segments[base_offset].create()
 
-    # 1, 2: the files of an interrupted cleaning or deletion
+    # steps 1 and 2: the files of an interrupted cleaning or deletion
 
     def _remove_leftovers(self) -> list[str]:
         swaps, cleaned = [], []
@@ -280,7 +280,7 @@ class LogLoader:
             self._event(EventKind.SWAP_COMPLETED, name, "renamed: a swap was interrupted")
             self.view.rename(name, name.removesuffix(".swap"))
 
-    # 3: segments
+    # step 3: segments
 
     def _load_segments(self) -> None:
         self.segments.clear()
@@ -369,7 +369,7 @@ class LogLoader:
             if content is not None and base <= offset_of(event.file) < behind:
                 self.events[at] = replace(event, position=0, offset=end, content=content, from_offset=end)
 
-    # 4, 5: the log
+    # steps 4 and 5: the log
 
     def _recover_log(self) -> tuple[int, int]:
         if not self.options.clean:

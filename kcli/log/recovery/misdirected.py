@@ -23,7 +23,7 @@ from kcli.log.segment_reader import Damage, Window, read_segment
 
 RECORDS_AT_ONCE = 4096
 RUNS_MAX = 10_000
-"""The largest number of runs of one .log file that are told apart; the batches behind count with the last of them."""
+"""The largest number of runs of one .log file that are told apart; all later batches count with the last of them."""
 PREFIXES_KEPT = 1 << 16
 WIDTH = len(RecordRow._fields)
 KEY_START, KEY_LENGTH, BATCH = map(RecordRow._fields.index, ("key_start", "key_length", "batch"))
@@ -55,8 +55,8 @@ class Home:
 class Run:
     """Batches of another partition, one behind the other: bytes [position, end) of a .log file. owner: the number of
     that partition. batches: their number. first_offset, last_offset: in the headers of the first and the last batch.
-    own_end: the offset behind the last batch of the log's own partition before them. own_next: the base offset of the
-    own partition's next batch behind them. own_end and own_next are None if there is no such batch."""
+    own_end: the offset after the last batch of the log's own partition before them. own_next: the base offset of the
+    own partition's next batch after them. own_end and own_next are None if there is no such batch."""
 
     position: int
     end: int
@@ -71,7 +71,7 @@ class Run:
 def owners_of(
     home: Home, window: Window, records: RecordTable, buffer: memoryview, from_batch: int = -1
 ) -> Iterator[tuple[int, int]]:
-    """Yield the row number of each sound batch behind row `from_batch` whose first record is in this slice, with the
+    """Yield the row number of each sound batch after row `from_batch` whose first record is in this slice, with the
     number of the partition to which that record's key belongs; nothing for a control batch, and for a key that cannot
     be read.
 

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from formats import properties
 from formats.errors import FormatError
@@ -45,6 +47,21 @@ def _none_known(_: str) -> None:
     return None
 
 
+class Beside(NamedTuple):
+    """The log directories in the parent directory of a log directory that belong to its node by meta.properties.
+
+    others: those with a directory.id that no other has. twins: those with the directory.id of the log directory that
+    are no copies of it: Kafka does not start with both. A copy, such as a backup, has at least half of the partitions
+    of the smaller of the two.
+    """
+
+    others: Sequence[Path]
+    twins: Sequence[Path]
+
+
+NONE_BESIDE = Beside((), ())
+
+
 class NodeDirectories:
     """A log directory (directory), and the other log directories of its broker (others: empty if they are not known).
 
@@ -52,8 +69,8 @@ class NodeDirectories:
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
     the partition to the log directory in which this directory lies. node_id: the node.id in server.properties; None if
     it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known. beside: if the
-    others are not known, the log directories that may be the node's; in them `copies` looks for the complete directory
-    of a partition whose directory here lacks partition.metadata.
+    others are not known, the log directories that may be the node's: in its others, `copies` looks for the complete
+    directory of a partition whose directory here lacks partition.metadata; its twins keep Kafka from starting.
     """
 
     def __init__(
@@ -65,7 +82,7 @@ class NodeDirectories:
         is_placed: Callable[[PartitionDirectory], bool] = _none_is,
         node_id: int | None = None,
         topic_id: Callable[[str], str | None] = _none_known,
-        beside: Sequence[Path] = (),
+        beside: Beside = NONE_BESIDE,
     ) -> None:
         self.directory = directory
         self._node_id = node_id
@@ -75,7 +92,7 @@ class NodeDirectories:
         """The other log directories that have no meta.properties, or do not exist, as when a disk is not mounted."""
         self.metadata_home = metadata_home
         self._is_stray, self._is_placed, self._topic_id = is_stray, is_placed, topic_id
-        self._beside = beside
+        self._beside, self.twins = beside.others, beside.twins
 
     @property
     def directories(self) -> Sequence[Path]:
@@ -113,6 +130,9 @@ class NodeDirectories:
             path = twin / FileKind.META_PROPERTIES
             reason = f"directory.id {mine.directory_id} is that of {path}, too (Duplicate directory ID)"
             yield StartRefused(FileKind.META_PROPERTIES, reason)
+        elif mine is not None and self.twins:
+            reason = f"directory.id {mine.directory_id} is that of {self.twins[0] / FileKind.META_PROPERTIES}, too"
+            yield StartRefused(FileKind.META_PROPERTIES, f"{reason}, if log.dirs names both (Duplicate directory ID)")
         if self.has_second_metadata_log:
             reason = f"a metadata log, and that of the broker is in {self.metadata_home}"
             yield StartRefused(METADATA_DIRECTORY, f"{reason} (Found unexpected metadata location)")
@@ -259,19 +279,33 @@ def same_path(one: Path, other: Path) -> bool:
     return one.absolute() == other.absolute() or one.resolve() == other.resolve()
 
 
-def directories_beside(directory: Path) -> list[Path]:
-    """Return the log directories in the parent directory of a log directory that belong to its node by
-    meta.properties, each with a directory.id that no other has."""
+def directories_beside(directory: Path) -> Beside:
+    """Return the log directories of the same node beside a log directory; none if the ids in its meta.properties are
+    not known."""
     mine = meta_of(directory)
     if mine is None or None in (mine.cluster_id, mine.node_id, mine.directory_id):
-        return []
+        return NONE_BESIDE
     found = directory.absolute().parent.glob(f"*/{FileKind.META_PROPERTIES}")
     metas = {each.parent: meta for each in sorted(found) if (meta := meta_of(each.parent)) is not None}
     same = {
-        path: each for path, each in metas.items() if (each.cluster_id, each.node_id) == (mine.cluster_id, mine.node_id)
+        path: each.directory_id
+        for path, each in metas.items()
+        if (each.cluster_id, each.node_id) == (mine.cluster_id, mine.node_id)
     }
-    count = Counter(each.directory_id for each in same.values())
-    return [path for path, each in same.items() if count[each.directory_id] == 1 and not same_path(path, directory)]
+    count = Counter(same.values())
+    others = {path: each for path, each in same.items() if not same_path(path, directory)}
+    twins = []
+    for path in (path for path, each in others.items() if each == mine.directory_id):
+        with suppress(UnreadableInput, OSError):  # whether it is a copy is not known
+            twins += [] if shares_partitions(path, directory) else [path]
+    return Beside([path for path, each in others.items() if count[each] == 1], twins)
+
+
+def shares_partitions(one: Path, other: Path) -> bool:
+    """Whether at least half of the partitions' directories of the smaller of two log directories lie in both, by their
+    names; False if none does."""
+    names, others = ({each.name for each in LogDirectory(path).partitions()} for path in (one, other))
+    return bool(names & others) and 2 * len(names & others) >= min(len(names), len(others))
 
 
 def meta_of(directory: Path) -> MetaProperties | None:

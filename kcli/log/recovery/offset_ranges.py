@@ -11,7 +11,7 @@ batches had these offsets."""
 
 
 class OffsetRanges:
-    """Ranges of offsets, in order; adjacent ranges are joined. To add a range behind all others takes constant time.
+    """Ranges of offsets, in order; adjacent ranges are joined. To add a range after all others takes constant time.
     ranges: the first ranges to add, as (first, last), both inclusive."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:

@@ -46,6 +46,7 @@ from kcli.log.recovery.salvage import (
     gaps_between,
     is_log,
     missing,
+    named_above,
     own_offsets,
     put_exchanged_in_place,
     salvage,
@@ -117,6 +118,15 @@ class PartitionPlan:
         if name is None or name.state or self.offsets is None or (self.has_losses and not self.is_salvaged):
             return False
         return self.offsets.log_end_offset < self.options.reached
+
+    @property
+    def read_end(self) -> tuple[str, int] | None:
+        """The .log file, and the byte in it, at which a coordinator stops reading its partition after the start: where
+        its load ends, or a clean start takes the end of the log from an offset index. None if it reads all."""
+        hidden = next((each.file for each in self.events if each.kind is EventKind.END_HIDDEN), None)
+        if hidden is not None:
+            return hidden, 0
+        return None if self.load_end is None else (self.load_end.file, self.load_end.position)
 
     @property
     def snapshot_offset(self) -> int:
@@ -239,12 +249,13 @@ def _plan(
 
 def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
     """Return the plan with one more event for each segment before the last whose .log file is missing, though its
-    indexes are there. Indexes whose offsets are all in the .log file before them are another partition's. Raises
-    UnreadableInput."""
+    indexes are there. Indexes whose offsets are all in the .log file before them are another partition's. If the next
+    .log file begins with the missing offset, it is the missing file under a wrong name. Raises UnreadableInput."""
     options, original = planned.options, planned.view.original
     if options.is_compacted or options.is_metadata or options.is_deleted:
         return planned
-    logs = {int(name[:20]) for name in original if is_log(name)}
+    logs_by_name = {name: content for name, content in original.items() if is_log(name)}
+    logs = {int(name[:20]) for name in logs_by_name}
     removed = (event.file[:20] for event in planned.events if event.kind is EventKind.INDEX_REMOVED)
     gone = {int(each) for each in removed if each.isdecimal()} - logs
     events = []
@@ -263,6 +274,9 @@ def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
         first = max(base, end + 1)
         if first < following:
             reason = f"its indexes are here and it is not: Kafka starts without offsets {first:,}..{following - 1:,}"
+            behind = build(FileName(LOG, following))
+            if following in logs and named_above(logs_by_name, behind) == first:
+                reason = f"its indexes are here, and it has the name {behind}"
             events.append(Event(EventKind.PASSED_OVER, name, reason))
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 
@@ -353,7 +367,7 @@ def _salvaged(
     more = _to_salvage(last)
     view = view_anew()
     home, elsewhere, unread = _first_unread(view, options, but=more)
-    more |= {name: view.size(name) for name in unread}
+    more = {name: view.size(name) for name in (*unread, *_named_above(view))} | more
     has_wrong = _has_wrong(view_anew())
     while has_wrong or more.keys() - logs.keys():
         has_wrong = False
@@ -397,6 +411,13 @@ def _has_wrong(view: PartitionView) -> bool:
     """Return whether salvage has something to repair even if a start loses nothing: .log files with exchanged names,
     wrong snapshots, lost end markers. The view is changed."""
     return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
+
+
+def _named_above(view: PartitionView) -> list[str]:
+    """Return the .log files of a view whose names are above their first offsets, by mistake (see named_above). Raises
+    UnreadableInput."""
+    logs = {name: view.files[name] for name in view.names() if is_log(name)}
+    return [name for name in logs if named_above(logs, name) is not None]
 
 
 def _complete(view: PartitionView, saved: Salvaged) -> None:
@@ -628,7 +649,7 @@ def _add_kept(
 
 def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Container[str]) -> int:
     """Return the number of records in .log files that the start would remove or empty, and that salvage leaves as they
-    are, such as the .log files behind one that the start cuts. planned, last: the plans without and with salvage.
+    are, such as the .log files after one that the start cuts. planned, last: the plans without and with salvage.
     counted: the .log files whose records are counted already."""
     kept = {content for name, content in last.view.files.items() if is_log(name) and name not in counted}
     return sum(

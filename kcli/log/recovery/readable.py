@@ -26,7 +26,7 @@ from kcli.log.segment_reader import Damage, read_segment
 RECORDS_AT_ONCE = 4096
 MAGIC_WITH_HEADER = 2
 SEQUENCES = 2**31
-"""The number of sequence numbers: behind the largest one, a producer begins again at 0."""
+"""The number of sequence numbers: after the largest one, a producer begins again at 0."""
 
 
 class Judged(NamedTuple):
@@ -156,7 +156,7 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
     """Return whether the header of a batch has wrong offsets, as its two neighbours show.
 
-    Either the batch's last offset is beyond the offset of its last record, and the next batch begins right behind that
+    Either the batch's last offset is beyond the offset of its last record, and the next batch begins right after that
     record; or the batch's base offset does not follow the batch before it, though the two neighbours leave exactly as
     many offsets as the batch spans.
     """
@@ -181,8 +181,8 @@ def first_unread(
     name: str, content: Content, home: Home, following: int | None, reached: int | None = None
 ) -> int | None:
     """Return the byte of the first batch of a .log file that its readers (see the module) cannot read. Else return the
-    byte of the last batch, if a flipped bit in its base offset has moved it behind the next segment's base offset, or
-    behind the log end offset; else None.
+    byte of the last batch, if a flipped bit in its base offset has moved it beyond the next segment's base offset, or
+    beyond the log end offset; else None.
 
     home: the partition, as in `judged`. following: the base offset of the next segment; None for the last one, whose
     damaged end a start cuts. reached: the log end offset that the checkpoints state; None if they have no entry. Raises

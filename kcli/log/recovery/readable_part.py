@@ -11,7 +11,7 @@ from kcli.log.source import SEGMENT_BYTES_MAX
 BLOCK_BYTES = 4096
 CHUNK_BYTES = 1 << 20
 BAD_RANGES_MAX = 256
-"""The maximum number of ranges of bad blocks that are looked for. The part of a file behind them counts as bad, because
+"""The maximum number of ranges of bad blocks that are looked for. The part of a file after them counts as bad, because
 each failed read may take the disk seconds."""
 UNREAD = bytes(CHUNK_BYTES)
 

@@ -128,6 +128,8 @@ class Recovery:
                  here
     finds_points whether there is a recovery-point-offset-checkpoint for the start; False: the file is set aside
     node         the other log directories of the broker; None if there are none, or they are not known
+    complete     called with the recovered log directory, the copy or the original, once all its files are written;
+                 not for a partition's directory alone
     looks_around whether to look through the whole log directory for `refusals`, `passed_over` and `failures`; without
                  it these stay empty, and a partition's plan is the same
     refusals     what keeps Kafka from starting
@@ -163,6 +165,7 @@ class Recovery:
     of_others: Mapping[FileKind, OthersCheckpoint] = field(default_factory=dict)
     finds_points: bool = True
     node: NodeDirectories | None = None
+    complete: Callable[[Path], None] = lambda _: None
     looks_around: bool = True
     refusals: list[StartRefused] = field(default_factory=list)
     passed_over: list[StartRefused] = field(default_factory=list)
@@ -512,6 +515,7 @@ class Recovery:
             self._write_meta_properties(target)
             self._write_metadata_log(target)
             self._write_checkpoints(LogDirectory(target), ends)
+            self.complete(target)
             self.disk.sync_directory(target)
 
     def _name_of(self, directory: PartitionDirectory) -> str:
@@ -644,7 +648,13 @@ class Recovery:
             if FileKind.CLEANER_OFFSETS in bad:
                 self.disk.remove(self._holder.path / FileKind.CLEANER_OFFSETS)
             self._write_checkpoints(self._holder, ends)
+        self._complete(self._holder.path)
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
+
+    def _complete(self, home: Path) -> None:
+        """Call `complete` with the recovered log directory, unless a partition alone was recovered."""
+        if not self.is_partition:
+            self.complete(home)
 
     def _files_in(self, name: str) -> list[str]:
         """Return the files below the directory `name`, as paths relative to the log directory. Raises InTheWay if a
@@ -685,8 +695,9 @@ class Recovery:
         return self.salvage and self.properties is not None and not self.is_partition
 
     def _write_meta_properties(self, holder: Path) -> None:
-        """Write `properties`, or `node_id` and `directory_id` into meta.properties, if they are set. holder: the log
-        directory to write to. Raises OSError."""
+        """Write meta.properties if the recovery changes it: replace the file by the text `properties`, or else set
+        node.id to `node_id` and directory.id to `directory_id` in it. holder: the log directory to write to. Raises
+        OSError."""
         path = holder / FileKind.META_PROPERTIES
         if self._writes_properties and self.properties is not None:
             self.disk.write_file(path, self.properties.encode("latin-1"))

@@ -16,7 +16,7 @@ renamed    a .log file whose name is above its first offset gets the name of tha
 exchanged  .log files that have each other's names, by the offsets of their first batches, get their own names back
 removed    a .log file whose batches are those of another partition, or that the cleaner has replaced, is removed
 rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches is built anew from them
-swap       if a damaged swap file replaced .log files, their batches behind those of the swap file are kept, too
+swap       if a damaged swap file replaced .log files, their batches after those of the swap file are kept, too
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def behind_damage(
     `until_offset`, both inclusive. A batch does not count if all its offsets are those of batches before it (also in
     the bytes before `position`), or in `known`.
 
-    end_offset: the offset behind the last batch before `position`. known: offsets that are counted already; those of
+    end_offset: the offset after the last batch before `position`. known: offsets that are counted already; those of
     this file are added. Raises UnreadableInput.
     """
     found, known = Lost(), OffsetRanges() if known is None else known
@@ -329,6 +329,14 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
     return lowest, _base_of(behind) - 1 if behind is not None and is_bound else OFFSET_MAX
 
 
+def named_above(logs: Mapping[str, Content], name: str) -> int | None:
+    """Return the first offset of a .log file whose name is above that offset, if the .log files before it end at or
+    below it; else None. Kafka serves such a file if the first batch has the offset in the name, too. logs: all .log
+    files of the directory, by name. Raises UnreadableInput."""
+    lowest, _ = own_offsets(logs, name)
+    return lowest if lowest < _base_of(name) else None
+
+
 def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:
     """Yield the sound batches of a .log file that begin in bytes [start, stop); a batch with a wrong length (see
     kcli.log.recovery.batch_length) is yielded with the right length. Raises UnreadableInput."""
@@ -362,7 +370,7 @@ def salvage(
     files: the .log files to replace, by name, each with the number of bytes that Kafka would keep; and other files that
     keep Kafka from starting. These other files are removed, and so are the indexes of the .log files: a start rebuilds
     them. replaced: the .log files that a swap file has replaced, by name; if one of these is also in `files`, its
-    batches behind those of the swap file are restored. home: the partition; in the files that it names, batches of
+    batches after those of the swap file are restored. home: the partition; in the files that it names, batches of
     other partitions are left out. reached: the log end offset that the checkpoints state; None if they have no entry.
     Raises UnreadableInput.
     """
@@ -432,7 +440,7 @@ def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int
     possible base offset.
 
     logs: all .log files of the partition, by name. home: the partition. room: the first offset of the file, and the
-    offset behind its last (None if that is not known). Raises UnreadableInput.
+    offset after its last (None if that is not known). Raises UnreadableInput.
     """
     place = Room(*room, is_copy=_Copies(logs).has)
     for row in in_place(name, logs[name], home, room=place):
@@ -622,7 +630,7 @@ def _first_offset(name: str, content: Content) -> int | None:
 
 
 def _end_offset(name: str, view: PartitionView, base: int, home: Home) -> int:
-    """Return the offset behind the last batch that salvage would keep of a .log file. base: the base offset in its
+    """Return the offset after the last batch that salvage would keep of a .log file. base: the base offset in its
     name."""
     kept = _Kept(name, home, base, base + INT_MAX + 1)
     kept.read(view.files[name])
@@ -827,9 +835,9 @@ def _is_next(last: FileRange, part: FileRange) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """Offsets `first` to `last` that no batch has; if `last` is None, all offsets behind the last batch.
+    """Offsets `first` to `last` that no batch has; if `last` is None, all offsets after the last batch.
     position_before: the byte at which the batch before these offsets ends; position_behind: the byte at which the batch
-    behind them begins."""
+    after them begins."""
 
     first: int
     last: int | None
@@ -842,7 +850,7 @@ def _accounted(
 ) -> Iterator[Gap]:
     """Yield a gap for each range of bytes that is left out of a .log file whose batches are put in order. The offsets
     of the gap are those missing offsets that were in these bytes: either a batch in the range has them in its header,
-    or the range is adjacent to the batch before or behind the missing offsets.
+    or the range is adjacent to the batch before or after the missing offsets.
 
     left_out: first byte and end of each range. claims: the position of each batch that is left out, and the first and
     last offset in its header.

@@ -88,7 +88,7 @@ class Fault:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The result of recovery: the number of bytes cut off, the fault that was the reason for that (None: there was no
-    fault), and the offset behind the last batch that is kept."""
+    fault), and the offset after the last batch that is kept."""
 
     cut_bytes: int
     fault: Fault | None
@@ -101,8 +101,8 @@ one."""
 
 
 def offset_behind(last_offset: int) -> int:
-    """Return the offset behind `last_offset`. As in Java, the smallest long follows the largest; Kafka deletes a log
-    with such an end."""
+    """Return the offset after `last_offset`. As in Java, the largest long is followed by the smallest; Kafka deletes a
+    log with such an end."""
     return last_offset + 1 if last_offset < LONG_MAX else -LONG_MAX - 1
 
 
@@ -226,7 +226,7 @@ class RecoverySegment:
         return kept
 
     def read_next_offset(self, index: bytes | None = None) -> int:
-        """Return the offset behind the last batch, found from the last index entry on; the base offset if there is no
+        """Return the offset after the last batch, found from the last index entry on; the base offset if there is no
         batch.
 
         index: the bytes of an offset index to use instead of the view's. Raises StartRefused.
@@ -302,7 +302,7 @@ class RecoverySegment:
             how = scan.batches(part.batches, part.data)
             if how == RECOVERY_INVALID:
                 if scan.fault_position < scan.valid_bytes:
-                    kind = "control"  # Kafka keeps the batch, and cuts behind it
+                    kind = "control"  # Kafka keeps the batch, and cuts after it
                 else:
                     kind = "crc" if (scan.reason or "").startswith("CRC") else "header"
                 return how, Fault(kind, scan.valid_bytes, scan.reason or "")

@@ -43,7 +43,8 @@ def _is_of_id(path: Path, other: Path) -> bool:
 
 
 def told_files(holder: LogDirectory) -> Iterator[StartRefused]:
-    """Yield one error for all segment files that are hard links of each other; nothing if there are no such files."""
+    """Yield one error for all files of the log directory's segments that are hard links of each other; nothing if there
+    are no such files."""
     shared = holder.shared_files()
     if shared:
         one, other = (path.relative_to(holder.path) for path in shared[0][:2])

@@ -75,7 +75,7 @@ def wrong_snapshots(view: PartitionView) -> dict[str, str]:
             source.close()
         check.end()
         check.events()
-    while snapshots and snapshots[0][0] <= check.next_offset:  # a start deletes snapshots behind the log's end
+    while snapshots and snapshots[0][0] <= check.next_offset:  # a start deletes snapshots after the log's end
         compare()
     return found
 
@@ -120,7 +120,7 @@ def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str
 
 def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: int) -> dict[tuple[int, int], int]:
     """Return, by (first offset, producer id), the offsets of the abort markers that open transactions have in the
-    transaction indexes of the view, at or behind the log end offset: the log has lost these markers with its end.
+    transaction indexes of the view, at or after the log end offset: the log has lost these markers with its end.
 
     ongoing: the open transactions. end: the log end offset. Raises UnreadableInput, StartRefused.
     """

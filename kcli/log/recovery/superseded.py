@@ -51,7 +51,8 @@ class Needed:
 
 
 def needed_records(files: Mapping[str, Content], live: Mapping[int, str], logs: Mapping[int, str]) -> dict[int, Needed]:
-    """Return, by base offset, what a compacted topic needs of `logs`: see the module.
+    """Return, by base offset, the records of `logs` that a compacted topic needs: all but those that compaction would
+    remove as well.
 
     files: the content of the files by name. live: the names of the segments' .log files by base offset. logs: those of
     the logs with a suffix, whose offsets no segment has. Raises UnreadableInput.
@@ -163,7 +164,7 @@ class _Comparison:
         return found
 
     def _maps(self, logs: Mapping[int, str], first: int, until: int) -> Iterator[KeyMap]:
-        """Yield maps with the latest offset of each key in `logs`, each map for the offsets behind those of the map
+        """Yield maps with the latest offset of each key in `logs`, each map for the offsets after those of the map
         before it. Records below the offset `first`, and .log files with base offsets from `until` on, are left out."""
         chosen = [(base, name) for base, name in sorted(logs.items()) if base < until]
         if not chosen:

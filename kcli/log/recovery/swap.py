@@ -4,7 +4,7 @@ value. In a topic that was never compacted, a swap file comes from the split of 
     at fault      in a topic that was never compacted: swap files that lack a batch of the replaced .log files; in any
                   other topic: swap files because of which a key loses its last value. A key loses it if the key's last
                   record in the replaced .log files has a value, and after the start no .log file has a record of the
-                  key at that offset or behind it
+                  key at that offset or after it
     lost          if they are at fault: the batches of the replaced .log files that no other .log file has
     not judged    records without a key, control records, records of transactions (which may be aborted)
 

@@ -154,6 +154,32 @@ def test_a_log_of_several_segments_has_replaced_it(tmp_path: Path) -> None:
     assert deleted_by(directory, is_compacted=True) == []
 
 
+def test_a_cleaned_segment_is_gone_and_its_version_before_the_cleaning_is_there(tmp_path: Path) -> None:
+    """The segment before it was cleaned, too, so that the cleaner may have merged the two. That no other log has these
+    keys shows that it has not."""
+    directory = tmp_path / "p-0"
+    batches = dict(made(directory))
+    first, second, *_ = bases(directory)
+    log = directory / f"{first:020}.log"
+    shutil.copyfile(log, f"{log}.deleted")
+    log.write_bytes(log.read_bytes().removesuffix(batches[second - 1]))
+    delete(directory, second)
+    assert deleted_by(directory, is_compacted=True) == [f"{second:020}.log.deleted"]
+    done = plan(directory, replace(OPTIONS, is_compacted=True), with_salvage=True)
+    assert f"{second:020}.log" in [each.name for each in done.saved.restored]
+
+
+def test_a_cleaning_that_has_merged_two_segments_and_left_nothing_of_the_second(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    directory.mkdir()
+    first, second = (keyed(b"%d" % i, b"x", base_offset=i) for i in range(2))
+    (directory / f"{0:020}.log").write_bytes(first)
+    (directory / f"{0:020}.log.deleted").write_bytes(first)
+    (directory / f"{1:020}.log.deleted").write_bytes(second)
+    (directory / f"{2:020}.log").write_bytes(keyed(b"1", b"y", base_offset=2))
+    assert deleted_by(directory, is_compacted=True) == []
+
+
 def test_commands_for_people(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "txn/data", tmp_path / "logs")
     directory = tmp_path / "logs"

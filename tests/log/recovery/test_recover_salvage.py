@@ -129,6 +129,24 @@ def test_a_log_named_above_its_first_batch(tmp_path: Path, base: int, name: int)
     assert batches_of(reopened(directory)) == batches
 
 
+@pytest.mark.parametrize(("base", "name"), [(0, 1), (6, 7), (36, 37)])
+def test_a_log_named_within_its_first_batch(tmp_path: Path, base: int, name: int) -> None:
+    """Kafka starts, and serves the whole batch; salvage names no gap, and gives the log its name."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    misname(directory, base, name)
+    (directory / f"{base:020}.index").touch()
+    kafkas = plan(directory, OPTIONS)
+    assert (kafkas.refused, kafkas.has_losses) == (None, False)
+    passed = [event.reason for event in kafkas.events if event.kind is EventKind.PASSED_OVER]
+    assert passed == [f"its indexes are here, and it has the name {name:020}.log"]
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.renamed == [Renamed(f"{name:020}.log", f"{base:020}.log")]
+    assert done.saved.gaps == []
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
 def test_no_room_below_its_name(tmp_path: Path) -> None:
     """Its first batches repeat those of the log before it: they are left out."""
     directory = tmp_path / "p-0"

@@ -1,0 +1,72 @@
+"""What `kcli recover` tells of producers whose epochs the transaction coordinator has lost, and what its salvage writes
+for them: see kcli.inspector.transaction_state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kcli.log.disk import Disk
+
+if TYPE_CHECKING:
+    from kcli.inspector.transaction_state import Unfit
+    from kcli.protocol.topic_partition import TopicPartition
+
+KIND = "transaction-state-end"
+Row = dict[str, Any]
+
+
+@dataclass
+class StateRecords:
+    """Writes the records with which producers go on whose last epochs are lost. others: the other log directories of
+    the broker. replicas: returns the other nodes with replicas of a partition: these have the lost records, and nothing
+    is written. written: the contradictions that `write` has mended."""
+
+    others: Sequence[Path]
+    replicas: Callable[[TopicPartition], Sequence[int]]
+    written: list[Unfit] = field(default_factory=list)
+
+    def mends(self, found: Unfit) -> bool:
+        """Whether `write` mends a contradiction."""
+        return found.mended is not None and not self.replicas(found.partition)
+
+    def write(self, home: Path) -> None:
+        """Write the records into the partitions of __transaction_state in a recovered log directory. Raises
+        UnreadableInput, OSError."""
+        from kcli.inspector.transaction_state import unfit
+        from kcli.log.recovery.state_records import append_record
+        from kcli.txn.records import transaction_record
+
+        for each in list(unfit([home, *self.others])):  # all are found before the first is written
+            directory, mended = home / str(each.partition), each.mended
+            if mended is not None and self.mends(each) and directory.is_dir():
+                key, value = transaction_record(each.transactional_id, mended, mended.client_version)
+                append_record(directory, Disk(), key, value, mended.last_update_ms)
+                self.written.append(each)
+
+
+def row(found: Unfit, *, mends: bool, salvage: bool) -> Row:
+    """Return the row of a contradiction. mends: whether salvage mends it. salvage: whether this recovery salvages."""
+    fields: Row = {"partition": str(found.partition), "kind": KIND, "file": ""}
+    fields |= {"transactional_id": found.transactional_id, "producer_id": found.producer_id}
+    fields |= {"coordinator_epoch": found.coordinator_epoch, "producer_epoch": found.producer_epoch}
+    fields |= {"producer_partition": str(found.place), "error": found.error, "outcome": found.outcome}
+    ongoing = [] if found.mended is None else sorted(map(str, found.mended.partitions))
+    return fields | {"ongoing": ongoing, "salvage_mends": mends, "mended": mends and salvage}
+
+
+def words(fields: Row) -> str:
+    """Return the row in words."""
+    name, epoch = fields["transactional_id"], fields["producer_epoch"]
+    whose = f"{name} (producer {fields['producer_id']}) has epoch {fields['coordinator_epoch']:,} in its last record"
+    told = f"{whose}, and {epoch:,} in {fields['producer_partition']}"
+    if fields["mended"]:
+        more = f", in which Kafka aborts the transaction open in {', '.join(fields['ongoing'])}"
+        return (
+            f"{told}: a record with epoch {epoch:,}, with which the producer goes on{more if fields['ongoing'] else ''}"
+        )
+    if fields["salvage_mends"]:
+        return f"{told}: {fields['outcome']}; salvage writes a record with which the producer goes on"
+    return f"{told}: {fields['outcome']}"

@@ -1,0 +1,84 @@
+"""A transactional producer whose last epochs __transaction_state has lost: real Kafka refuses what it sends, as `kcli
+recover` says beforehand, and with the copy that salvage writes the producer goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kcli.protocol.error_code import ErrorCode
+from tests.broker.running import Client
+from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional
+from tests.cli.run import kcli
+from tests.interop.kit import kafka
+
+NODE = f"kcli-lost-epochs-{os.getpid()}"
+OPTIONS = ("offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1")
+TRANSACTIONS = 20
+LOST_BYTES = 4096
+
+
+@contextmanager
+def broker(*arguments: str) -> Iterator[tuple[str, int]]:
+    """The address of a broker, which is killed at the end."""
+    try:
+        host, _, port = kafka(*arguments).strip().rpartition(":")
+        yield host, int(port)
+    finally:
+        while OPEN:
+            OPEN.pop().socket.close()
+        if re.search(rf"^{NODE} .* running", kafka("ls"), re.MULTILINE):
+            kafka("kill", NODE)
+
+
+def transact(producer: Transactional) -> list[ErrorCode]:
+    """Send a record and commit; the send again while the markers of the transaction before are written."""
+    deadline = time.monotonic() + WAIT_S
+    while (sent := producer.send("pay", b"x")) == ErrorCode.CONCURRENT_TRANSACTIONS and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return [sent, producer.end()]
+
+
+@pytest.mark.kafka
+def test_a_producer_goes_on_with_a_salvaged_copy(kafka_jars: Path, tmp_path: Path) -> None:
+    try:
+        with broker("start", NODE, *OPTIONS) as address:
+            client = Client(address)
+            OPEN.append(client)
+            client.create_topic("pay", 1)
+            producer = Transactional(address, "tx-pay")
+            assert producer.init() == ErrorCode.NONE
+            for _ in range(TRANSACTIONS):
+                assert transact(producer) == [NONE, NONE]
+        crashed = tmp_path / "crashed"
+        shutil.copytree(kafka("dir", NODE).strip(), crashed)
+        kafka("rm", NODE)
+        (log,) = (crashed / "__transaction_state-0").glob("*.log")
+        os.truncate(log, log.stat().st_size - LOST_BYTES)
+        told = map(json.loads, kcli("recover", "--format", "jsonl", crashed).stdout.splitlines())
+        (row,) = (each for each in told if each["kind"] == "transaction-state-end")
+        assert (row["transactional_id"], row["producer_id"]) == ("tx-pay", producer.id)
+        assert row["producer_epoch"] == producer.epoch
+        with broker("open", str(crashed), NODE) as address:
+            refused = Transactional(address, "tx-pay")
+            assert refused.init() == ErrorCode.NONE
+            assert (refused.id, refused.epoch) == (producer.id, row["coordinator_epoch"] + 1)
+            assert refused.send("pay", b"y").name == row["error"] == "INVALID_PRODUCER_EPOCH"
+        kafka("rm", NODE)
+        copy = tmp_path / "copy"
+        assert kcli("recover", "--salvage", "--out", copy, crashed).status == 0
+        with broker("open", str(copy), NODE) as address:
+            again = Transactional(address, "tx-pay")
+            assert again.init() == ErrorCode.NONE
+            assert (again.id, again.epoch) == (producer.id, producer.epoch + 1)
+            assert transact(again) == [NONE, NONE]
+    finally:
+        kafka("rm", NODE)
