@@ -11,14 +11,19 @@ Objects of the run before are not copied again, unless the store lists them no l
 is killed leaves objects that no manifest names. Names have the SHA-256 of what is in them: a second try
 finds them. Nothing is locked, and nothing in the log directory is written. If the cleaner or a retention changes a
 partition's files before they are copied, the run looks at the partition again, and its end is later then; of a
-coordinator's partition this begins the run anew.
+coordinator's partition this begins the run anew. The metadata log is then looked at again, behind all others: it has
+the deletion of a topic that was deleted before it was copied, which would come back without its records otherwise.
+
+Several log directories of a node are one run, all looked at in each of these steps. A replica that a broker is moving
+from one to another is copied from where it is: its -future directory is left out, as those of deleted and stray
+partitions are. If it gets its place during the run, the run begins anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +36,7 @@ from formats.file_name import METADATA_TOPIC, FileKind
 from formats.kernels.columns import BatchRow
 from kcli.backup import runs
 from kcli.backup.listing import Files, Found, list_files
-from kcli.backup.manifest import BackedPartition, BackedSegment, Manifest, Piece, Tail, build
+from kcli.backup.manifest import BackedDirectory, BackedPartition, BackedSegment, Manifest, Piece, Tail, build
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import KcliError, StartRefused, UnreadableInput, UsageError
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
@@ -58,10 +63,17 @@ Advance = Callable[[int], None]
 
 
 class FilesChanged(KcliError):
-    """A broker has changed closed segments of a partition while they were read."""
+    """A broker has changed closed segments of a partition while they were read, or has moved the partition."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(f"{directory}: a broker changes closed segments faster than they are copied; try again")
+
+
+class InTwoDirectories(FilesChanged):
+    """A partition is in two log directories: for a moment, when a broker has moved it, or for good."""
+
+    def __init__(self, one: Path, other: Path) -> None:
+        KcliError.__init__(self, f"{one} and {other}: one partition, and Kafka does not start with both")
 
 
 @dataclass(slots=True)
@@ -87,24 +99,35 @@ class _Surveyed(NamedTuple):
 
 
 def back_up(
-    directory: Path, store: Store, now_ms: Callable[[], int], advance: Advance = lambda _: None, *, tries: int = TRIES
+    directories: Sequence[Path],
+    store: Store,
+    now_ms: Callable[[], int],
+    advance: Advance = lambda _: None,
+    *,
+    tries: int = TRIES,
 ) -> Result:
-    """Add a run of a log directory to a store. advance: called with the number of bytes that were read.
+    """Add a run of the log directories of a node to a store. advance: called with the number of bytes that were read.
 
     A run whose manifest is damaged is passed over, which `troubles` of the result tell: the new run goes on after the
     last sound one. Raises UnreadableInput, also if there are manifests and none is sound; UsageError if the store has
-    the backup of another log directory; FilesChanged, OSError.
+    the backup of a log directory that is not among these, or if these are of several nodes; FilesChanged, OSError.
     """
-    if not is_log_directory(directory):
-        raise UnreadableInput(str(directory), "no log directory of a broker")
+    for directory in directories:
+        if not is_log_directory(directory):
+            raise UnreadableInput(str(directory), "no log directory of a broker")
     previous, passed_over = _last_sound(store)
-    meta = _text_of(directory / FileKind.META_PROPERTIES)
-    if previous is not None and _identity(meta) != _identity(previous.meta_properties):
-        whose = " ".join(_identity(previous.meta_properties)) or "a directory without meta.properties"
-        raise UsageError(f"{store.address} has the backup of another log directory ({whose}): give another --to")
+    metas = [_text_of(directory / FileKind.META_PROPERTIES) for directory in directories]
+    for directory, meta in zip(directories, metas, strict=True):
+        if _node(meta) != _node(metas[0]):
+            raise UsageError(f"{directories[0]} and {directory} are of different nodes: give each a --to of its own")
+    given = {_identity(meta) for meta in metas}
+    for each in () if previous is None else previous.directories:
+        if _identity(each.meta_properties) not in given:
+            whose = " ".join(_identity(each.meta_properties)) or "a directory without meta.properties"
+            raise UsageError(f"{store.address} has the backup of another log directory ({whose}): give another --to")
     for left in reversed(range(tries)):
         try:
-            result = _Run(directory, store, previous, meta, now_ms, advance).run()
+            result = _Run(directories, store, previous, metas, now_ms, advance).run()
         except FilesChanged:
             if not left:
                 raise
@@ -131,54 +154,72 @@ def _last_sound(store: Store) -> tuple[Manifest | None, list[UnreadableInput]]:
 class _Run:
     def __init__(
         self,
-        directory: Path,
+        directories: Sequence[Path],
         store: Store,
         previous: Manifest | None,
-        meta: str | None,
+        metas: Sequence[str | None],
         now_ms: Callable[[], int],
         advance: Advance,
     ) -> None:
-        self._directory = directory
+        self._directories = directories
         self._store = store
-        self._meta = meta
+        self._metas = metas
         self._now_ms = now_ms
         self._advance = advance
         self._stored = set() if previous is None else _still_there(store, previous)
         self._before = {} if previous is None else {_key(each): each for each in previous.partitions}
         self._copied = self._objects = 0
         self._at_ms = 0
+        self._looked_again = False
         self._troubles: list[str] = []
 
     def run(self) -> Result:
         """Raises as `back_up` does."""
         started_ms = self._now_ms()
-        checkpoints = self._checkpoints()
+        checkpoints = [self._checkpoints(each) for each in self._directories]
         first = self._list(self._partitions())
         ends = self._ends(first)
         self._at_ms = self._now_ms()
-        partitions = []
-        for each, files in sorted(ends.items(), key=lambda item: (_order(item[0]), item[0].partition)):
-            copied = self._partition(each, first.get(each), files)
+        partitions: list[BackedPartition] = []
+        for each in sorted(ends, key=lambda each: (_order(each), each.partition)):
+            if each.name.topic == METADATA_TOPIC and self._looked_again:
+                ends |= self._list([each])
+                self._at_ms = self._now_ms()
+            copied = self._partition(each, first.get(each), ends[each])
             if copied is not None:
                 partitions.append(copied)
-        files_ = {}
-        bootstrap = self._directory / FileKind.BOOTSTRAP
-        if bootstrap.exists():
-            data = read_whole(bootstrap)
-            digest = hashlib.sha256(data).hexdigest()
-            files_[bootstrap.name] = self._put(f"{FILES_DIRECTORY}/{digest[:32]}.checkpoint", data, digest)
-        manifest = Manifest(started_ms, self._at_ms, self._meta, checkpoints, files_, tuple(partitions))
+        directories = tuple(
+            BackedDirectory(
+                str(each.absolute()) if len(self._directories) > 1 else "", meta, offsets, self._files(each)
+            )
+            for each, meta, offsets in zip(self._directories, self._metas, checkpoints, strict=True)
+        )
+        manifest = Manifest(started_ms, self._at_ms, directories, tuple(partitions))
         name, data = build(manifest)
         self._store.write(name, [data])
         return Result(name, manifest, self._copied, self._objects, self._troubles)
 
+    def _files(self, directory: Path) -> dict[str, Piece]:
+        bootstrap = directory / FileKind.BOOTSTRAP
+        if not bootstrap.exists():
+            return {}
+        data = read_whole(bootstrap)
+        digest = hashlib.sha256(data).hexdigest()
+        return {bootstrap.name: self._put(f"{FILES_DIRECTORY}/{digest[:32]}.checkpoint", data, digest)}
+
     # ends
 
     def _partitions(self) -> list[PartitionDirectory]:
-        return [each for each in LogDirectory(self._directory).partitions() if not each.name.state]
+        """Return the partitions of all log directories. Raises InTwoDirectories."""
+        found: dict[TopicPartition, PartitionDirectory] = {}
+        for directory in self._directories:
+            for each in LogDirectory(directory).partitions():
+                if not each.name.state and found.setdefault(each.partition, each) is not each:
+                    raise InTwoDirectories(found[each.partition].path, each.path)
+        return list(found.values())
 
-    def _checkpoints(self) -> Mapping[str, Mapping[TopicPartition, int]]:
-        found = LogDirectory(self._directory)
+    def _checkpoints(self, directory: Path) -> Mapping[str, Mapping[TopicPartition, int]]:
+        found = LogDirectory(directory)
         return {str(kind): found.legible_offsets(kind) for kind in CHECKPOINTS}
 
     def _list(self, partitions: list[PartitionDirectory]) -> dict[PartitionDirectory, Files]:
@@ -205,7 +246,15 @@ class _Run:
         others = [each for each in self._partitions() if each not in ends and each.name.topic != METADATA_TOPIC]
         ends |= self._list([each for each in others if _order(each)])
         ends |= self._list([each for each in first if each.name.topic == METADATA_TOPIC])
+        for each in first:
+            if each not in ends:
+                self._refuse_moved(each)
         return ends
+
+    def _refuse_moved(self, each: PartitionDirectory) -> None:
+        """Raise FilesChanged if a partition whose directory is gone is now in another log directory."""
+        if len(self._directories) > 1 and each.partition in {one.partition for one in self._partitions()}:
+            raise FilesChanged(each.path)
 
     # partitions
 
@@ -218,10 +267,12 @@ class _Run:
             except FilesChanged:
                 if not left or _order(each) == 0:
                     raise
+                self._looked_again = True
                 time.sleep(WAIT_S if left < TRIES - 1 else 0)
                 first = list_files(each.path)
                 again = list_files(each.path)
                 if first is None or again is None:
+                    self._refuse_moved(each)
                     return None
                 files = again
                 self._at_ms = self._now_ms()
@@ -249,6 +300,7 @@ class _Run:
             segments,
             _text_of(each.path / FileKind.QUORUM_STATE) if is_metadata else None,
             snapshots if is_metadata else {},
+            self._directories.index(each.path.parent),
         )
 
     def _epochs(self, directory: Path) -> tuple[tuple[int, int], ...]:
@@ -380,7 +432,10 @@ def _key(each: BackedPartition) -> tuple[TopicPartition, str | None]:
 
 
 def _order(each: PartitionDirectory) -> int:
-    """The coordinators' partitions first, before the cleaner changes them."""
+    """The coordinators' partitions first, before the cleaner changes them; the metadata log last, which may be looked
+    at again."""
+    if each.name.topic == METADATA_TOPIC:
+        return 2
     return 0 if each.name.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) else 1
 
 
@@ -475,6 +530,10 @@ def _identity(meta: str | None) -> tuple[str, ...]:
     """Return what names a log directory in the text of its meta.properties."""
     entries = {} if meta is None else properties.parse(meta.encode("latin-1")).entries
     return tuple(f"{name}={entries[name]}" for name in ("cluster.id", "node.id", "directory.id") if name in entries)
+
+
+def _node(meta: str | None) -> tuple[str, ...]:
+    return tuple(each for each in _identity(meta) if not each.startswith("directory.id="))
 
 
 def _chunks(source: Source, begin: int, stop: int) -> Iterator[memoryview]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kcli.backup import runs
+from kcli.backup.manifest import Manifest
+from kcli.errors import UnreadableInput
 from kcli.tier.store import Store, StoredObject
 
 
@@ -13,8 +15,17 @@ def orphans(store: Store) -> Iterator[StoredObject]:
 
     Raises UnreadableInput, also for a manifest that cannot be read: it may name any object.
     """
-    found = runs.runs(store)
-    named = {each.name for each in found}
-    for run in found:
-        named |= {each.name for each in runs.read(store, run).pieces}
+    manifests = []
+    for run, manifest in runs.read_each(store, runs.runs(store)):
+        if isinstance(manifest, UnreadableInput):
+            raise manifest
+        manifests.append((run, manifest))
+    yield from unnamed(store, manifests)
+
+
+def unnamed(store: Store, manifests: Iterable[tuple[runs.Run, Manifest]]) -> Iterator[StoredObject]:
+    """Yield the objects of a store that none of all its manifests names. Raises UnreadableInput."""
+    named: set[str] = set()
+    for run, manifest in manifests:
+        named |= {run.name, *(each.name for each in manifest.pieces)}
     yield from (each for each in store.list_objects() if each.name not in named)

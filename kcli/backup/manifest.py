@@ -1,12 +1,14 @@
 """The manifest of a run: one JSON object, in a store's object `manifests/<time>-<digest>.json`.
 
-    version           1
+    version           1; 2 for several log directories
     started, at       epoch ms: the run holds all that was appended before `started`, and nothing appended after `at`
     meta_properties   the text of the log directory's meta.properties, null without one
     checkpoints       by file name, the entries [topic, partition, offset] of replication-offset-checkpoint and its like
     files             name to object: bootstrap.checkpoint
+    directories       of version 2, instead of these three: for each log directory its path, and these three
     partitions        for each partition
       topic, partition, topic_id
+      directory       of version 2: which of the log directories it is in, from 0
       epochs          leader-epoch-checkpoint: [epoch, start offset]
       settled         [base offset, bytes]: what is before it had been appended when the run read __transaction_state
       quorum_state    the text of quorum-state (of the metadata log alone)
@@ -39,7 +41,7 @@ from formats.file_name import parse as parse_file_name
 from kcli.errors import UnreadableInput
 from kcli.protocol.topic_partition import TopicPartition
 
-VERSION = 1
+VERSION, SEVERAL_DIRECTORIES = 1, 2
 DIRECTORY = "manifests"
 DIGEST_LENGTH = 32
 _NAME = re.compile(rf"{DIRECTORY}/(\d{{8}}T\d{{6}}\.\d{{3}}Z)-([0-9a-f]{{{DIGEST_LENGTH}}})\.json")
@@ -90,7 +92,8 @@ class BackedSegment:
 class BackedPartition:
     """A partition of a run. topic_id: None if it has no partition.metadata. epochs: the entries of
     leader-epoch-checkpoint. settled: base offset of a segment and a byte of it: what is before it had been appended
-    when the run read the ends of __transaction_state. quorum_state, snapshots: of the metadata log alone."""
+    when the run read the ends of __transaction_state. quorum_state, snapshots: of the metadata log alone. directory:
+    which of the run's log directories it is in."""
 
     partition: TopicPartition
     topic_id: str | None
@@ -99,6 +102,7 @@ class BackedPartition:
     segments: tuple[BackedSegment, ...]
     quorum_state: str | None = None
     snapshots: Mapping[str, Piece] = field(default_factory=dict)
+    directory: int = 0
 
     @property
     def size(self) -> int:
@@ -112,15 +116,24 @@ class BackedPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """A run. started_ms, at_ms: it holds all that was appended before the first, and nothing that was appended after
-    the second. meta_properties: the text of the file; None without one. checkpoints: by file name."""
+class BackedDirectory:
+    """A log directory of a run. path: "" if the run has no other. meta_properties: the text of the file; None without
+    one. checkpoints: by file name."""
 
-    started_ms: int
-    at_ms: int
+    path: str
     meta_properties: str | None
     checkpoints: Mapping[str, Mapping[TopicPartition, int]]
     files: Mapping[str, Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A run. started_ms, at_ms: it holds all that was appended before the first, and nothing that was appended after
+    the second."""
+
+    started_ms: int
+    at_ms: int
+    directories: tuple[BackedDirectory, ...]
     partitions: tuple[BackedPartition, ...]
 
     @property
@@ -131,26 +144,36 @@ class Manifest:
     @property
     def pieces(self) -> list[Piece]:
         """All objects of the run."""
-        return [*self.files.values(), *(piece for each in self.partitions for piece in each.pieces)]
+        files = (piece for each in self.directories for piece in each.files.values())
+        return [*files, *(piece for each in self.partitions for piece in each.pieces)]
 
 
 def build(manifest: Manifest) -> tuple[str, bytes]:
     """Return the name and the bytes of a manifest's object."""
+    directories = [_directory(each) for each in manifest.directories]
+    is_one = len(directories) == 1
     value = {
-        "version": VERSION,
+        "version": VERSION if is_one else SEVERAL_DIRECTORIES,
         "started": manifest.started_ms,
         "at": manifest.at_ms,
-        "meta_properties": manifest.meta_properties,
-        "checkpoints": {
-            name: [[*partition, offset] for partition, offset in sorted(entries.items())]
-            for name, entries in manifest.checkpoints.items()
-        },
-        "files": manifest.files,
+        **(directories[0] if is_one else {"directories": directories}),
         "partitions": [_partition(each) for each in manifest.partitions],
     }
     data = json.dumps(value, separators=(",", ":")).encode()
     time = datetime.fromtimestamp(manifest.at_ms / 1000, UTC).strftime(_TIME)[:-4] + "Z"
     return f"{DIRECTORY}/{time}-{hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]}.json", data
+
+
+def _directory(each: BackedDirectory) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "meta_properties": each.meta_properties,
+        "checkpoints": {
+            name: [[*partition, offset] for partition, offset in sorted(entries.items())]
+            for name, entries in each.checkpoints.items()
+        },
+        "files": each.files,
+    }
+    return {"path": each.path, **value} if each.path else value
 
 
 def _partition(each: BackedPartition) -> dict[str, Any]:
@@ -172,6 +195,8 @@ def _partition(each: BackedPartition) -> dict[str, Any]:
             for one in each.segments
         ],
     }
+    if each.directory:
+        value["directory"] = each.directory
     if each.quorum_state is not None:
         value["quorum_state"] = each.quorum_state
     if each.snapshots:
@@ -194,26 +219,36 @@ def time_of(name: str) -> int | None:
 def parse(name: str, data: bytes, url: str) -> Manifest:
     """Return the manifest in the object `name`. url: of the object, for errors. Raises UnreadableInput."""
     match = _NAME.fullmatch(name)
-    found = hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
-    if match is None or match[2] != found:
-        raise UnreadableInput(url, f"its bytes are not those that were written: their SHA-256 begins with {found}")
+    digest = hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
+    if match is None or match[2] != digest:
+        raise UnreadableInput(url, f"its bytes are not those that were written: their SHA-256 begins with {digest}")
     try:
         value = json.loads(data)
-        if value["version"] != VERSION:
-            raise UnreadableInput(url, f"version {value['version']!r}, and kcli knows {VERSION}")
-        return Manifest(
+        if value["version"] not in (VERSION, SEVERAL_DIRECTORIES):
+            raise UnreadableInput(url, f"version {value['version']!r}, and kcli knows {SEVERAL_DIRECTORIES}")
+        directories = [value] if value["version"] == VERSION else value["directories"]
+        found = Manifest(
             _integer(value["started"]),
             _integer(value["at"]),
-            _text(value["meta_properties"]),
-            {
-                name: {TopicPartition(topic, number): offset for topic, number, offset in entries}
-                for name, entries in value["checkpoints"].items()
-            },
-            {each: _piece(piece) for each, piece in value["files"].items()},
+            tuple(_parsed_directory(each) for each in directories),
             tuple(_parsed(each) for each in value["partitions"]),
         )
+        _ = [found.directories[each.directory] for each in found.partitions]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableInput(url, f"no manifest of a backup: {type(error).__name__}: {str(error)[:100]}") from None
+    return found
+
+
+def _parsed_directory(value: dict[str, Any]) -> BackedDirectory:
+    return BackedDirectory(
+        _name(value.get("path", "")),
+        _text(value["meta_properties"]),
+        {
+            name: {TopicPartition(topic, number): offset for topic, number, offset in entries}
+            for name, entries in value["checkpoints"].items()
+        },
+        {each: _piece(piece) for each, piece in value["files"].items()},
+    )
 
 
 def _parsed(value: dict[str, Any]) -> BackedPartition:
@@ -226,6 +261,7 @@ def _parsed(value: dict[str, Any]) -> BackedPartition:
         tuple(_segment(each) for each in value["segments"]),
         _text(value.get("quorum_state")),
         {_snapshot(name): _piece(each) for name, each in value.get("snapshots", {}).items()},
+        _integer(value.get("directory", 0)),
     )
 
 

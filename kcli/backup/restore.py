@@ -1,4 +1,5 @@
-"""A run's partitions, written to a new log directory that Kafka opens as after a crash.
+"""A run's partitions, written to a new log directory that Kafka opens as after a crash; of a run with several log
+directories, to as many.
 
     NEW/<topic>-<partition>/   .log of each segment, from the parts in the store; .index, .timeindex made of it;
                                .txnindex, .snapshot as they were; leader-epoch-checkpoint, partition.metadata
@@ -7,12 +8,14 @@
 
 Each object's bytes must have the SHA-256 of the manifest. Of the active segment Kafka makes the indexes itself, as
 `recovery-point-offset-checkpoint` has its base offset, and there is no clean-shutdown marker. Partitions of topics that
-the metadata log does not have are left out: Kafka would make strays of them. NEW is complete or does not exist.
+the metadata log does not have are left out: Kafka would make strays of them. NEW is complete or does not exist; of
+several, all are complete before the first one has its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +43,7 @@ from kcli.log.new_directory import new_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource
+from kcli.log.synced_together import SyncedTogether
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid
 from kcli.metadata.topic_names import fault
@@ -81,18 +85,27 @@ class Result:
 def restore(
     store: Store,
     manifest: Manifest,
-    target: Path,
+    targets: Sequence[Path],
     *,
     disk: Disk,
     topics: Collection[str] = (),
     advance: Advance = lambda _: None,
 ) -> Result:
-    """Write a log directory. topics: only the partitions of these topics are written, and nothing else of a cluster.
-    advance: called with the number of bytes that were written.
+    """Write log directories. targets: one for each of the run's, in their order. topics: only the partitions of these
+    topics are written, to one directory, and nothing else of a cluster. advance: called with the number of bytes that
+    were written.
 
-    Raises TargetExists, UnreadableInput, UsageError if the run does not have a topic, OSError; then there is no new
-    directory.
+    Raises TargetExists, UnreadableInput, UsageError if the run does not have a topic, or another number of log
+    directories; OSError. Then there is no new directory.
     """
+    if topics and len(targets) > 1:
+        raise UsageError("--topic restores to one directory: give one --out")
+    if not topics and len(targets) != (count := len(manifest.directories)):
+        of = "one log directory" if count == 1 else f"{count} log directories"
+        paths = (
+            "" if count == 1 else f" for each in this order: {', '.join(each.path for each in manifest.directories)}"
+        )
+        raise UsageError(f"the run has {of}: give one --out{paths}")
     names = {each.partition.topic for each in manifest.partitions}
     for topic in topics:
         if topic not in names:
@@ -100,16 +113,28 @@ def restore(
     for topic in names:  # names become directories
         if topic != METADATA_TOPIC and (reason := fault(topic)) is not None:
             raise UnreadableInput(store.address, reason)
-    with new_directory(disk, target) as partial:
-        return _Restore(store, manifest, partial, disk, advance).run(frozenset(topics))
+    with ExitStack() as stack:
+        homes = [stack.enter_context(new_directory(disk, target)) for target in targets]
+        files = stack.enter_context(SyncedTogether(disk))
+        return _Restore(store, manifest, homes, disk, files, advance).run(frozenset(topics))
 
 
 class _Restore:
-    def __init__(self, store: Store, manifest: Manifest, home: Path, disk: Disk, advance: Advance) -> None:
+    def __init__(
+        self,
+        store: Store,
+        manifest: Manifest,
+        homes: Sequence[Path],
+        disk: Disk,
+        files: SyncedTogether,
+        advance: Advance,
+    ) -> None:
         self._store = store
         self._manifest = manifest
-        self._home = home
+        self._homes = homes
+        self._metadata_log = homes[0] / f"{METADATA_TOPIC}-0"
         self._disk = disk
+        self._files = files
         self._advance = advance
         self._recovery_points: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
@@ -117,15 +142,18 @@ class _Restore:
     def run(self, topics: frozenset[str]) -> Result:
         found = [each for each in self._manifest.partitions if not topics or each.partition.topic in topics]
         metadata = [each for each in found if each.partition.topic == METADATA_TOPIC]
+        for each in metadata:
+            self._metadata_log = self._directory(each)
         restored = [self._partition(each, None) for each in metadata]
         image = self._image() if metadata else None
-        fenced = 0 if image is None else fence(self._disk, self._home / f"{METADATA_TOPIC}-0", image)
+        fenced = 0 if image is None else fence(self._disk, self._metadata_log, image)
         known = [each for each in found if each not in metadata and (image is None or _has(image, each))]
         states = [each for each in known if each.partition.topic == TRANSACTIONS_TOPIC]
         restored += [self._partition(each, None) for each in states]
         by_producer = self._transactions(image, states)
         restored += [self._partition(each, by_producer) for each in known if each not in states]
-        self._finish(is_whole=not topics)
+        for number in range(len(self._homes)):
+            self._finish(number, is_whole=not topics)
         unknown = [each.partition for each in found if each not in metadata and each not in known]
         return Result(sorted(restored, key=lambda each: each.partition), unknown, bool(metadata), fenced)
 
@@ -133,8 +161,7 @@ class _Restore:
         """Return the metadata of the metadata log that was written. Raises UnreadableInput."""
         from kcli.metadata_log.replay import refuse, replay  # imported late: it loads the schemas of metadata records
 
-        directory = self._home / f"{METADATA_TOPIC}-0"
-        return replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+        return replay(self._metadata_log, PartitionView(self._metadata_log).original, refuse, around_damage=False)
 
     def _transactions(self, image: MetadataImage | None, states: Sequence[BackedPartition]) -> States | None:
         """Return the states of the transaction coordinator, by producer id; None if not all of its partitions are in
@@ -147,38 +174,49 @@ class _Restore:
         records = (
             (record.key, record.value, record.timestamp_ms)
             for each in states
-            for _, record in read_records(self._home / str(each.partition), lambda _: None)
+            for _, record in read_records(self._directory(each), lambda _: None)
             if record.marker is None
         )
         return transactions(records)
 
     # the log directory
 
-    def _finish(self, *, is_whole: bool) -> None:
-        """Write the files of the log directory."""
-        directory = LogDirectory(self._home)
-        for name, offsets in self._manifest.checkpoints.items():
+    def _directory(self, each: BackedPartition) -> Path:
+        home = self._homes[each.directory] if len(self._homes) > 1 else self._homes[0]
+        return home / str(each.partition)
+
+    def _finish(self, number: int, *, is_whole: bool) -> None:
+        """Write the files of a log directory. Without `is_whole` there is one, with the partitions of all."""
+        home, mine = self._homes[number], self._manifest.directories[number : number + 1 if is_whole else None]
+        here = {each.name for each in home.iterdir()}
+        offsets_here: dict[str, dict[TopicPartition, int]] = {}
+        for name, offsets in ((name, offsets) for each in mine for name, offsets in each.checkpoints.items()):
+            kept = {each: min(offset, self._ends[each]) for each, offset in offsets.items() if each in self._ends}
+            of_name = offsets_here.setdefault(name, {})
+            of_name.update((each, offset) for each, offset in kept.items() if str(each) in here)
+        directory = LogDirectory(home)
+        for name, kept in offsets_here.items():
             if name in set(FileKind) and name.endswith("-offset-checkpoint"):
-                kept = {each: min(offset, self._ends[each]) for each, offset in offsets.items() if each in self._ends}
                 directory.write_offsets(self._disk, FileKind(name), kept)
-        directory.write_offsets(self._disk, FileKind.RECOVERY_POINTS, self._recovery_points)
-        meta = self._manifest.meta_properties
+        points = {each: offset for each, offset in self._recovery_points.items() if str(each) in here}
+        directory.write_offsets(self._disk, FileKind.RECOVERY_POINTS, points)
+        meta = mine[0].meta_properties
         if is_whole:
-            for name, piece in self._manifest.files.items():
+            for name, piece in mine[0].files.items():
                 if name == FileKind.BOOTSTRAP:
-                    self._piece(piece, self._home / name)
+                    self._piece(piece, home / name)
         elif meta is not None:  # another log directory of the node: Kafka gives it a directory.id of its own
             entries = parse_properties(meta.encode("latin-1")).entries
             kept_entries = {key: value for key, value in entries.items() if key != "directory.id"}
             meta = build_properties(Properties(kept_entries)).decode("latin-1")
         if meta is not None:
-            self._disk.write_file(self._home / FileKind.META_PROPERTIES, meta.encode("latin-1"))
-        self._disk.sync_directory(self._home)
+            self._disk.write_file(home / FileKind.META_PROPERTIES, meta.encode("latin-1"))
+        self._disk.sync_directory(home)
 
     # partitions
 
     def _partition(self, each: BackedPartition, states: States | None) -> Restored:
-        directory = self._home / str(each.partition)
+        directory = self._directory(each)
         self._disk.make_directory(directory)
         restored = Restored(each.partition)
         if each.topic_id is not None:
@@ -209,13 +247,12 @@ class _Restore:
 
     def _log(self, directory: Path, segment: BackedSegment) -> None:
         path = directory / build(FileName(FileKind.LOG, segment.base))
-        with self._disk.open(path, create=True, truncate=True) as file:
+        with self._files.new_file(path) as file:
             position = 0
             for piece in segment.parts:
                 for chunk in read_piece(self._store, piece):
                     position += file.write([chunk], position)
                     self._advance(len(chunk))
-            file.sync()
 
     def _beside(self, directory: Path, segment: BackedSegment, restored: Restored, *, is_last: bool) -> None:
         """Write the files beside a .log file, and note what is in it."""
@@ -284,16 +321,14 @@ class _Restore:
     # objects of the backup
 
     def _piece(self, piece: Piece, path: Path) -> None:
-        with self._disk.open(path, create=True, truncate=True) as file:
+        with self._files.new_file(path) as file:
             position = 0
             for chunk in read_piece(self._store, piece):
                 position += file.write([chunk], position)
-            file.sync()
 
     def _put(self, path: Path, data: bytes) -> None:
-        with self._disk.open(path, create=True, truncate=True) as file:
+        with self._files.new_file(path) as file:
             file.write([data], 0)
-            file.sync()
 
 
 def _has(image: MetadataImage, each: BackedPartition) -> bool:

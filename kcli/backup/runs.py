@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kcli.backup.manifest import DIRECTORY, Manifest, parse, time_of
 from kcli.errors import UnreadableInput
 from kcli.log.source import whole
-from kcli.tier.store import ObjectMissing, Store
+from kcli.tier.store import ObjectMissing, Store, StoreFailed
 
 MANIFEST_BYTES_MAX = 1 << 30
 
@@ -30,12 +30,14 @@ def runs(store: Store) -> list[Run]:
 
 def read_each(store: Store, found: Iterable[Run]) -> Iterator[tuple[Run, Manifest | UnreadableInput]]:
     """Yield each run with its manifest, or with the error for one that cannot be read. A run that was removed since it
-    was listed is left out."""
+    was listed is left out. Raises StoreFailed."""
     for run in found:
         try:
             yield run, read(store, run)
         except ObjectMissing:
             continue
+        except StoreFailed:
+            raise
         except UnreadableInput as error:
             yield run, error
 

@@ -36,7 +36,7 @@ COMMANDS = {
     "backup": Target(
         "kcli.cli.backup",
         "backup",
-        "Back up a broker's log directory: segments, leader epochs, producers, the metadata log, groups, transactions.",
+        "Back up a node's log directories: segments, leader epochs, producers, the metadata log, groups, transactions.",
     ),
     "restore": Target(
         "kcli.cli.restore",

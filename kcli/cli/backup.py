@@ -18,6 +18,7 @@ from kcli.errors import UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
+    from kcli.backup.checking import Sound
     from kcli.tier.store import Store
 
 EPILOG = """
@@ -27,6 +28,8 @@ kcli backup /var/lib/kafka --to /mnt/backup/node-1
 
 kcli backup /var/lib/kafka --to s3://bucket/node-1
 
+kcli backup /disk1/kafka /disk2/kafka --to s3://bucket/node-2     of a node with log.dirs=/disk1/kafka,/disk2/kafka
+
 kcli backup --to s3://bucket/node-1 --check           is all of it as it was written?
 
 kcli backup --to s3://bucket/node-1 --orphans         what no run needs
@@ -35,10 +38,12 @@ REMOVED_AT_ONCE = 100
 
 
 def backup(
-    log_dir: Annotated[
-        Path | None,
+    log_dirs: Annotated[
+        list[Path] | None,
         typer.Argument(
-            metavar="[LOG_DIR]", help="A broker's log directory, which the broker may be writing.", show_default=False
+            metavar="[LOG_DIR]...",
+            help="The log directories of a node, which it may be writing: all of log.dirs, and metadata.log.dir.",
+            show_default=False,
         ),
     ] = None,
     to: Annotated[
@@ -46,7 +51,7 @@ def backup(
         typer.Option(
             "--to",
             metavar="DIR|URL",
-            help="The store of the backup: a directory, or a bucket: s3://, gs://, az://. One for each log directory.",
+            help="The store of the backup: a directory, or a bucket: s3://, gs://, az://. One for each node.",
             show_default=False,
         ),
     ] = None,
@@ -60,40 +65,43 @@ def backup(
     ] = False,
     output: Annotated[Format, typer.Option("--format", help="How to show the result.")] = Format.TABLE,
 ) -> None:
-    """Back up a broker's log directory: segments, leader epochs, producers, the metadata log, groups, transactions.
+    """Back up a node's log directories: segments, leader epochs, producers, the metadata log, groups, transactions.
 
     Each run copies what the store does not have yet, and ends with a manifest: the run is whole, or not there. The
-    broker goes on meanwhile; nothing in the log directory is written. kcli restore makes a log directory of a run.
+    broker goes on meanwhile; nothing in a log directory is written. kcli restore makes log directories of a run.
 
     Exit status: 0 done, 1 something is damaged, or there are orphans, 2 usage or unreadable input.
     """
     if to is None:
         raise UsageError("give --to: a directory, or the URL of a bucket")
     if orphans or check:
-        if log_dir is not None or (orphans and check):
+        if log_dirs or (orphans and check):
             raise UsageError(f"{'--check' if check else '--orphans'} asks the store alone: give no LOG_DIR")
         from kcli.tier.opening import open_store
 
         (_check if check else _show_orphans)(open_store(to, option="--to"), output)
         return
-    if log_dir is None:
+    if not log_dirs:
         raise UsageError("give the LOG_DIR to back up")
-    _back_up(log_dir, to, output)
+    _back_up(log_dirs, to, output)
 
 
-def _back_up(log_dir: Path, to: str, output: Format) -> None:
+def _back_up(log_dirs: list[Path], to: str, output: Format) -> None:
     from kcli.backup.backup import back_up
     from kcli.tier.address import parse_address
     from kcli.tier.opening import make_store
 
     parsed = parse_address(to, "--to")
-    if isinstance(parsed, str) and Path(parsed).resolve().is_relative_to(log_dir.resolve()):
-        raise UsageError(f"--to {printable(parsed)} is inside the log directory; Kafka would not start with it")
-    if not log_dir.is_dir():
-        raise UsageError(f"{printable(log_dir)}: no such directory")
-    progress = Progress(lambda: sum(each.stat().st_size for each in log_dir.glob("*/*.log")))
+    for log_dir in log_dirs:
+        if isinstance(parsed, str) and Path(parsed).resolve().is_relative_to(log_dir.resolve()):
+            raise UsageError(f"--to {printable(parsed)} is inside the log directory; Kafka would not start with it")
+        if not log_dir.is_dir():
+            raise UsageError(f"{printable(log_dir)}: no such directory")
+    if len({each.resolve() for each in log_dirs}) < len(log_dirs):
+        raise UsageError("a log directory is given twice")
+    progress = Progress(lambda: sum(log.stat().st_size for each in log_dirs for log in each.glob("*/*.log")))
     with _alone(store := make_store(to, "--to")):
-        result = back_up(log_dir, store, current_ms, progress.advance)
+        result = back_up(log_dirs, store, current_ms, progress.advance)
     progress.clear()
     manifest = result.manifest
     status = 1 if result.troubles else 0
@@ -159,7 +167,23 @@ def _check(store: Store, output: Format) -> None:
             size = size_text(sum(each.size for each in pieces))
             state = f"{count_text(len(found), 'object')} damaged" if found else "all as they were written"
             write_text(f"{count_text(len(sound.manifests), 'run')}, {objects}, {size}: {state}\n")
+            _tell_orphans(store, sound)
     raise typer.Exit(status)
+
+
+def _tell_orphans(store: Store, sound: Sound) -> None:
+    """Say that there are objects that no run needs, and which command names them. A damaged manifest may name any
+    object, so that nothing can be said then."""
+    from kcli.backup.garbage import unnamed
+    from kcli.inspector.verify.next_steps import orphans_of_backup
+
+    if sound.damaged:
+        return
+    found = list(unnamed(store, sound.manifests))
+    if found:
+        size = size_text(sum(each.size for each in found))
+        write_text(f"{count_text(len(found), 'object')}, {size}: needed by no run\n")
+        write_text(f"Next: {printable(orphans_of_backup(store.address))}\n")
 
 
 def _show_orphans(store: Store, output: Format) -> None:

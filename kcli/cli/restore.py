@@ -41,10 +41,13 @@ def restore(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
+    outs: Annotated[
+        list[Path] | None,
         typer.Option(
-            "--out", metavar="NEW", help="The new log directory. Without it, show the runs.", show_default=False
+            "--out",
+            metavar="NEW",
+            help="The new log directory; again for each more of the run. Without it, show the runs.",
+            show_default=False,
         ),
     ] = None,
     topics: Annotated[
@@ -65,7 +68,7 @@ def restore(
 
     Exit status: 0 done, 1 something in the backup is damaged or was when it was made, 2 usage or unreadable input.
     """
-    from kcli.backup.runs import read, runs
+    from kcli.backup.runs import runs
     from kcli.tier.opening import open_store
 
     opened = open_store(store, option="restore")
@@ -78,12 +81,33 @@ def restore(
         if not earlier:
             raise UsageError(f"--at {printable(at)} is before the first run, at {time_text(found[0].at_ms)}")
         found = earlier
-    if out is None:
+    if not outs:
         if topics:
             raise UsageError("--topic restores a topic: give --out, too")
         _show_runs(opened, found, output)
         return
-    _restore(opened, read(opened, found[-1]), out, topics or [], output)
+    _restore(opened, _newest(opened, found, outs, topics or []), outs, topics or [], output)
+
+
+def _newest(store: Store, found: list[Run], outs: list[Path], topics: list[str]) -> Manifest:
+    """Return the manifest of the newest run. Raises UnreadableInput for a damaged one, with the command that restores
+    the run before it: older data than was asked for is no answer."""
+    from kcli.backup.runs import read_each
+    from kcli.inspector.verify.next_steps import restore_backup
+
+    damaged: tuple[Run, UnreadableInput] | None = None
+    for run, manifest in read_each(store, reversed(found)):
+        if isinstance(manifest, UnreadableInput):
+            damaged = damaged or (run, manifest)
+        elif damaged is None:
+            return manifest
+        elif run.at_ms < damaged[0].at_ms:
+            command = restore_backup(store.address, time_text(run.at_ms), outs, topics)
+            reason = f"{damaged[1].reason}; the newest run before it that can be read: {command}"
+            raise UnreadableInput(damaged[1].path, reason)
+    if damaged is None:
+        raise UnreadableInput(store.address, "its runs were removed meanwhile")
+    raise UnreadableInput(damaged[1].path, f"{damaged[1].reason}; no run before it can be read")
 
 
 def _show_runs(store: Store, found: list[Run], output: Format) -> None:
@@ -112,20 +136,20 @@ def _show_runs(store: Store, found: list[Run], output: Format) -> None:
     raise typer.Exit(status)
 
 
-def _restore(store: Store, manifest: Manifest, out: Path, topics: list[str], output: Format) -> None:
+def _restore(store: Store, manifest: Manifest, outs: list[Path], topics: list[str], output: Format) -> None:
     from kcli.backup.restore import restore, whole_bytes
     from kcli.log.disk import Disk
 
     progress = Progress(lambda: whole_bytes(manifest, topics))
-    result = restore(store, manifest, out, disk=Disk(), topics=topics, advance=progress.advance)
+    result = restore(store, manifest, outs, disk=Disk(), topics=topics, advance=progress.advance)
     progress.clear()
     status = 1 if any(each.troubles for each in result.partitions) else 0
     with verdict(status):
-        _show(manifest, result, out, output)
+        _show(manifest, result, outs, output)
     raise typer.Exit(status)
 
 
-def _show(manifest: Manifest, result: Result, out: Path, output: Format) -> None:
+def _show(manifest: Manifest, result: Result, outs: list[Path], output: Format) -> None:
     if output is Format.JSONL:
         for each in result.partitions:
             row = {"topic": each.partition.topic, "partition": each.partition.partition, "at": manifest.at_ms}
@@ -146,4 +170,4 @@ def _show(manifest: Manifest, result: Result, out: Path, output: Format) -> None
         write_text("There is no metadata log in it: Kafka does not start with this directory alone\n")
     from kcli.inspector.verify.next_steps import verify
 
-    write_text(f"Next: {printable(verify(out))}\n")
+    write_text(f"Next: {printable(verify(*outs))}\n")

@@ -26,6 +26,7 @@ What the packages share:
     partition_directory  writes  one partition's directory: made, renamed to -delete or -stray; partition.metadata
     log_directory        writes  a broker's log directory: lock, meta.properties, checkpoints, the partitions in it
     new_directory        writes  a directory that gets its name when it is complete
+    synced_together      writes  files of a new directory, made durable by several threads at a time
     config               -       a topic's configuration of its log: names, types, defaults, limits
     config_providers     reads   values of a properties file that come from other files and from the environment
     retention            -       the old segments to delete by retention.bytes, retention.ms and the log start offset

@@ -8,7 +8,7 @@
 
 A whole segment is copied byte for byte. Of a segment that is read in part, the batches of these offsets are copied, and
 its indexes are made for them; indexes that the tier lacks are made, too. NEW is complete or does not exist: everything
-is written to NEW.part, which gets its name at the end.
+is written to NEW.part, which gets its name at the end, when all bytes are durable.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from kcli.log.log_directory import LogDirectory, read_meta_properties
 from kcli.log.new_directory import new_directory
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource, Source
+from kcli.log.synced_together import SyncedTogether
 from kcli.metadata.topic_names import fault
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.layout import SegmentObjects
@@ -98,9 +99,9 @@ def fetch(
             raise UsageError(reason)
     starts: dict[TopicPartition, int] = {}
     results = []
-    with new_directory(disk, target) as partial:
+    with new_directory(disk, target) as partial, SyncedTogether(disk) as files:
         for each in partitions:
-            writer = _Writer(tier, each, disk, partial, advance)
+            writer = _Writer(tier, each, disk, files, partial, advance)
             results.append(writer.write())
             if writer.log_start is not None:
                 starts[writer.fetched.partition] = writer.log_start
@@ -156,10 +157,13 @@ class _Writer:
     """Writes the directory of one partition. log_start: the partition's entry in log-start-offset-checkpoint; None if
     the partition needs no entry."""
 
-    def __init__(self, tier: Tier, each: PartitionTier, disk: Disk, home: Path, advance: Advance) -> None:
+    def __init__(
+        self, tier: Tier, each: PartitionTier, disk: Disk, files: SyncedTogether, home: Path, advance: Advance
+    ) -> None:
         self._tier = tier
         self._each = each
         self._disk = disk
+        self._files = files
         self._directory = home / str(each.partition)
         self._advance = advance
         self.log_start: int | None = None
@@ -271,13 +275,12 @@ class _Writer:
         source = self._tier.store.open(objects.name(FileKind.LOG))
         try:
             path = self._directory / build(FileName(FileKind.LOG, base))
-            with self._disk.open(path, create=True, truncate=True) as log:
+            with self._files.new_file(path) as log:
                 for window, start, stop in part_windows(source, part):
                     batches = memoryview(window.data)[start:stop]
                     log.write([batches], indexes.position)
                     indexes.add(batches)
                     self._advance(stop - start)
-                log.sync()
         finally:
             source.close()
         self.fetched.size += indexes.position
@@ -345,21 +348,19 @@ class _Writer:
         copy."""
         path = self._directory / build(FileName(kind, base))
         try:
-            with self._disk.open(path, create=True, truncate=True) as file:
+            with self._files.new_file(path) as file:
                 buffer = memoryview(bytearray(min(COPY_BYTES, max(1, source.size()))))
                 done = 0
                 while done < size_max and (got := source.read_at(done, buffer[: size_max - done])) > 0:
                     done += file.write([buffer[:got]], done)
                     self._advance(got)
-                file.sync()
         finally:
             source.close()
         return path
 
     def _put(self, name: str, data: bytes) -> None:
-        with self._disk.open(self._directory / name, create=True, truncate=True) as file:
+        with self._files.new_file(self._directory / name) as file:
             file.write([data], 0)
-            file.sync()
 
 
 def _is_trimmed(index: Path) -> bool:

@@ -7,21 +7,31 @@ import fcntl
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from formats.file_name import FileKind
+from formats.kernels.write import write_batch
 from kcli.backup.backup import back_up
+from kcli.backup.restore import restore
 from kcli.backup.runs import read, runs
 from kcli.log.disk import Disk
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.partition_view import PartitionView
+from kcli.metadata_log.records import encode, read_batches
+from kcli.metadata_log.replay import refuse, replay
 from kcli.tier.local import LocalStore
+from kcli.tier.store import ObjectPart
 from tests.cli.run import KCLI, kcli
 from tests.conftest import GOLDEN, files_below
+from tests.log.crash_disk import DurableDisk
 from tests.tier.s3 import client
 
 TXN = GOLDEN / "txn/data"
@@ -98,6 +108,42 @@ def test_a_second_run_copies_what_is_new(data: Path, tmp_path: Path) -> None:
     log.write_bytes(whole[:-1])  # a truncated log is another one
     ended = kcli("backup", data, "--to", store, "--format", "jsonl")
     assert json.loads(ended.stdout)["new_objects"] == 1
+
+
+class DeletesTopic(LocalStore):
+    """A store at whose first object a broker deletes the topic t-mix: the record first, then the directories."""
+
+    def __init__(self, home: Path, data: Path) -> None:
+        super().__init__(home)
+        self._data: Path | None = data
+
+    def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
+        if self._data is not None:
+            data, self._data = self._data, None
+            (log,) = (data / "__cluster_metadata-0").glob("*.log")
+            *_, last = read_batches(log)
+            topic_id = topic_id_of(data / "t-mix-0")
+            assert topic_id is not None
+            value = encode(("RemoveTopicRecord", 0, {"topicId": topic_id}))
+            batch = write_batch([(None, value)], 0, base_offset=last.last_offset + 1, leader_epoch=last.epoch)
+            log.write_bytes(log.read_bytes() + batch)
+            for each in data.glob("t-mix-*"):
+                shutil.rmtree(each)
+        super().write(name, parts)
+
+
+def test_a_topic_that_is_deleted_before_it_is_copied_does_not_come_back_empty(data: Path, tmp_path: Path) -> None:
+    home = tmp_path / "store"
+    home.mkdir()
+    result = back_up([data], DeletesTopic(home, data), iter(range(1000, 2000)).__next__)
+    assert result.troubles == []
+    assert result.manifest.at_ms > 1001, "it is later than the first look"
+    assert "t-mix" not in {each.partition.topic for each in result.manifest.partitions}
+    assert kcli("restore", home, "--out", tmp_path / "new").status == 0
+    directory = tmp_path / "new/__cluster_metadata-0"
+    image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+    assert "t-quiet" in image.topics
+    assert "t-mix" not in image.topics
 
 
 @pytest.mark.parametrize("fault", ["deleted", "cut"])
@@ -198,6 +244,32 @@ def test_a_damaged_manifest_among_sound_ones(data: Path, tmp_path: Path) -> None
     assert kcli("backup", "--to", store, "--orphans").status == 2, "it may name any object"
 
 
+def test_a_restore_of_a_damaged_run_is_refused_with_the_command_for_the_one_before(data: Path, tmp_path: Path) -> None:
+    store, new = tmp_path / "the store", tmp_path / "new"
+    times = [backed(data, store)["at"] for _ in range(4)]
+    manifests = sorted((store / "manifests").iterdir())
+    for each in manifests[1:3]:
+        each.write_bytes(each.read_bytes()[:-2])
+    assert kcli("restore", store, "--out", tmp_path / "newest").status == 0, "the newest run is sound"
+    shutil.rmtree(tmp_path / "newest")
+    ended = kcli("restore", store, "--at", str(times[2]), "--topic", "t-mix", "--out", new)
+    assert ended.status == 2
+    assert ended.complaint.startswith(f"kcli: {manifests[2]}: its bytes are not those that were written: ")
+    *_, command = ended.complaint.partition("; the newest run before it that can be read: ")
+    words = shlex.split(command)
+    assert words[:3] == ["kcli", "restore", str(store)]
+    assert not new.exists(), "no other run is restored without being asked for"
+    ended = kcli(*words[1:], "--format", "jsonl")
+    assert (ended.stderr, ended.status) == ("", 0)
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert {each["at"] for each in rows} == {times[0]}
+    assert {each["topic"] for each in rows} == {"t-mix"}
+    manifests[0].write_bytes(b"{}")
+    ended = kcli("restore", store, "--at", str(times[2]), "--out", tmp_path / "other")
+    assert ended.complaint.endswith("; no run before it can be read")
+    assert ended.status == 2
+
+
 def test_one_backup_at_a_time_in_a_directory(data: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     backed(data, store)
@@ -216,6 +288,15 @@ def test_a_check_reads_every_object(data: Path, tmp_path: Path) -> None:
     ended = kcli("backup", "--to", store, "--check")
     assert (ended.status, ended.stdout.startswith("2 runs, ")) == (0, True)
     assert ended.stdout.endswith(": all as they were written\n")
+    (store / "t-mix-0-x").mkdir()
+    (store / "t-mix-0-x/y.log").write_bytes(b"12345")
+    ended = kcli("backup", "--to", store, "--check")
+    assert ended.stdout.splitlines()[1:] == [
+        "1 object, 5 B: needed by no run",
+        f"Next: kcli backup --to {store} --orphans",
+    ]
+    assert ended.status == 0, "nothing is damaged"
+    shutil.rmtree(store / "t-mix-0-x")
     paths = sorted(each for each in store.rglob("*") if each.is_file() and each.parent.name != "manifests")
     dice = random.Random(1)
     flipped, cut, gone = dice.sample([each for each in paths if each.stat().st_size > 1], 3)
@@ -247,6 +328,13 @@ def test_a_damaged_closed_segment_is_copied_and_told(data: Path, tmp_path: Path)
     assert (tmp_path / "new" / PARTITION / log.name).read_bytes() == whole
 
 
+def test_all_bytes_are_durable_before_the_directory_has_its_name(data: Path, tmp_path: Path) -> None:
+    backed(data, tmp_path / "store")
+    store = LocalStore(tmp_path / "store")
+    restore(store, read(store, runs(store)[-1]), [tmp_path / "new"], disk=DurableDisk())
+    assert logs(tmp_path / "new") == logs(data)
+
+
 class Dies(Disk):
     """A disk on which the n-th rename does not happen: the process is killed."""
 
@@ -268,13 +356,13 @@ class Dies(Disk):
 def test_a_run_that_is_killed_leaves_the_earlier_one(data: Path, tmp_path: Path) -> None:
     home = tmp_path / "store"
     home.mkdir()
-    first = back_up(data, LocalStore(home), lambda: 1000)
+    first = back_up([data], LocalStore(home), lambda: 1000)
     log = active(data)
     log.write_bytes(log.read_bytes() + log.read_bytes())
     (log.parent / "00000000000000099999.log").write_bytes(log.read_bytes())
     for renames in range(2):
         with pytest.raises(InterruptedError):
-            back_up(data, LocalStore(home, Dies(renames)), lambda: 2000)
+            back_up([data], LocalStore(home, Dies(renames)), lambda: 2000)
         (run,) = runs(LocalStore(home))
         assert read(LocalStore(home), run) == first.manifest
     ended = kcli("backup", "--to", home, "--orphans", "--format", "jsonl")
@@ -283,7 +371,7 @@ def test_a_run_that_is_killed_leaves_the_earlier_one(data: Path, tmp_path: Path)
     assert any(each.endswith(".part") for each in left)
     command = next(line for line in kcli("backup", "--to", home, "--orphans").stdout.splitlines() if "Next: rm" in line)
     assert ".part" in command
-    result = back_up(data, LocalStore(home), lambda: 3000)
+    result = back_up([data], LocalStore(home), lambda: 3000)
     assert result.objects == 1, "what the killed run copied is not copied again"
 
 

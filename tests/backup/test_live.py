@@ -97,17 +97,17 @@ def test_no_transaction_is_torn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         for thread in threads:
             thread.start()
         time.sleep(2)
-        runs = [backup.back_up(tmp_path / "data", store, current_ms) for _ in range(RUNS)]
+        runs = [backup.back_up([tmp_path / "data"], store, current_ms) for _ in range(RUNS)]
         stop.set()
         for thread in threads:
             thread.join()
     left_out = 0
     for number, run in enumerate(runs):
         out = tmp_path / f"new-{number}"
-        left_out += sum(each.left_out for each in restore.restore(store, run.manifest, out, disk=Disk()).partitions)
+        left_out += sum(each.left_out for each in restore.restore(store, run.manifest, [out], disk=Disk()).partitions)
         assert torn(out) == 0
     assert left_out > 0
     monkeypatch.setattr(restore, "end_of", lambda *_: None)
     for number, run in enumerate(runs):
-        restore.restore(store, run.manifest, tmp_path / f"uncut-{number}", disk=Disk())
+        restore.restore(store, run.manifest, [tmp_path / f"uncut-{number}"], disk=Disk())
     assert any(torn(tmp_path / f"uncut-{number}") for number in range(RUNS)), "the test can fail"

@@ -29,7 +29,10 @@ def forged(store: Path, change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"version": 2}, "version 2, and kcli knows 1"),
+        ({"version": 3}, "version 3, and kcli knows 2"),
+        ({"version": 2}, "no manifest of a backup"),
+        ({"directory": 1}, "no manifest of a backup"),
+        ({"directory": -1}, "no manifest of a backup"),
         ({"partitions": [{}]}, "no manifest of a backup"),
         ({"topic": "../../evil"}, "Topic name is invalid"),
         ({"topic": 3}, "no manifest of a backup"),

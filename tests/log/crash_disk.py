@@ -90,3 +90,11 @@ class CrashDisk(Disk):
 
     def sync_directory(self, _: Path) -> None:
         self.operate()
+
+
+class DurableDisk(CrashDisk):
+    """A disk on which no directory gets its name before all bytes in it are durable."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        assert source.suffix != ".part" or self.unsynced == {}
+        super().rename(source, target)

@@ -30,6 +30,7 @@ from tests.cli.run import kcli
 from tests.conftest import Json, truth
 from tests.inspector.jsonl import as_truth, committed
 from tests.log.batches import keyed
+from tests.log.crash_disk import DurableDisk
 from tests.tier.records import PARTITION, uuid
 from tests.tier.stores import TIERED, Copy
 
@@ -142,6 +143,12 @@ def test_the_directory_is_whole_or_not_there(tmp_path: Path) -> None:
             assert works > 35
             assert is_sound(tmp_path / "new")
             return
+
+
+def test_all_bytes_are_durable_before_the_directory_has_its_name(tmp_path: Path) -> None:
+    tier = GOLDEN_COPY.tier()
+    fetch(tier, tier.partitions, tmp_path / "new", disk=DurableDisk())
+    assert len(list((tmp_path / "new").rglob("*"))) > 100
 
 
 # a local log that begins inside a segment, a log start offset, missing and damaged objects

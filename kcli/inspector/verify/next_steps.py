@@ -303,6 +303,18 @@ def verify(*paths: str | Path) -> str:
     return _command("kcli", "verify", *map(_named, paths))
 
 
+def restore_backup(store: str, at: str, outs: Iterable[str | Path], topics: Iterable[str] = ()) -> str:
+    """The command that restores the newest run at or before a time."""
+    chosen = [word for topic in topics for word in ("--topic", topic)]
+    new = [word for out in outs for word in ("--out", _named(out))]
+    return _command("kcli", "restore", _named(store), "--at", at, *chosen, *new)
+
+
+def orphans_of_backup(store: str) -> str:
+    """The command that names the objects that no run of a backup needs."""
+    return _command("kcli", "backup", "--to", store, "--orphans")
+
+
 def verify_tier(log_directory: str | Path | None, tier: str | Path) -> str:
     """The command that checks a tier."""
     return _command("kcli", "tier", "verify", *_of_tier(log_directory, tier))
