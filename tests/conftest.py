@@ -32,9 +32,24 @@ LONGEST = (
     "export/test_class_archive.py",
     "test_sanitize.py",
     "test_docs.py",
+    "cli/test_cluster.py",
 )
 """Test files that take 20 s or more by themselves. They run first: one that began last would leave the other processes
 without work."""
+TOGETHER = {
+    "export/test_stream_spark.py": ("export/test_source.py", "export/test_spark_job.py", "export/test_tiered.py"),
+    "cli/test_cluster.py": (
+        "cli/test_consume.py",
+        "cli/test_groups.py",
+        "cli/test_produce.py",
+        "cli/test_topics.py",
+        "cli/test_transactions.py",
+        "client/test_consuming.py",
+        "client/test_groups.py",
+        "client/test_partitioner.py",
+    ),
+}
+"""Test files that share a session's JVM, one of Spark or one of Kafka: they run in the process of the first."""
 WAITING_WORKERS = 3
 collect_ignore = ["golden"]
 """Hundreds of directories without a test."""
@@ -124,7 +139,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from tests.scheduling import FileScheduling
 
-    return FileScheduling(config, log, is_long, WAITING_WORKERS)
+    runs_with = {f"tests/{name}": f"tests/{first}" for first, names in TOGETHER.items() for name in names}
+    return FileScheduling(config, log, is_long, WAITING_WORKERS, runs_with)
 
 
 def is_long(file: str) -> bool:

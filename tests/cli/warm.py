@@ -130,6 +130,11 @@ class WarmKcli:
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=Path(__file__).parents[2])
         theirs.close()
 
+    def close(self) -> None:
+        """End the process."""
+        self._socket.close()
+        self._process.wait()
+
     def _fork(self, arguments: list[str], cwd: Path, env: Mapping[str, str] | None, files: list[int]) -> socket.socket:
         """Fork kcli; return its channel. files: descriptors for stdin, stdout and stderr."""
         channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -228,7 +233,10 @@ def _serve(sock: socket.socket) -> bool:
 
     def reap(_number: int = 0, _frame: FrameType | None = None) -> None:
         for pid in list(channels):
-            ended, status = os.waitpid(pid, os.WNOHANG)
+            try:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:  # a signal has come within this loop, and was served before it goes on
+                continue
             if ended:
                 with channels.pop(pid) as channel, contextlib.suppress(OSError):
                     channel.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
