@@ -20,7 +20,7 @@ from tests.conftest import files_below
 from tests.tier.conftest import REMOTE
 from tests.tier.records import uuid
 from tests.tier.s3 import Fault, Proxy, Reply, client, http, pass_on, s3_error
-from tests.tier.stores import SHORT, TIERED
+from tests.tier.stores import SHORT, TIERED, Copy
 
 DATA = TIERED / "data"
 GOLDEN_URL = "s3://golden/a/tier"
@@ -70,6 +70,37 @@ def test_verify_takes_tiers(s3: str, spool: Path) -> None:
         ended = kcli("verify", *wrong)
         assert (ended.status, ended.stdout) == (2, "")
         assert ended.complaint.startswith("kcli: a tier is checked alone: kcli verify URL, or ")
+
+
+def test_verify_takes_a_partition(s3: str, spool: Path, tmp_path: Path) -> None:
+    """Its directory in a tier, by path or URL: the same findings, of that partition alone."""
+    copy = Copy.of_golden(tmp_path)
+    home = copy.remote / "kafka-tiered-storage" / SHORT
+    assert kcli("verify", home).stdout.startswith("sound in 38 files, ")
+    assert kcli("verify", f"{INSIDE}/{SHORT}").stdout.startswith("sound in 38 files, ")
+    for path in home.glob(f"{86:020}-*"):
+        path.unlink()
+    for where in (home, home.parent, copy.remote, f"file://{copy.remote}"):
+        ended = kcli("verify", where)
+        assert (ended.status, ended.stderr) == (1, "")
+        assert ended.stdout.startswith(f"error   tier-gap  {home}  offset 86  ")
+    for path in sorted(home.iterdir()):
+        key = f"partition/{SHORT}/{path.name}"
+        client(s3).put_object(Bucket="scratch", Key=key, Body=path.read_bytes())
+    ended = kcli("verify", f"s3://scratch/partition/{SHORT}")
+    assert ended.stdout.startswith(f"error   tier-gap  s3://scratch/partition/{SHORT}  offset 86  ")
+    assert list(spool.iterdir()) == []
+
+
+def test_verify_of_nothing(s3: str) -> None:
+    """No URL without objects is sound."""
+    for url, text in (
+        (f"{INSIDE}/{SHORT[:-1]}h", f"kcli: {INSIDE}/{SHORT[:-1]}h: no object is there"),
+        (f"{INSIDE}/{SHORT}/{5:020}-Vx-P2JSwR3-v8HZOhqCuTw.log", "kcli: no object is checked alone: kcli verify URL "),
+    ):
+        ended = kcli("verify", url)
+        assert (ended.status, ended.stdout) == (2, "")
+        assert ended.complaint.startswith(text)
 
 
 def test_no_orphans(s3: str) -> None:
