@@ -28,7 +28,7 @@ from kcli.inspector.kafka_text import dump_file
 from kcli.inspector.log_records import TableOptions, print_jsonl, print_table
 from kcli.inspector.seek import start_position
 from kcli.inspector.selection import ALL
-from kcli.log.source import FileSource
+from kcli.log.source import open_file
 from tests.conftest import GOLDEN, examples
 from tests.damage import DISORDERS, disordered, mended, segments
 from tests.sanitize.directories import COMMANDS, run
@@ -86,7 +86,7 @@ def dump(path: Path) -> None:
     (file,) = input_files(path, None)
     for options in (TableOptions(), TableOptions(batches_only=True, fold_bytes=5)):
         if file.type in LOGS:
-            source = FileSource(path)
+            source = open_file(path)
             print_table(source, file.topic, nothing, options)
             source.close()
     if file.type in LOGS:
@@ -108,7 +108,7 @@ def dump(path: Path) -> None:
 def dump_jsonl(file: InputFile) -> None:
     for selection in (ALL, ALL.narrowed(from_offset=120, limit=3), ALL.narrowed(from_time_ms=1_700_002_000_000)):
         text = bytearray()
-        source = FileSource(file.path)
+        source = open_file(file.path)
         start = start_position(file.path, selection)
         print_jsonl(source, file.topic, file.partition, text.extend, selection=selection, start=start)
         source.close()

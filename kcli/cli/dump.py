@@ -20,10 +20,14 @@ from kcli.inspector.inputs import LOGS, InputFile, input_files
 from kcli.inspector.selection import ALL, Selection
 from kcli.log.source import Source, open_source, open_stdin
 from kcli.printable import printable
+from kcli.tier.store import StoreFailed
 
 if TYPE_CHECKING:
     from kcli.inspector.kafka_options import KafkaDumpOptions
     from kcli.inspector.log_records import LogReport
+    from kcli.tier.bucket_path import BucketPath
+
+    AnyInput = Path | BucketPath
 
 FINDINGS, UNREADABLE = 1, 2
 
@@ -51,10 +55,14 @@ def _start(file: InputFile, selection: Selection) -> int:
     return start_position(file.path, selection)
 
 
-def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], show: Callable[[InputFile], int]) -> int:
+def _each(
+    paths: list[AnyInput],
+    files_of: Callable[[AnyInput], Iterator[InputFile]],
+    show: Callable[[InputFile], int],
+) -> int:
     """Show the files of every path by `show`, which returns an exit status. A file or directory that cannot be read is
-    reported on stderr, and the next one is shown. files_of: yields the files of a path. Return the highest exit
-    status."""
+    reported on stderr, and the next one is shown; if a whole store cannot be read, the next path. files_of: yields the
+    files of a path. Return the highest exit status."""
     worst = 0
     for path in paths:
         remaining = files_of(path)
@@ -67,6 +75,7 @@ def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], sh
             except UnreadableInput as error:
                 note(f"kcli: {error}")
                 worst = UNREADABLE
+                more = more and not isinstance(error, StoreFailed)  # as would each other object
     return worst
 
 
@@ -94,7 +103,7 @@ class _Limit:
             note("kcli: no record is selected")
 
 
-def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection) -> int:
+def as_jsonl(paths: list[AnyInput], file_type: FileType | None, selection: Selection) -> int:
     """Write one JSON object for each record, or for each entry of a file without records. file_type: the type of the
     files (--type); None to find it by their names. Returns the exit status."""
     from kcli.inspector.log_records import print_jsonl
@@ -137,7 +146,7 @@ def _tell(file: InputFile, errors: list[FormatError]) -> int:
 
 
 def as_table(
-    paths: list[Path],
+    paths: list[AnyInput],
     file_type: FileType | None,
     selection: Selection,
     *,
@@ -241,7 +250,7 @@ def _shown(file_type: FileType, name: str, value: object) -> str:
     return str(value)
 
 
-def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions) -> int:
+def as_kafka(paths: list[AnyInput], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions) -> int:
     """Write what kafka-dump-log prints, line for line. The mismatches that kafka-dump-log lists at its end are written
     to stderr. file_type: None to find the type of a file by its name. Returns the exit status."""
     from kcli.inspector.kafka_options import Notes
@@ -280,10 +289,11 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
     return status
 
 
-def _kafka_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
+def _kafka_files(path: AnyInput, file_type: FileType | None) -> Iterator[InputFile]:
     """Yield the file at a path, even if its name has no known type; for a directory, the files in it of `file_type`
     (None: .log files)."""
-    if path.is_dir():
+    is_directory = path.is_dir() if isinstance(path, Path) else not path.is_file()
+    if is_directory:
         yield from input_files(path, file_type)
     else:
         yield InputFile(path, file_type or FileType.LOG, None, None)

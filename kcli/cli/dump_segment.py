@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kcli.cli.options import Codec, DumpFormat
+from kcli.cli.options import Codec, DumpFormat, not_empty
 from kcli.inspector.file_type import FileType
 
 KAFKA = "Options of kafka-dump-log (for --format kafka)"
@@ -26,12 +25,19 @@ kcli dump-segment --format kafka --print-data-log --files 00000000000000000000.l
 kcli dump-segment __consumer_offsets-3   (keys and values decoded)
 
 zcat segment.log.gz | kcli dump-segment -
+
+kcli dump-segment s3://bucket/tier/orders-0-Wq3Zp1TkQ2eVb7mJx5LrUA   (a partition in tiered storage)
 """
 
 
 def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
-    paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE|DIR...", help="Files or directories of logs; - is stdin.")
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE|DIR|URL...",
+            help="Files or directories of logs, or URLs of objects in a bucket; - is stdin.",
+            callback=not_empty,
+        ),
     ] = None,
     files: Annotated[
         str | None, typer.Option(metavar="FILE,FILE", help="Files as kafka-dump-log takes them, comma-separated.")
@@ -118,12 +124,14 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
     from kcli.cli import dump
     from kcli.cli.options import key_bytes, time_ms
     from kcli.errors import UsageError
+    from kcli.inspector.inputs import path_of
     from kcli.inspector.kafka_options import IndexTextOptions, KafkaDumpOptions, KafkaTextOptions
     from kcli.inspector.selection import ALL
 
-    named = [*(paths or []), *(Path(name) for name in (files or "").split(",") if name)]
-    if not named:
-        raise UsageError("no file given: kcli dump-segment FILE|DIR...")
+    texts = [*(targets or []), *(name for name in (files or "").split(",") if name)]
+    if not texts:
+        raise UsageError("no file given: kcli dump-segment FILE|DIR|URL...")
+    named = [path_of(text) for text in texts]
     selection = ALL.narrowed(
         from_offset=from_offset,
         to_offset=to_offset,

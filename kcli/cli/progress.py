@@ -76,9 +76,9 @@ class Progress(StatusLine):
 
 
 class Watched:
-    """A source that shows a progress line while it is read, if the source is a file of at least LEAST_BYTES, stderr is
-    a terminal and stdout is not. It is also a context manager, which removes the line and closes the source at the
-    end."""
+    """A source that shows a progress line while it is read, if the source is a file or an object of at least
+    LEAST_BYTES, stderr is a terminal and stdout is not. It is also a context manager, which removes the line and closes
+    the source at the end."""
 
     LEAST_BYTES = 64 << 20
 
@@ -88,9 +88,9 @@ class Watched:
         self._progress: Progress | None = None
         self._read_end = 0
         if os.isatty(2) and not os.isatty(1):
-            from kcli.log.source import FileSource
+            from kcli.log.source import PipeSource
 
-            if isinstance(source, FileSource) and source.size() >= self.LEAST_BYTES:
+            if not isinstance(source, PipeSource) and source.size() >= self.LEAST_BYTES:
                 self._progress = Progress(source.size)
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from errno import ELOOP
 from functools import partial
@@ -18,23 +19,25 @@ import typer
 
 from formats.file_name import METADATA_DIRECTORY, FileKind, parse_directory
 from kcli.cli.error_report import DiskFailed
-from kcli.cli.options import Format, current_ms, time_ms
+from kcli.cli.options import Format, current_ms, not_empty, time_ms
 from kcli.cli.output import count_text, json_line, note, on_terminal, write_text
 from kcli.cli.progress import Progress
 from kcli.cli.recover_transactions import KIND as STATE_END
 from kcli.cli.recover_transactions import StateRecords
 from kcli.cli.recover_transactions import row as state_end_row
 from kcli.cli.recover_transactions import words as state_end_words
+from kcli.cli.temporary import spool_for
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import StartRefused, UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
+    from kcli.inspector.tier.coverage import Coverage, Range, TierCoverage
     from kcli.inspector.transactions import StatePartition
     from kcli.log.recovery.loader import Event
     from kcli.log.recovery.plan import PartitionPlan
     from kcli.log.recovery.run import Recovery
-    from kcli.log.recovery.salvage import Lost, Misdirected
+    from kcli.log.recovery.salvage import Checked, Lost, Misdirected
     from kcli.metadata_log.placement import MissingPartition
     from kcli.metadata_log.promotion import Compared
     from kcli.metadata_log.recovery import MetadataRecovery
@@ -49,6 +52,8 @@ kcli recover /var/lib/kafka
 kcli recover --salvage --out /mnt/rescue/kafka /var/lib/kafka
 
 kcli recover --in-place /var/lib/kafka/orders-0
+
+kcli recover --salvage --tier s3://bucket/tier --out /mnt/rescue/kafka /var/lib/kafka
 """
 
 
@@ -62,6 +67,15 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     clean: Annotated[bool, typer.Option("--clean", help="A start with the clean-shutdown marker.")] = False,
     unclean: Annotated[bool, typer.Option("--unclean", help="A start without that marker.")] = False,
     salvage: Annotated[bool, typer.Option("--salvage", help="Keep sound batches behind damage.")] = False,
+    tier: Annotated[
+        str | None,
+        typer.Option(
+            "--tier",
+            metavar="DIR|URL",
+            help="Tiered storage: what it has is not lost, and salvage takes it from there.",
+            callback=not_empty,
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A configuration of topics or of the broker.")
     ] = None,
@@ -78,7 +92,6 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     passes over, something to salvage, or no metadata log; 2 if a file cannot be read.
     """
     from kcli.cli.settings import Settings
-    from kcli.inspector.verify.next_steps import move
     from kcli.inspector.verify.salvageable import KnownTopics, checked, misplaced
     from kcli.log.recovery.run import Recovery
 
@@ -92,19 +105,15 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     settings = Settings(directory, config, option or [])
     if settings.metadata_error is not None:
         note(f"kcli: topics taken as {settings.source_of_topics} them: {settings.metadata_error}")
+    copies = ExitStack()
+    coverage = None if tier is None else _coverage(tier, directory, copies)
     progress = _Progress(directory)
     metadata = _metadata(directory, settings.server, now_ms, salvage=salvage)
     metadata.clean, metadata.config = True if clean else False if unclean else None, settings.log_config
     topics = KnownTopics(directory, settings.server)
     of_others = metadata.of_others = topics.of_others
-    changes = salvage or out is not None or in_place
-    if metadata.renamed_log is not None and changes:
-        command = move([(metadata.renamed_log, metadata.directory / METADATA_DIRECTORY)])
-        raise UnreadableInput(str(metadata.renamed_log), f"the metadata log; give it its name back first: {command}")
-    if metadata.misplaced_log is not None and changes and directory.absolute().name != METADATA_DIRECTORY:
-        command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
-        reason = f"the metadata log; move it back into {metadata.home} first: {command}"
-        raise UnreadableInput(str(metadata.misplaced_log), reason)
+    if salvage or out is not None or in_place:
+        _refuse_moved_log(metadata, directory)
     records = StateRecords(metadata.node.others, metadata.other_replicas)
     recovery = Recovery(
         directory,
@@ -123,7 +132,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         metadata_log=metadata.begin_anew(),
         left_out=metadata.left_out,
         exchanged_by_keys=metadata.exchanged_by_keys,
-        checked=partial(checked, directory, settings.server),
+        checked=partial(_checked, partial(checked, directory, settings.server), coverage),
         keeps_all=topics.keeps_all,
         count=topics.partition_count,
         of_others=of_others,
@@ -145,10 +154,56 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     else:
         plans = recovery.plans()
     try:
-        show = _Show(recovery, metadata, progress, config, records, as_json=output is Format.JSONL, in_place=in_place)
-        raise typer.Exit(show.run(plans, changes=out is not None or in_place))
+        with copies:
+            show = _Show(
+                recovery,
+                metadata,
+                progress,
+                config,
+                records,
+                coverage,
+                as_json=output is Format.JSONL,
+                in_place=in_place,
+            )
+            status = show.run(plans, changes=out is not None or in_place)
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
+    raise typer.Exit(status)
+
+
+def _refuse_moved_log(metadata: MetadataRecovery, directory: Path) -> None:
+    """Raise UnreadableInput if the metadata log has another name, or lies in another log directory, than that by which
+    Kafka finds it."""
+    from kcli.inspector.verify.next_steps import move
+
+    if metadata.renamed_log is not None:
+        command = move([(metadata.renamed_log, metadata.directory / METADATA_DIRECTORY)])
+        raise UnreadableInput(str(metadata.renamed_log), f"the metadata log; give it its name back first: {command}")
+    if metadata.misplaced_log is not None and directory.absolute().name != METADATA_DIRECTORY:
+        command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
+        reason = f"the metadata log; move it back into {metadata.home} first: {command}"
+        raise UnreadableInput(str(metadata.misplaced_log), reason)
+
+
+def _coverage(tier: str, directory: Path, copies: ExitStack) -> TierCoverage:
+    """Return what the tier at a path or a URL has of the logs of a directory. copies: removes the local copies of
+    objects when it is closed. Raises UsageError, UnreadableInput."""
+    from kcli.inspector.tier.coverage import TierCoverage
+    from kcli.log.log_directory import holds_segments, is_log_directory
+    from kcli.tier.opening import open_store
+    from kcli.tier.tier import Tier
+
+    name = parse_directory(directory.absolute().name) if holds_segments(directory) else None
+    home = directory if name is None else directory.absolute().parent
+    if name is not None and not is_log_directory(home):
+        raise UsageError("--tier needs the log directory that the partition is in, with its checkpoints")
+    store = open_store(tier, copies.enter_context(spool_for(tier)))
+    found = Tier.read(store, home, None if name is None else name.topic)
+    return TierCoverage(found, directory, tier, copies)
+
+
+def _checked(check: Callable[[], Mapping[Path, Checked]], coverage: TierCoverage | None) -> Mapping[Path, Checked]:
+    return check() if coverage is None else coverage.complete(check())
 
 
 def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvage: bool) -> MetadataRecovery:
@@ -180,11 +235,13 @@ class _Show:
         progress: _Progress,
         config: Path | None,
         records: StateRecords,
+        coverage: TierCoverage | None,
         *,
         as_json: bool,
         in_place: bool,
     ) -> None:
-        self._config, self._in_place, self._records = config, in_place, records
+        self._config, self._in_place = config, in_place
+        self._records, self._coverage = records, coverage
         self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
         self._totals = _Totals()
         self._is_bad = self._has_next = self._is_unknown = False
@@ -219,6 +276,8 @@ class _Show:
         self._of_directory(changes=changes)
         for plan in plans:
             rows = list(_rows(plan, salvage=recovery.salvage))
+            if self._coverage is not None:
+                rows = self._with_tier(plan, rows, self._coverage)
             if plan.view.directory in self._exchanged:
                 rows = [row for row in rows if row["kind"] != "end-missing"]
             if plan.view.directory in self._superseded:
@@ -261,6 +320,22 @@ class _Show:
             return 2
         is_bad = totals.losses or totals.is_salvaged or self._metadata.is_loss or self._is_bad or self._is_unknown
         return 1 if totals.refused or self._metadata.undecided or (is_bad and not changes) else 0
+
+    def _with_tier(self, plan: PartitionPlan, rows: list[Row], tier: TierCoverage) -> list[Row]:
+        """Return the rows of a plan with what the tier has of the offsets that the log lacks."""
+        from kcli.log.recovery.salvage import is_log
+
+        found = tier.after(plan)
+        if found is None:
+            return rows
+        shown: list[Row] = []
+        for row in rows:
+            if row["kind"] == "passed-over" and is_log(row["file"]) and int(row["file"][:20]) < found.local_first:
+                continue  # its offsets are served, or missing: there is a row of its own
+            if row["kind"] == "partition":
+                shown += _tier_rows(plan, found, tier.address, salvage=self._recovery.salvage)
+            shown.append(row | _in_tier(row, found) | _taken(row, plan, tier))
+        return shown
 
     def _write(self, rows: list[Row]) -> None:
         self._progress.clear()
@@ -432,10 +507,21 @@ class _Show:
                 row |= {"future": future, "future_end_offset": each.future_end}
                 row |= {"directory": directory, "reached_offset": each.reached, "others": [*each.others]}
                 row |= {"log_directories": self._metadata.count_of_unnamed}
+                row |= self._of_missing_in_tier(each)
                 self._write([row | {"deleted": each.deleted is not None, "emptied": each.emptied is not None}])
                 self._ends.setdefault(each.directory_name, _empty_log(each.directory_name))
             self._is_bad = self._is_bad or directory is not None
             self._has_next = self._has_next or directory is not None
+
+    def _of_missing_in_tier(self, each: MissingPartition) -> Row:
+        """Return the fields of a missing partition's row that say what the tier has of it."""
+        from kcli.inspector.verify.next_steps import fetch_from_tier
+
+        ranges = [] if self._coverage is None else self._coverage.alone(*each.partition)
+        if self._coverage is None or not ranges:
+            return {}
+        command = fetch_from_tier(self._recovery.directory, self._coverage.address, *each.partition)
+        return {"in_tier": ranges, "command": command}
 
     def _of_unreadable(self) -> None:
         """Show a row for each file or directory that could not be read."""
@@ -494,6 +580,7 @@ class _Show:
         options = self._config_options
         if recovery.clean is not None and not recovery.finds_marker:
             options.append("--clean" if recovery.clean else "--unclean")
+        options += [] if self._coverage is None else ["--tier", self._coverage.address]
         command = shlex.join(["kcli", "recover", "--salvage", *options, "--out", "NEW", str(recovery.directory)])
         words = "keeps in a copy what is sound" if recovery.salvage else NEXT
         write_text(_text_line("next", command, f"{words}{self._left_to_do()}"))
@@ -602,6 +689,55 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         "recovery_point": plan.offsets.recovery_point,
         "changed": plan.is_changed(),
     }
+
+
+def _tier_rows(plan: PartitionPlan, found: Coverage, address: str, *, salvage: bool) -> Iterator[Row]:
+    """Yield a row for each range of offsets that the log lacks and the tier has, or lacks as well."""
+    from kcli.inspector.verify.next_steps import fetch_from_tier, verify_tier
+
+    home = plan.view.directory.parent
+    log_end = 0 if plan.offsets is None else plan.offsets.log_end_offset
+    for kind, ranges in (("tier-served", found.served), ("tier-gap", found.missing), ("in-tier", found.in_tier)):
+        for first, last in ranges:
+            row: Row = {"partition": plan.name, "kind": kind, "file": "", "first_offset": first, "last_offset": last}
+            if kind == "in-tier" and salvage:
+                name = parse_directory(plan.name)
+                assert name is not None, "a partition of the tier has a name"
+                row["command"] = fetch_from_tier(home, address, name.topic, name.partition)
+            if kind == "in-tier":
+                row["log_end_offset"] = log_end
+            if kind == "tier-gap":
+                row["command"] = verify_tier(home, address)
+            yield row
+
+
+def _in_tier(row: Row, found: Coverage) -> Row:
+    """Return the fields to change in a row about lost offsets because the tier has some of these."""
+    if row["kind"] == "end-missing":
+        end, reached = row["log_end_offset"], row["reached_offset"]
+        ranges = found.of(end, reached - 1)
+        return {"in_tier": ranges, "lost_offsets": reached - end - _count(ranges)} if ranges else {}
+    if row["kind"] == "gap" and row["last_offset"] is not None:
+        ranges = found.of(row["first_offset"], row["last_offset"])
+        return {"in_tier": ranges} if ranges else {}
+    if row.get("lost_first_offset") is None or "lost_batches" not in row:
+        return {}
+    ranges = found.of(_first_lost(row), row["lost_last_offset"])
+    return {"in_tier": ranges} if ranges else {}
+
+
+def _taken(row: Row, plan: PartitionPlan, tier: TierCoverage) -> Row:
+    """Return the fields to change in a row about a file that salvage takes from the tier."""
+    if row["kind"] not in ("restored", "left-out"):
+        return {}
+    path = Path(os.path.normpath(plan.view.directory.absolute() / row["file"]))
+    if path not in tier.objects:
+        return {}
+    return {"file": row.get("name", tier.objects[path]), "object": tier.objects[path]}
+
+
+def _count(ranges: Sequence[Range]) -> int:
+    return sum(last - first + 1 for first, last in ranges)
 
 
 def _forgotten_rows(plan: PartitionPlan) -> Iterator[Row]:
@@ -759,6 +895,8 @@ GOES_ON_WITH = (
     "transaction-open",
     "transaction-forgotten",
     "records-foreign",
+    "in-tier",
+    "tier-gap",
 )
 """The kinds of rows for damage with which Kafka starts, but does not serve all partitions as it should."""
 SALVAGEABLE = (
@@ -770,6 +908,7 @@ SALVAGEABLE = (
     "passed-over",
     "end-missing",
     "transaction-forgotten",
+    "in-tier",
 )
 """The kinds of rows for damage in a partition that salvage may repair; it repairs passed-over and end-missing only with
 files found under other names."""
@@ -797,6 +936,8 @@ BAD = (
     STATE_END,
     "stray",
     "transaction-forgotten",
+    "in-tier",
+    "tier-gap",
 )
 
 
@@ -953,6 +1094,10 @@ def _missing_words(row: Row) -> str:
         return f"{words} lies there, else it makes an empty one: --config FILE with log.dirs is needed to tell"
     if row["others"]:
         return f"{words}, and fetches what nodes {', '.join(map(str, row['others']))} have"
+    if "in_tier" in row:
+        from kcli.inspector.verify.findings import ranges_text
+
+        return f"{words}; the tier has offsets {ranges_text(row['in_tier'], NAMES_SHOWN)}: {row['command']}"
     if not row["reached_offset"]:
         return f"{words}; no checkpoint says whether it had records"
     return f"{words}; lost: offsets up to {row['reached_offset'] - 1:,}, by the checkpoints"
@@ -975,6 +1120,8 @@ def _words(row: Row) -> str:
         return f"{outcome}: {row['reason']}{_readable_words(row)}"
     if row["kind"] in ("passed-over", "left-out", "transaction-forgotten", "producers-forgotten"):
         return str(row["reason"])
+    if row["kind"] in ("tier-served", "tier-gap", "in-tier") or (row["kind"] == "restored" and "object" in row):
+        return _tier_words(row)
     if row["kind"] in ("not-loaded", "state-lost", "records-foreign"):
         return _coordinator_words(row)
     if row["kind"] == STATE_END:
@@ -987,7 +1134,7 @@ def _words(row: Row) -> str:
         return _missing_words(row)
     if row["kind"] == "end-missing":
         end, reached = row["log_end_offset"], row["reached_offset"]
-        lost = f"lost: offsets {end:,}..{reached - 1:,}"
+        lost = _lost_or_tiered(f"offsets {end:,}..{reached - 1:,}", row)
         return f"the log ends at {end:,}, and had reached {reached:,} by {row['reached_by']}; {lost}"
     if row["kind"] in ("start-hidden", "start-forgotten", "log-start"):
         return _start_words(row)
@@ -1000,11 +1147,29 @@ def _words(row: Row) -> str:
             if last >= row["first_offset"]
             else "no offset is missing"
         )
-        return f"{row['bytes']:,} bytes left out: {missing}" if row["bytes"] else f"{missing}: no file has them"
+        return f"{row['bytes']:,} bytes left out: {missing}" if row["bytes"] else f"{missing}: {_who_has(row)}"
     if "lost_batches" not in row:
         size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
         return f"{row['reason']}{size}"
     return _loss_words(row)
+
+
+def _tier_words(row: Row) -> str:
+    """Return the words of a row about offsets that the local log lacks, and that the tier has or lacks, or about a
+    segment that salvage takes from there."""
+    if "object" in row:
+        return f"taken from the tier, {row['object']}: the log lacks its offsets"
+    offsets = f"offsets {row['first_offset']:,}..{row['last_offset']:,}"
+    if row["kind"] == "tier-served":
+        return f"{offsets} are below the local log and in the tier: consumers read them from there"
+    if row["kind"] == "tier-gap":
+        return f"{offsets} are below the local log, and no segment of the tier has them: lost ({row['command']})"
+    if "command" not in row and row["first_offset"] >= row["log_end_offset"]:
+        ends = f"the log ends at {row['log_end_offset']:,}, and the tier has {offsets}"
+        return f"{ends}: consumers do not get them, unless another replica leads; salvage takes them"
+    if "command" not in row:
+        return f"the log lacks {offsets}, so that consumers do not get them; the tier has them, and salvage takes them"
+    return f"the log lacks {offsets}, and the tier has them: {row['command']}"
 
 
 def _start_words(row: Row) -> str:
@@ -1057,7 +1222,7 @@ def _loss_words(row: Row) -> str:
         words += f", the log then ends at offset {row['log_end_offset']:,}"
     if not row["lost_batches"]:
         return f"{words}; no sound batch is lost"
-    first = row["lost_first_offset"] if row["position"] == 0 else min(row["log_end_offset"], row["lost_first_offset"])
+    first = _first_lost(row)
     batches = count_text(row["lost_batches"], "sound batch", "sound batches")
     records = count_text(row["lost_records"], "record")
     lost = f"offsets {first:,}..{row['lost_last_offset']:,}, with {records} in {batches}"
@@ -1065,7 +1230,37 @@ def _loss_words(row: Row) -> str:
     if _is_in_snapshot(row):
         return f"{words}; the snapshot has the metadata of {lost}"
     behind = f"; the snapshot has the metadata below {snapshot_offset:,}" if snapshot_offset else ""
-    return f"{words}; lost: {lost}{behind}"
+    return f"{words}; {_lost_or_tiered(lost, row)}{behind}"
+
+
+def _who_has(row: Row) -> str:
+    """Return, in words, where the offsets of a gap are."""
+    if "in_tier" not in row:
+        return "no file has them"
+    from kcli.inspector.verify.findings import ranges_text
+
+    return f"the tier has offsets {ranges_text(row['in_tier'], NAMES_SHOWN)}"
+
+
+def _first_lost(row: Row) -> int:
+    """Return the first offset that a log lacks because of an event, with that of the damaged batch at which it is
+    cut."""
+    first: int = row["lost_first_offset"]
+    return first if row["position"] == 0 else min(row["log_end_offset"], first)
+
+
+def _lost_or_tiered(lost: str, row: Row) -> str:
+    """Return, in words, what is lost, or what only the log lacks, as the tier has it. lost: the offsets that the log
+    lacks, and what is at them."""
+    if "in_tier" not in row:
+        return f"lost: {lost}"
+    from kcli.inspector.verify.findings import ranges_text
+
+    first = row["log_end_offset"] if row["kind"] == "end-missing" else _first_lost(row)
+    last = row["reached_offset"] - 1 if row["kind"] == "end-missing" else row["lost_last_offset"]
+    if _count(row["in_tier"]) == last - first + 1:
+        return f"the tier has what the log lacks then: {lost}"
+    return f"the log lacks {lost}; the tier has offsets {ranges_text(row['in_tier'], NAMES_SHOWN)}, the others are lost"
 
 
 def _is_in_snapshot(row: Row) -> bool:

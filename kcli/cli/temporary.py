@@ -44,3 +44,16 @@ def temporary_directory() -> Iterator[Temporary]:
             signal.signal(number, lambda number, _: temporary.leave(128 + number))
     with made:
         yield temporary
+
+
+@contextmanager
+def spool_for(store: str) -> Iterator[Path | None]:
+    """Yield a directory for copies of a bucket's objects, which no signal but SIGKILL leaves behind; None where there
+    is no need of copies. store: the path or the URL of the store."""
+    from kcli.tier.opening import is_bucket
+
+    if not is_bucket(store):
+        yield None
+        return
+    with temporary_directory() as temporary:
+        yield temporary.path

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,16 +11,16 @@ import typer
 from kcli.cli.options import Format, current_ms, not_empty, pairs
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
-from kcli.cli.temporary import temporary_directory
+from kcli.cli.temporary import spool_for
 from kcli.cli.verify import Least, report
-from kcli.errors import UsageError
+from kcli.errors import UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.broker.tiering.attach import Attaching
     from kcli.tier.attachment import Attachment
     from kcli.tier.fetch import Fetched
-    from kcli.tier.segment import RemoteSegment
+    from kcli.tier.segment import RemoteSegment, TieredPartition
     from kcli.tier.tier import PartitionTier, Tier
 
 EPILOG = """
@@ -94,24 +92,21 @@ Severity = Annotated[
 ]
 
 
-def _read(store: str, log_dir: Path | None, topic: str | None = None, spool: Path | None = None) -> Tier:
+def _read(
+    store: str,
+    log_dir: Path | None,
+    topic: str | None = None,
+    spool: Path | None = None,
+    only: TieredPartition | None = None,
+) -> Tier:
+    from kcli.tier.layout import directory_name
     from kcli.tier.opening import open_store
     from kcli.tier.tier import Tier
 
-    return Tier.read(open_store(store, spool), log_dir, topic)
-
-
-@contextmanager
-def _spool(store: str) -> Iterator[Path | None]:
-    """Yield a directory for copies of a bucket's objects, which no signal but SIGKILL leaves behind; None where there
-    is no need of copies."""
-    from kcli.tier.opening import is_bucket
-
-    if not is_bucket(store):
-        yield None
-        return
-    with temporary_directory() as temporary:
-        yield temporary.path
+    tier = Tier.read(open_store(store, spool), log_dir, topic, only)
+    if only is not None and not tier.inventory.partitions:
+        raise UnreadableInput(f"{tier.store.address}/{directory_name(only)}", "no object is there")
+    return tier
 
 
 @app.command("list")
@@ -211,13 +206,14 @@ def verify_store(
     severity: Least | None,
     output: Format,
     *,
+    only: TieredPartition | None = None,
     quiet: bool = False,
 ) -> int:
-    """Check a tier, and show the findings. Returns the exit status."""
+    """Check a tier, or one partition in it (`only`), and show the findings. Returns the exit status."""
     from kcli.inspector.tier import TierVerification
 
-    with _spool(store) as spool:
-        tier = _read(store, log_dir, topic, spool)
+    with spool_for(store) as spool:
+        tier = _read(store, log_dir, topic, spool, only)
         progress = Progress(lambda: sum(segment.size for each in tier.partitions for segment in each.copied()))
         return report(TierVerification(tier, progress.advance), progress, severity, output, quiet=quiet)
 

@@ -50,7 +50,7 @@ def verify(
         list[str],
         typer.Argument(
             metavar="FILE|DIR|URL...",
-            help="Files, partition directories, log directories; or the URL of a tier.",
+            help="Files, partition directories, log directories; or a tier, or a partition in it, also by URL.",
             callback=not_empty,
         ),
     ],
@@ -85,7 +85,7 @@ def verify(
     from kcli.inspector.verify import Verification
 
     paths = [Path(each) for each in targets]
-    if tier is not None or any(_is_url(each) for each in targets):
+    if tier is not None or any(_is_url(each) for each in targets) or (config is None and _is_tier(paths)):
         raise typer.Exit(_verify_tier(targets, tier, config, severity, output, quiet=quiet))
     progress = Progress(lambda: _total_bytes(paths))
     server: Mapping[str, str] = {}
@@ -102,6 +102,13 @@ def _is_url(text: str) -> bool:
     return bool(colon) and "/" not in scheme
 
 
+def _is_tier(paths: Sequence[Path]) -> bool:
+    """Whether this is one directory, that of a tier or of a partition in one."""
+    from kcli.tier.opening import is_tier_directory
+
+    return len(paths) == 1 and paths[0].is_dir() and is_tier_directory(paths[0])
+
+
 def _verify_tier(
     targets: Sequence[str],
     tier: str | None,
@@ -111,15 +118,20 @@ def _verify_tier(
     *,
     quiet: bool,
 ) -> int:
-    """Check a tier as `kcli tier verify` does: the one that the only argument names, or `tier`, with the log
-    directory that the only argument names."""
+    """Check a tier as `kcli tier verify` does: the one that the only argument names, or a partition in it; or `tier`,
+    with the log directory that the only argument names."""
+    from formats.file_name import parse
     from kcli.cli.tier import verify_store
+    from kcli.tier.opening import whose_directory
 
-    if len(targets) != 1 or config is not None or _is_url(targets[0]) == (tier is not None):
+    if len(targets) != 1 or config is not None or (_is_url(targets[0]) and tier is not None):
         raise UsageError("a tier is checked alone: kcli verify URL, or kcli verify LOG_DIR --tier DIR|URL")
-    if tier is None:
-        return verify_store(targets[0], None, None, severity, output, quiet=quiet)
-    return verify_store(tier, Path(targets[0]), None, severity, output, quiet=quiet)
+    if tier is not None:
+        return verify_store(tier, Path(targets[0]), None, severity, output, quiet=quiet)
+    if _is_url(targets[0]) and parse(targets[0].rpartition("/")[2]) is not None:
+        raise UsageError("no object is checked alone: kcli verify URL takes a tier or a partition's directory in it")
+    store, only = whose_directory(targets[0])
+    return verify_store(store, None, None, severity, output, only=only, quiet=quiet)
 
 
 class Findings(Protocol):

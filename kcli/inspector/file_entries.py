@@ -5,19 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from formats import checkpoint, offset_index, producer_snapshot, properties, quorum_state, time_index, txn_index
 from formats.errors import Truncated
 from formats.file_name import parse as parse_name
 from kcli.inspector.file_type import FileType
-from kcli.log.source import read_input
+from kcli.log.source import AnyPath, read_input
 
 Entry = dict[str, Any]
 
 
-def file_entries(path: Path, file_type: FileType) -> Iterator[Entry]:
+def file_entries(path: AnyPath, file_type: FileType) -> Iterator[Entry]:
     """Yield the entries of a file, in its order.
 
     Numbers are as stored, but the offsets of index entries are absolute if the file's name has the base offset. Raises

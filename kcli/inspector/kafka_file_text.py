@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from formats import offset_index, producer_snapshot, time_index, txn_index
 from formats.errors import BadLength, BadValue, FormatError
@@ -19,12 +18,13 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.kafka_options import IndexTextOptions, Notes
 from kcli.log.batch_records import decode
 from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.source import STDIN, FileSource, read_input, read_whole
+from kcli.log.source import STDIN, AnyPath, Source, open_file, read_input, read_whole
+from kcli.tier.store import StoreFailed
 
 SMALL_WINDOW_BYTES = 1 << 16
 
 
-def _base_offset(path: Path, notes: Notes) -> int | None:
+def _base_offset(path: AnyPath, notes: Notes) -> int | None:
     if path == STDIN:
         return 0
     digits = path.name.split(".")[0].partition("-")[0]
@@ -34,11 +34,11 @@ def _base_offset(path: Path, notes: Notes) -> int | None:
     return None
 
 
-def _sibling(path: Path, suffix: str) -> Path:
+def _sibling(path: AnyPath, suffix: str) -> AnyPath:
     return path.with_name(path.name.partition(".")[0] + suffix)
 
 
-def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
+def print_offset_index(path: AnyPath, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
     """Yield the lines of an `.index`. name: the path as the command line has it. Raises UnreadableInput."""
     base_offset = _base_offset(path, notes)
     data = read_input(path)
@@ -76,12 +76,14 @@ def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_si
 
 
 @contextmanager
-def _opened_log(path: Path, notes: Notes) -> Iterator[FileSource | None]:
+def _opened_log(path: AnyPath, notes: Notes) -> Iterator[Source | None]:
     """Yield the .log file beside an index; None if it cannot be read, or if the index is read from standard input."""
     log = None
     if path != STDIN:
         try:
-            log = FileSource(_sibling(path, ".log"))
+            log = open_file(_sibling(path, ".log"))
+        except StoreFailed:
+            raise
         except UnreadableInput as error:
             notes.errors.append(error)
     try:
@@ -92,7 +94,7 @@ def _opened_log(path: Path, notes: Notes) -> Iterator[FileSource | None]:
 
 
 def _check_position(
-    log: FileSource, offset: int, position: int, path: Path, max_message_bytes: int, notes: Notes
+    log: Source, offset: int, position: int, path: AnyPath, max_message_bytes: int, notes: Notes
 ) -> None:
     header = bytearray(27)
     is_whole_header = position >= 0 and log.read_at(position, memoryview(header)) == len(header)
@@ -107,7 +109,7 @@ def _check_position(
         notes.complain(f"Mismatches in :{path.absolute()}", f"  Index offset: {offset}, log offset: {last_offset}")
 
 
-def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
+def print_time_index(path: AnyPath, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
     """Yield the lines of a `.timeindex`. name: the path as the command line has it. Raises UnreadableInput."""
     base_offset = _base_offset(path, notes)
     data = read_input(path)
@@ -138,7 +140,7 @@ class _TimeCheck:
     """Checks time index entries against the .log file: the batch that ends at an entry's offset must have the entry's
     timestamp as its largest."""
 
-    def __init__(self, path: Path, base_offset: int, log: FileSource | None, notes: Notes) -> None:
+    def __init__(self, path: AnyPath, base_offset: int, log: Source | None, notes: Notes) -> None:
         self._name = str(path.absolute())
         self._notes = notes
         self._previous = -1
@@ -148,6 +150,8 @@ class _TimeCheck:
             return
         try:
             data = read_whole(_sibling(path, ".index"))
+        except StoreFailed:
+            raise
         except UnreadableInput as error:
             notes.errors.append(error)
             return
@@ -195,7 +199,7 @@ class _TimeCheck:
         return -1, -1
 
 
-def print_txn_index(path: Path, notes: Notes) -> Iterator[str]:
+def print_txn_index(path: AnyPath, notes: Notes) -> Iterator[str]:
     """Yield the lines of a `.txnindex`. Raises UnreadableInput."""
     data = read_input(path)
     entry = txn_index.ENTRY
@@ -212,7 +216,7 @@ def print_txn_index(path: Path, notes: Notes) -> Iterator[str]:
         )
 
 
-def print_producer_snapshot(path: Path, notes: Notes) -> Iterator[str]:
+def print_producer_snapshot(path: AnyPath, notes: Notes) -> Iterator[str]:
     """Yield the lines of a producer snapshot. Raises UnreadableInput."""
     try:
         snapshot = producer_snapshot.parse(read_input(path))

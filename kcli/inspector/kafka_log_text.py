@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from formats.errors import FormatError, Truncated
 from formats.kernels.buffer import TextBuffer
@@ -22,7 +21,7 @@ from kcli.inspector.ordered import Flush, Write, render_in_order
 from kcli.inspector.selection import ALL, Selection
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
 from kcli.log.segment_reader import Damage, Window, read_segment
-from kcli.log.source import Source
+from kcli.log.source import AnyPath, Source
 
 GAPS_KEPT = 1000
 
@@ -180,7 +179,7 @@ class _Renderer:
             i = window.batches.first_fault(i + 1)
 
 
-def log_title(path: Path) -> str:
+def log_title(path: AnyPath) -> str:
     """The line that Kafka's tool prints above a log or a KRaft snapshot; '' if the file's name has no offset."""
     name = path.name
     if name.endswith(".checkpoint"):

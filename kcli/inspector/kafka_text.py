@@ -4,13 +4,12 @@ tool."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from kcli.inspector.file_type import FileType
 from kcli.inspector.kafka_log_text import log_title, print_log
 from kcli.inspector.kafka_options import KafkaDumpOptions, Notes
 from kcli.inspector.ordered import Write
-from kcli.log.source import Source, open_source
+from kcli.log.source import AnyPath, Source, open_source
 
 LINES_AT_A_TIME = 1000
 
@@ -26,14 +25,14 @@ SUFFIXES = {
 
 
 def dump_file(
-    path: Path,
+    path: AnyPath,
     options: KafkaDumpOptions,
     write: Write,
     notes: Notes,
     *,
     file_type: FileType | None = None,
     start: int = 0,
-    open_log: Callable[[Path], Source] = open_source,
+    open_log: Callable[[AnyPath], Source] = open_source,
 ) -> int:
     """Write what Kafka's tool prints of one file. Returns how many batches or records of a .log file were written, 0
     for a file of another type.
@@ -56,7 +55,7 @@ def dump_file(
     return 0
 
 
-def _small_file(path: Path, file_type: FileType, options: KafkaDumpOptions, notes: Notes) -> Iterator[str]:
+def _small_file(path: AnyPath, file_type: FileType, options: KafkaDumpOptions, notes: Notes) -> Iterator[str]:
     from kcli.inspector import kafka_file_text as text
 
     match file_type:
@@ -71,7 +70,7 @@ def _small_file(path: Path, file_type: FileType, options: KafkaDumpOptions, note
 
 
 def dump_log(
-    source: Source, path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0
+    source: Source, path: AnyPath, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0
 ) -> int:
     """Write what Kafka's tool prints of a .log file, but without the line "Dumping PATH". Returns how many batches or
     records were written.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from formats import offset_index, time_index
 from formats.errors import FormatError
@@ -18,14 +17,15 @@ from formats.kernels.columns import BatchRow
 from kcli.errors import UnreadableInput
 from kcli.inspector.selection import MIN_INT64, Selection
 from kcli.log.segment_reader import Window, read_segment
-from kcli.log.source import FileSource, Source, read_whole
+from kcli.log.source import AnyPath, Source, open_file, read_whole
+from kcli.tier.store import StoreFailed
 
 PROBE_BYTES = 1 << 16
 
 ReadIndex = Callable[[FileKind], bytes]
 
 
-def start_position(path: Path, selection: Selection) -> int:
+def start_position(path: AnyPath, selection: Selection) -> int:
     """Return the position (bytes) of a batch at or before the first record that `selection` takes from the segment at
     `path`.
 
@@ -35,11 +35,13 @@ def start_position(path: Path, selection: Selection) -> int:
     name = parse(path.name)
     if name is None or name.base_offset is None or name.kind is not FileKind.LOG or not path.is_file():
         return 0
+    if selection.from_offset <= name.base_offset and selection.from_time_ms == MIN_INT64:
+        return 0
 
     def read_index(kind: FileKind) -> bytes:
         return read_whole(path.with_name(build(name._replace(kind=kind))))
 
-    source = FileSource(path)
+    source = open_file(path)
     try:
         return seek(source, name.base_offset, read_index, selection)
     finally:
@@ -67,6 +69,8 @@ def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_
     no such entry, or if no sound batch at that position ends at the entry's offset."""
     try:
         entries = offset_index.parse(read_index(FileKind.OFFSET_INDEX)).entries
+    except StoreFailed:
+        raise
     except (FormatError, UnreadableInput):
         return 0
     slot = bisect_right(entries, relative_offset, key=lambda entry: entry.relative_offset) - 1
@@ -87,6 +91,8 @@ def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_inde
     larger timestamp. None if there is no such entry."""
     try:
         entries = time_index.parse(read_index(FileKind.TIME_INDEX)).entries
+    except StoreFailed:
+        raise
     except (FormatError, UnreadableInput):
         return None
     slot = bisect_left(entries, selection.from_time_ms, key=lambda entry: entry.timestamp) - 1

@@ -160,9 +160,39 @@ def _is_null(found: os.stat_result) -> bool:
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == Path(os.devnull).stat().st_rdev
 
 
-def open_source(path: Path) -> Source:
+class ObjectPath(Protocol):
+    """The URL of an object of a store, with those methods of Path that a dump needs (kcli.tier.bucket_path)."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL."""
+
+    @property
+    def suffix(self) -> str:
+        """The last dot of the name and what is behind it."""
+
+    def with_name(self, name: str) -> ObjectPath:
+        """Return the URL of another object beside this one."""
+
+    def absolute(self) -> ObjectPath:
+        """Return the URL itself."""
+
+    def is_file(self) -> bool:
+        """Whether this is the URL of an object, not of what has objects below it."""
+
+    def open_source(self) -> Source:
+        """Return the object's bytes. Raises UnreadableInput."""
+
+
+AnyPath = Path | ObjectPath
+"""Where the bytes of a file are: on this machine, or in a store."""
+
+
+def open_source(path: AnyPath) -> Source:
     """Return a source for a file. For a pipe (a named one, or `<(...)` of a shell) the source copies the bytes to a
     temporary file as it reads them. Raises UnreadableInput."""
+    if not isinstance(path, Path):
+        return path.open_source()
     try:
         found = path.stat()
         if stat.S_ISREG(found.st_mode):
@@ -174,13 +204,18 @@ def open_source(path: Path) -> Source:
         raise UnreadableInput.of(path, error) from error
 
 
-def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
+def open_file(path: AnyPath) -> Source:
+    """Return a source for a regular file, or for an object. Raises UnreadableInput."""
+    return FileSource(path) if isinstance(path, Path) else path.open_source()
+
+
+def read_whole(path: AnyPath, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
     """Return the bytes of a small file (an index, a snapshot, a checkpoint). Raises UnreadableInput, also for a file of
     more than limit_bytes."""
-    return whole(FileSource(path), limit_bytes)
+    return whole(open_file(path), limit_bytes)
 
 
-def read_input(path: Path) -> bytes:
+def read_input(path: AnyPath) -> bytes:
     """Return the bytes of a small file that a command line names; the name STDIN stands for standard input. Raises as
     `read_whole` does."""
     if path != STDIN:

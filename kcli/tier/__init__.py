@@ -20,6 +20,7 @@ What reads and writes:
     local            a directory, as Kafka's LocalTieredStorage lays it out
     bucket           a bucket of S3, Google Cloud Storage or Azure, with the same names
     windows          an object of a bucket as a Source
+    bucket_path      one object by its URL, or those below a URL
     opening          the store that an address (`address`) names
     metadata_log     the records in a broker's log directory
     stored_segment   a segment of which only the objects tell

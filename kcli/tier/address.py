@@ -18,6 +18,8 @@ from kcli.errors import UsageError
 
 SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
 """The schemes of buckets, and the service that each names."""
+INSIDE = "kafka-tiered-storage"
+"""The directory that LocalTieredStorage makes in the directory that it is configured with."""
 
 
 class Bucket(NamedTuple):

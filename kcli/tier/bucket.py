@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kcli.errors import UnreadableInput, UsageError, needing
 from kcli.log.disk import COPY_BYTES
 from kcli.log.source import BytesSource, Source
-from kcli.tier.address import Bucket
+from kcli.tier.address import INSIDE, Bucket
 from kcli.tier.bucket_errors import is_cut_list, is_empty_object, is_missing_bucket, is_of_one_object, reason
-from kcli.tier.local import INSIDE
 from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject, StoreFailed
 from kcli.tier.windows import FIRST_BYTES, WindowedSource
 
@@ -70,11 +69,14 @@ class Limits(NamedTuple):
 
 class BucketStore:
     """A bucket, or the objects below a prefix of it. spool: the directory for copies, else that of the system.
+    look_inside: whether the prefix may be that of what `kafka-tiered-storage` lies in, which a request tells.
 
     Raises UnreadableInput if it cannot be listed, NotInstalled.
     """
 
-    def __init__(self, bucket: Bucket, limits: Limits | None = None, spool: Path | None = None) -> None:
+    def __init__(
+        self, bucket: Bucket, limits: Limits | None = None, spool: Path | None = None, *, look_inside: bool = True
+    ) -> None:
         with needing("tier"):
             import obstore
         self._obstore = obstore
@@ -87,8 +89,13 @@ class BucketStore:
         except (obstore.exceptions.BaseError, ValueError) as error:
             raise UnreadableInput(str(bucket), reason(bucket.service, error)) from None
         inside = f"{bucket.prefix}/{INSIDE}" if bucket.prefix else INSIDE
-        if next(self._listed(f"{inside}/"), None) is not None:
+        if look_inside and next(self._listed(f"{inside}/"), None) is not None:
             self._bucket = bucket._replace(prefix=inside)
+
+    @property
+    def bucket(self) -> Bucket:
+        """The bucket, with the prefix below which the partitions' directories are."""
+        return self._bucket
 
     @property
     def address(self) -> str:

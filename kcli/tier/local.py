@@ -19,10 +19,9 @@ from pathlib import Path
 from kcli.errors import UnreadableInput, UsageError
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.source import FileSource, Source
+from kcli.tier.address import INSIDE
 from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject
 
-INSIDE = "kafka-tiered-storage"
-"""The directory that LocalTieredStorage makes in the directory that it is configured with."""
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link, which is not followed"),
     (stat.S_ISDIR, "a directory"),

@@ -2,7 +2,8 @@
 
 A first window is small: many objects are, and a header needs no more. While bytes are read in order, each window is
 twice as large as the one before it, and the next is fetched meanwhile: at most two windows are in memory, whatever the
-size of the object.
+size of the object. Of the window before them some bytes are kept: a reader that follows an index reads some bytes from
+each entry's position on, and then goes back to the next entry's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 FIRST_BYTES = 256 << 10
+"""The first window; a read that passes over fewer bytes than this is still one in order."""
 WINDOW_BYTES_MAX = 4 << 20
+TAIL_BYTES = 128 << 10
+"""How much of the window before is kept."""
 
 Fetch = Callable[[int, int], "Future[memoryview]"]
 """Begins to fetch the bytes [start, stop) of an object. The result is exactly these bytes, or an error."""
@@ -41,6 +45,7 @@ class WindowedSource:
         self._fetch = fetch
         self._take = take
         self._start, self._data = 0, first
+        self._tail = b""
         self._next: _Window | None = None
 
     def size(self) -> int:
@@ -59,13 +64,15 @@ class WindowedSource:
         if self._next is not None:
             self._next.bytes.cancel()
             self._next = None
-        self._data = memoryview(b"")
+        self._data, self._tail = memoryview(b""), b""
 
     def _from(self, position: int) -> memoryview:
         """Return the bytes of a window from this position on, at least one."""
         stop = self._start + len(self._data)
+        if self._start - len(self._tail) <= position < self._start:
+            return memoryview(self._tail)[position - self._start :]
         if not self._start <= position < stop:
-            self._move(position, is_in_order=position == stop)
+            self._move(position, is_in_order=0 <= position - stop < FIRST_BYTES)
         return self._data[position - self._start :]
 
     def _move(self, position: int, *, is_in_order: bool) -> None:
@@ -76,6 +83,8 @@ class WindowedSource:
                 ahead.bytes.cancel()
             length = self._larger() if is_in_order else FIRST_BYTES
             ahead = self._begin(position, length)
+        is_next = ahead.start == self._start + len(self._data)
+        self._tail = bytes(self._data[-TAIL_BYTES:]) if is_next else b""
         self._data = memoryview(b"")  # so that no third window is in memory
         self._data = self._take(ahead.bytes)
         self._start = ahead.start

@@ -16,7 +16,7 @@ from kcli.export.reading import read
 from kcli.export.splits import plan
 from kcli.inspector.inputs import input_files
 from kcli.inspector.log_records import print_jsonl
-from kcli.log.source import FileSource
+from kcli.log.source import open_file
 
 BACKUP = {"columns": "*", "includeControl": "true", "includeInternalTopics": "true", "beyondHighWatermark": "true"}
 PLAIN = {"includeHeaders": "true"}
@@ -49,7 +49,7 @@ def log_records(partition: Path) -> list[dict[str, Any]]:
     """Return what `kcli dump-segment --format jsonl` prints of a partition, without positions in the file."""
     lines: list[bytes] = []
     for file in input_files(partition, None):
-        source = FileSource(file.path)
+        source = open_file(file.path)
         report = print_jsonl(source, file.topic, file.partition, lambda data: lines.append(bytes(data)))
         source.close()
         assert not report.errors

@@ -11,7 +11,7 @@ from tests.conftest import GOLDEN
 
 
 def names(path: Path, file_type: FileType | None = None) -> list[str]:
-    return [file.path.relative_to(path).as_posix() for file in input_files(path, file_type)]
+    return [Path(str(file.path)).relative_to(path).as_posix() for file in input_files(path, file_type)]
 
 
 def make(root: Path, *paths: str) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 import boto3
 import pytest
 
-from kcli.inspector.verify import bucket_commands, next_steps
+from kcli.inspector.verify import bucket_commands
 from tests.cli.run import KCLI, Ended, kcli
 from tests.conftest import files_below
 from tests.tier.conftest import REMOTE
 from tests.tier.records import uuid
 from tests.tier.s3 import Fault, Proxy, Reply, client, http, pass_on, s3_error
-from tests.tier.stores import SHORT, TIERED
+from tests.tier.stores import SHORT, TIERED, Copy
 
 DATA = TIERED / "data"
 GOLDEN_URL = "s3://golden/a/tier"
@@ -70,6 +70,37 @@ def test_verify_takes_tiers(s3: str, spool: Path) -> None:
         ended = kcli("verify", *wrong)
         assert (ended.status, ended.stdout) == (2, "")
         assert ended.complaint.startswith("kcli: a tier is checked alone: kcli verify URL, or ")
+
+
+def test_verify_takes_a_partition(s3: str, spool: Path, tmp_path: Path) -> None:
+    """Its directory in a tier, by path or URL: the same findings, of that partition alone."""
+    copy = Copy.of_golden(tmp_path)
+    home = copy.remote / "kafka-tiered-storage" / SHORT
+    assert kcli("verify", home).stdout.startswith("sound in 38 files, ")
+    assert kcli("verify", f"{INSIDE}/{SHORT}").stdout.startswith("sound in 38 files, ")
+    for path in home.glob(f"{86:020}-*"):
+        path.unlink()
+    for where in (home, home.parent, copy.remote, f"file://{copy.remote}"):
+        ended = kcli("verify", where)
+        assert (ended.status, ended.stderr) == (1, "")
+        assert ended.stdout.startswith(f"error   tier-gap  {home}  offset 86  ")
+    for path in sorted(home.iterdir()):
+        key = f"partition/{SHORT}/{path.name}"
+        client(s3).put_object(Bucket="scratch", Key=key, Body=path.read_bytes())
+    ended = kcli("verify", f"s3://scratch/partition/{SHORT}")
+    assert ended.stdout.startswith(f"error   tier-gap  s3://scratch/partition/{SHORT}  offset 86  ")
+    assert list(spool.iterdir()) == []
+
+
+def test_verify_of_nothing(s3: str) -> None:
+    """No URL without objects is sound."""
+    for url, text in (
+        (f"{INSIDE}/{SHORT[:-1]}h", f"kcli: {INSIDE}/{SHORT[:-1]}h: no object is there"),
+        (f"{INSIDE}/{SHORT}/{5:020}-Vx-P2JSwR3-v8HZOhqCuTw.log", "kcli: no object is checked alone: kcli verify URL "),
+    ):
+        ended = kcli("verify", url)
+        assert (ended.status, ended.stdout) == (2, "")
+        assert ended.complaint.startswith(text)
 
 
 def test_no_orphans(s3: str) -> None:
@@ -144,24 +175,20 @@ def test_damage(damaged: tuple[boto3.client, Path], command: str) -> None:
     else:
         (crc,) = (row for row in found_rows if row["kind"] == "batch-crc")
         dump = commands[found_rows.index(crc)]
-        assert dump == f"aws s3 cp {crc['path']} - | kcli dump-segment --from-offset {crc['offset']} --limit 20 -"
+        assert dump == f"kcli dump-segment --from-offset {crc['offset']} --limit 20 {crc['path']}"
+        assert "! " in kcli(*shlex.split(dump)[1:]).stdout
         again = [each for each in commands if each and "tier fetch" in each]
         assert shlex.split(again[0])[:6] == ["kcli", "tier", "fetch", str(DATA), "--tier", address]
 
 
 def test_commands_of_each_service() -> None:
-    azure = "abfs://logs@acme.dfs.core.windows.net/tier/p/x.index"
     assert (
         bucket_commands.remove(["gs://b/x y", "gs://b/z"])
         == "gcloud storage rm 'gs://b/x y' && gcloud storage rm gs://b/z"
     )
     assert bucket_commands.show("az://logs/p/x") == "az storage blob show --container-name logs --name p/x"
-    assert next_steps.dump(azure, None) == (
-        "az storage blob download --account-name acme --container-name logs --name tier/p/x.index --no-progress "
-        "--file x.index && kcli dump-segment --limit 20 x.index"
-    )
-    assert next_steps.dump("gs://b/x.log", 5) == (
-        "gcloud storage cp gs://b/x.log - | kcli dump-segment --from-offset 5 --limit 20 -"
+    assert bucket_commands.show("abfs://logs@acme.dfs.core.windows.net/tier/p/x.index") == (
+        "az storage blob show --account-name acme --container-name logs --name tier/p/x.index"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import Future
 from unittest import mock
 
@@ -14,7 +15,7 @@ from kcli.tier import windows
 from kcli.tier.windows import WindowedSource
 
 DATA = bytes(i * 7 % 251 for i in range(1000))
-FIRST, MAX = 8, 64
+FIRST, MAX, TAIL = 8, 64, 5
 
 
 class Remote:
@@ -42,7 +43,7 @@ class Remote:
 
 @given(st.integers(0, 1000), st.lists(st.tuples(st.integers(0, 1010), st.integers(0, 300)), max_size=30))
 def test_any_order(size: int, reads: list[tuple[int, int]]) -> None:
-    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX):
+    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX, TAIL_BYTES=TAIL):
         remote = Remote(size)
         source = remote.source()
         assert source.size() == size
@@ -57,7 +58,7 @@ def test_any_order(size: int, reads: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("step", [1, 5, 8, 100, 1000])
 def test_in_order_each_byte_once(step: int) -> None:
-    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX):
+    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX, TAIL_BYTES=TAIL):
         remote = Remote(1000)
         source = remote.source()
         for position in range(0, 1000, step):
@@ -69,7 +70,7 @@ def test_in_order_each_byte_once(step: int) -> None:
 
 
 def test_a_jump_fetches_little() -> None:
-    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX):
+    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX, TAIL_BYTES=TAIL):
         remote = Remote(1000)
         source = remote.source()
         for position in (900, 500, 3):
@@ -77,9 +78,24 @@ def test_a_jump_fetches_little() -> None:
         assert remote.ranges == [(900, 908), (500, 508), (3, 11)]
 
 
+def test_what_follows_an_index_is_in_order() -> None:
+    """Reads that pass over some bytes, or go back by some: each window is fetched once."""
+    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX, TAIL_BYTES=TAIL):
+        for step, length in ((7, 2), (3, 7)):
+            remote = Remote(1000)
+            source = remote.source()
+            for position in range(0, 1000, step):
+                buffer = bytearray(length)
+                got = source.read_at(position, memoryview(buffer))
+                assert buffer[:got] == DATA[position : position + length]
+            assert all(start >= stop for (_, stop), (start, _) in itertools.pairwise([(0, FIRST), *remote.ranges]))
+            assert [stop - start for start, stop in remote.ranges][2:5] == [64, 64, 64]
+            source.close()
+
+
 def test_a_window_that_fails() -> None:
     """An error is raised when its bytes are asked for, not before, and again when they are asked for again."""
-    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX):
+    with mock.patch.multiple(windows, FIRST_BYTES=FIRST, WINDOW_BYTES_MAX=MAX, TAIL_BYTES=TAIL):
         remote = Remote(1000)
         remote.broken_from = 500
         source = remote.source()

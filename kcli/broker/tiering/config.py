@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.broker.config.tier_keys import LOCAL_TIERED_STORAGE, STORAGE_CLASS, metadata_values, storage_values
-from kcli.tier.address import parse_address
-from kcli.tier.local import INSIDE
+from kcli.tier.address import INSIDE, parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
 verification   each segment: its objects, their sizes, batches, indexes; gaps; what the metadata contradicts
 objects        findings of an object by the checks of `kcli verify`, with the next steps that an object has
+coverage       what the tier has of the offsets that a log lacks, for `kcli recover --tier`
 orphans        objects that no metadata names, and metadata that names no objects
 """
 

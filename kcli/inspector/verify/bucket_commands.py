@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from shlex import join
 
 _REMOVE = {"s3": ("aws", "s3", "rm"), "gs": ("gcloud", "storage", "rm")}
-_COPY = {"s3": ("aws", "s3", "cp"), "gs": ("gcloud", "storage", "cp")}
 _SHOW = {"s3": ("aws", "s3", "ls"), "gs": ("gcloud", "storage", "ls", "-l")}
 
 
@@ -25,24 +24,11 @@ def show(url: str) -> str:
     return _command(_SHOW, "show", url)
 
 
-def download(url: str, target: str) -> str:
-    """The command that copies an object to a file; `-` is standard output."""
-    azure = "/dev/stdout" if target == "-" else target
-    return _command(_COPY, "download", url, (target,), ("--no-progress", "--file", azure))
-
-
-def _command(
-    tools: Mapping[str, tuple[str, ...]],
-    azure: str,
-    url: str,
-    operands: tuple[str, ...] = (),
-    azure_options: tuple[str, ...] = (),
-) -> str:
+def _command(tools: Mapping[str, tuple[str, ...]], azure: str, url: str) -> str:
     scheme, _, rest = url.partition("://")
     if scheme in tools:
-        return join([*tools[scheme], url, *operands])
+        return join([*tools[scheme], url])
     container, _, name = rest.partition("/")
     container, _, host = container.partition("@")
     account = ("--account-name", host.partition(".")[0]) if host else ()
-    where = ("--container-name", container, "--name", name)
-    return join(["az", "storage", "blob", azure, *account, *where, *azure_options])
+    return join(["az", "storage", "blob", azure, *account, "--container-name", container, "--name", name])

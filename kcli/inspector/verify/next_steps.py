@@ -111,14 +111,7 @@ def append(path: str | Path, line: str) -> str:
 def dump(path: str | Path, offset: int | None = None) -> str:
     """The command that shows the first records of a file, or those from an offset on."""
     start = [] if offset is None or offset < 0 else ["--from-offset", str(offset)]
-    command = "kcli", "dump-segment", *start, "--limit", "20"
-    if not bucket_commands.is_url(path):
-        return _command(*command, _named(path))
-    url = str(path)
-    if url.endswith(FileKind.LOG):  # other files are recognized by their names, which standard input lacks
-        return f"{bucket_commands.download(url, '-')} | {_command(*command, '-')}"
-    name = _named(url.rpartition("/")[2])
-    return f"{bucket_commands.download(url, name)} && {_command(*command, name)}"
+    return _command("kcli", "dump-segment", *start, "--limit", "20", _named(path))
 
 
 def transactions(log_directory: str | Path, *, is_open: bool) -> str:

@@ -277,6 +277,8 @@ def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
             behind = build(FileName(LOG, following))
             if following in logs and named_above(logs_by_name, behind) == first:
                 reason = f"its indexes are here, and it has the name {behind}"
+            elif options.is_tiered and base < min(logs, default=0):
+                reason = f"{reason}, and reads them from tiered storage, if they are there (--tier tells)"
             events.append(Event(EventKind.PASSED_OVER, name, reason))
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 
@@ -401,7 +403,7 @@ def _salvaged(
     last.saved.rebuilt = sorted(name for name in anew if last.view.files.get(name) != _left(planned, name))
     others = outside | {name: part.path for name, part in checked.compressed.items()}
     last.saved.restored = [*restored, *(Renamed(os.path.relpath(path, directory), at) for at, path in others.items())]
-    _add_kept(last, planned, before, epochs, logs)
+    _add_kept(last, planned, before, epochs, logs, outside)
     _add_unused(last, planned, checked)
     last.saved.misdirected = [Misdirected(name, tuple(runs)) for name, runs in elsewhere.items() if name in logs]
     return _as_salvaged(last, planned, _not_looked_at(home, unread, elsewhere))
@@ -483,12 +485,14 @@ def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -
 
 def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
     """Yield the gaps for the lost offsets (`checked.lost`) that no batch has after salvage, except a lost end of the
-    log, which `lacks_end` reports. Raises UnreadableInput."""
+    log, which `lacks_end` reports, and offsets below the local log of a topic with tiered storage, which are read from
+    there. Raises UnreadableInput."""
     if planned.offsets is None or not checked.lost:
         return
     until = planned.offsets.log_end_offset if planned.lacks_end else OFFSET_MAX
     start = planned.offsets.log_start_offset
-    lost = [(max(first, start), last) for first, last in checked.lost if last is not None and first < until]
+    start = max(start, planned.first_base_offset) if planned.options.is_tiered else start
+    lost = [(max(first, start), min(last, until - 1)) for first, last in checked.lost if last is not None]
     yield from missing(planned.view, planned.saved.gaps, lost)
 
 
@@ -631,15 +635,17 @@ def _add_kept(
     before: Mapping[str, BeforeTransfer],
     epochs: Mapping[str, Sequence[RightEpoch]],
     counted: Container[str],
+    outside: Container[str],
 ) -> None:
     """List in `last.saved` the .log files that were changed back to what they were before a transfer in text mode, and
     the leader epochs that were corrected. Add to `last.saved.records` the records of the .log files and of .deleted
     files that the start would lose. counted: the .log files whose records are counted already. planned: the plan
-    without salvage. Raises UnreadableInput."""
+    without salvage. outside: the .log files that files from outside the directory replace. Raises UnreadableInput."""
     saved = last.saved
     saved.text_mode = sorted(before)
     saved.epochs = [each for wrong in epochs.values() for each in wrong]
     saved.records += _kept_as_they_are(planned, last, counted)
+    saved.records += _in_their_place(planned, outside)
     deleted = zip(planned.events, planned.lost, strict=True)
     saved.records += sum(lost.records for event, lost in deleted if event.kind is EventKind.DELETED)
     saved.records += sum(
@@ -657,6 +663,16 @@ def _kept_as_they_are(planned: PartitionPlan, last: PartitionPlan, counted: Cont
         for event, lost in zip(planned.events, planned.lost, strict=True)
         if event.kind in (EventKind.SEGMENT_REMOVED, EventKind.EMPTIED)
         and planned.view.original.get(event.file) in kept
+    )
+
+
+def _in_their_place(planned: PartitionPlan, outside: Container[str]) -> int:
+    """Return the number of records that the start would cut from .log files, or lose with them, that files from outside
+    the directory replace. outside: the names of these .log files."""
+    return sum(
+        lost.records
+        for event, lost in zip(planned.events, planned.lost, strict=True)
+        if event.file in outside and event.kind in (EventKind.CUT, EventKind.EMPTIED, EventKind.SEGMENT_REMOVED)
     )
 
 
