@@ -283,6 +283,7 @@ def parse_sizes(data: bytes, count: int) -> array[int]:
     if said != count and not (said <= 1 and count == 0):
         raise BadCount(f"{said:,} sizes of {count:,} chunks", 0)
     if count == 0:
+        _end(data, 4 + 4 * said)
         return array("I")
     if count == 1:
         _end(data, 8)

@@ -4,6 +4,7 @@ objects of a tier in a bucket.
 An address is a string, so that it can be sent to Spark's workers. The query of a URL (`?endpoint_override=…`, scheme,
 region) stays part of the addresses of all files below it. `tier+s3://bucket/prefix/<partition>/<object>` is an object
 that `kcli.tier` reads, in windows, with the credentials that `kcli tier` takes; it is neither listed nor written here.
+So is `tier+file:///directory/<partition>/<object>`, where Aiven's plugin has laid out the directory.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.errors import UnreadableInput
+from kcli.errors import KcliError, UnreadableInput
 from kcli.log.source import SMALL_FILE_BYTES, FileSource, Source, read_whole, whole
 from kcli.tier.store import ObjectMissing
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 8 << 20
 FILE_SCHEME = "file://"
 TIER = "tier+"
-"""What the address of an object of a tier in a bucket begins with; its URL follows."""
+"""What the address of an object of a tier begins with, if it is no file of this machine; its URL follows."""
 
 
 class Entry(NamedTuple):
@@ -44,8 +45,14 @@ def is_remote(address: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """Return an address as messages show it: for an object of a tier its URL."""
-    return address.removeprefix(TIER)
+    """Return an address as messages show it: for an object of a tier the URL or path of what has its bytes."""
+    if not address.startswith(TIER):
+        return address
+    try:
+        store, name = _object(address)
+    except KcliError:
+        return address.removeprefix(TIER)
+    return store.place(name)
 
 
 def local(address: str) -> Path:
@@ -238,16 +245,16 @@ class RemoteSource:
 
 def _object(address: str) -> tuple[Store, str]:
     """Return the store that has an object of a tier, and the object's name in it."""
-    root, directory, last = shown(address).rsplit("/", 2)
+    root, directory, last = address.removeprefix(TIER).rsplit("/", 2)
     return tier_store(root), f"{directory}/{last}"
 
 
 @lru_cache(maxsize=16)
 def tier_store(address: str) -> Store:
     """Return the tier's store at a path or a URL. Raises UnreadableInput, NotInstalled."""
-    from kcli.tier.opening import open_store  # imported late, as pyarrow is
+    from kcli.tier.opening import open_tier  # imported late, as pyarrow is
 
-    return open_store(address)
+    return open_tier(address)
 
 
 @lru_cache(maxsize=16)

@@ -27,7 +27,7 @@ class ChunkedSource:
         self._is_compressed = manifest.is_compressed
         self._seal = seal
         self._first = 0
-        self._data: bytes | memoryview = b""
+        self._data = memoryview(b"")
 
     def size(self) -> int:
         return self._chunks.file_size
@@ -40,34 +40,34 @@ class ChunkedSource:
             if not 0 <= at < len(self._data):
                 self._move(position + done)
                 at = position + done - self._first
-            part = memoryview(self._data)[at : at + len(buffer) - done]
+            part = self._data[at : at + len(buffer) - done]
             buffer[done : done + len(part)] = part
             done += len(part)
         return done
 
     def close(self) -> None:
-        self._data = b""
+        self._data = memoryview(b"")
         self._source.close()
 
     def _move(self, position: int) -> None:
         """Make the chunk with this byte of the segment the one in memory."""
         chunk = self._chunks.chunk_at(position)
-        self._data = b""  # so that no third chunk is in memory
+        self._data = memoryview(b"")  # so that no third chunk is in memory
         what = f"chunk {chunk.number + 1:,} of {self._chunks.chunks:,}"
-        data = taken(self._source, Section(chunk.start, chunk.size), what)
+        data = taken(self._source, Section(chunk.start, chunk.size), what, chunk.position)
         try:
-            self._data = self._original(data, chunk)
+            data = self._original(data, chunk)
         except FormatError as error:
-            raise DamagedObject(self.name, f"{what}: {error.reason}", chunk.start) from None
-        self._first = chunk.position
-        if len(self._data) != chunk.length:
-            reason = f"{what}: {len(self._data):,} bytes of the segment in place of {chunk.length:,}"
-            raise DamagedObject(self.name, reason, chunk.start)
+            raise DamagedObject(self.name, f"{what}: {error.reason}", chunk.start, chunk.position) from None
+        if len(data) != chunk.length:
+            reason = f"{what}: {len(data):,} bytes of the segment in place of {chunk.length:,}"
+            raise DamagedObject(self.name, reason, chunk.start, chunk.position)
+        self._first, self._data = chunk.position, data
 
-    def _original(self, data: bytes | memoryview, chunk: Chunk) -> bytes | memoryview:
+    def _original(self, data: memoryview, chunk: Chunk) -> memoryview:
         if self._seal is not None:
-            data = self._seal.opened(data)
-        return decompress(ZSTD, data, limit=chunk.length) if self._is_compressed else data
+            data = memoryview(self._seal.opened(data))
+        return memoryview(decompress(ZSTD, data, limit=chunk.length)) if self._is_compressed else data
 
 
 class CheckedSource:
@@ -86,10 +86,27 @@ class CheckedSource:
         buffer = buffer[: max(0, self._size - position)]
         got = self._source.read_at(position, buffer)
         if got < len(buffer):
-            raise DamagedObject(
-                self.name, f"the object ends here, and the segment has {self._size:,} bytes", position + got
-            )
+            end = self._source.size()
+            raise DamagedObject(self.name, f"the object ends here, and the segment at byte {self._size:,}", end, end)
         return got
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class Beginning:
+    """The first bytes of a source, which `close` closes: those before its damage. size: their number."""
+
+    def __init__(self, source: Source, size: int) -> None:
+        self.name = source.name
+        self._source = source
+        self._size = size
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        return self._source.read_at(position, buffer[: max(0, self._size - position)])
 
     def close(self) -> None:
         self._source.close()
@@ -106,12 +123,13 @@ def read_section(source: Source, section: Section, seal: Seal | None, what: str)
         raise DamagedObject(source.name, f"{what}: {error.reason}", section.position) from None
 
 
-def taken(source: Source, section: Section, what: str) -> memoryview:
-    """Return a part of an object. what: the part, for errors. Raises DamagedObject if the object ends before."""
+def taken(source: Source, section: Section, what: str, sound: int = 0) -> memoryview:
+    """Return a part of an object. what: the part, for errors. sound: see DamagedObject, which is raised if the object
+    ends before."""
     size = source.size()
     if section.position + section.size > size:
         reason = f"{what}: {section.size:,} bytes, and the object ends at byte {size:,}"
-        raise DamagedObject(source.name, reason, section.position)
+        raise DamagedObject(source.name, reason, section.position, sound)
     data = bytearray(section.size)
     got = source.read_at(section.position, memoryview(data))
     if got < len(data):

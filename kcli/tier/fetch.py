@@ -38,6 +38,7 @@ from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource, Source
 from kcli.metadata.topic_names import fault
 from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.chunks import Beginning
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.lineage import Part, Plan
 from kcli.tier.store import DamagedObject
@@ -124,16 +125,21 @@ def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
         disk.write_file(target / FileKind.META_PROPERTIES, build_properties(Properties(entries)))
 
 
-def part_windows(source: Source, part: Part) -> Iterator[tuple[Window, int, int]]:
+def part_windows(source: Source, part: Part, *, to_damage: bool = False) -> Iterator[tuple[Window, int, int]]:
     """Yield the batches of a part of a segment: windows, each with the bytes [start, stop) of its batches in the part.
+    to_damage: whether damage ends the batches in place of an error.
 
     Raises UnreadableInput for damage, and for a batch with offsets both inside and outside the part.
     """
     for window in read_segment(source, resync=False):
         if isinstance(window, Damage):
+            if to_damage:
+                return
             raise UnreadableInput(source.name, f"byte {window.position:,}: {window.error.reason}")
         table = window.batches
         if (fault := table.first_fault()) >= 0:
+            if to_damage:
+                return
             raise UnreadableInput(source.name, f"byte {window.position + table.field(fault, START):,}: a damaged batch")
         offsets = ((table.field(i, BASE_OFFSET), table.field(i, LAST_OFFSET)) for i in range(table.count))
         inside = [i for i, (first, last) in enumerate(offsets) if _is_inside(first, last, part, source)]
@@ -172,7 +178,7 @@ class _Writer:
         self._put(FileKind.PARTITION_METADATA, build_partition_metadata(metadata))
         plan = self._each.plan()
         for first, last in plan.gaps:
-            self.fetched.missing.append(Range(first, last, "no segment in the tier"))
+            self.fetched.missing.append(Range(first, last, self._gap_reason(first, last)))
         bases = [base for part in plan.parts if (base := self._part(part)) is not None]
         bases += self._local()
         self._finish(plan, bases)
@@ -195,6 +201,14 @@ class _Writer:
         self._put(LEADER_EPOCHS, epochs.to_bytes())
 
     # segments of the tier
+
+    def _gap_reason(self, first: int, last: int) -> str:
+        """Return why offsets are in no segment: the first manifest among them that cannot be read, or nothing."""
+        segments = self._tier.inventory.partitions.get(self._each.partition, {})
+        for (start, _), objects in sorted(segments.items()):
+            if first <= start <= last and objects.told is not None and objects.told.damage is not None:
+                return str(objects.told.damage)
+        return "no segment in the tier"
 
     def _part(self, part: Part) -> int | None:
         """Write a part of a segment. Returns its base offset; None if the tier does not have its .log object."""
@@ -289,29 +303,44 @@ class _Writer:
         base = part.first
         indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
         path = self._directory / build(FileName(FileKind.LOG, base))
-        damage: DamagedObject | None = None
         try:
             self._write_part(part, objects, path, indexes)
         except DamagedObject as error:
-            damage = error
-        if damage is not None:
-            last = _survey(path)[1] if path.exists() else None
-            self.fetched.missing.append(Range(part.first if last is None else last + 1, part.last, str(damage)))
+            indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
+            last = self._write_beginning(part, objects, path, indexes, error)
+            self.fetched.missing.append(Range(part.first if last is None else last + 1, part.last, str(error)))
             if last is None:
-                self._disk.remove(path)
                 return False
+            part = part._replace(last=last)
         self.fetched.size += indexes.position
         self._put_indexes(indexes, base, INDEXES)
         if FileKind.TXN_INDEX in objects.sizes:
             self._cut_txn_index(part, objects)
         return True
 
-    def _write_part(self, part: Part, objects: SegmentObjects, path: Path, indexes: SegmentIndexes) -> None:
-        """Write the batches of a part of a segment to `path`, and add them to `indexes`."""
+    def _write_beginning(
+        self, part: Part, objects: SegmentObjects, path: Path, indexes: SegmentIndexes, damage: DamagedObject
+    ) -> int | None:
+        """Write the batches of a part of a segment that come before the damage of its .log object. Returns the last
+        offset; None if there is none, and no file."""
+        if damage.sound:
+            self._write_part(part, objects, path, indexes, damage.sound)
+        last = _survey(path)[1] if indexes.position else None
+        if last is None:
+            self._disk.remove(path)
+        return last
+
+    def _write_part(
+        self, part: Part, objects: SegmentObjects, path: Path, indexes: SegmentIndexes, sound: int | None = None
+    ) -> None:
+        """Write the batches of a part of a segment to `path`, and add them to `indexes`. sound: the number of bytes
+        before the damage of the .log object; None to read all of it."""
         source = self._tier.store.open(objects.name(FileKind.LOG))
+        if sound is not None:
+            source = Beginning(source, sound)
         try:
             with self._disk.open(path, create=True, truncate=True) as log:
-                for window, start, stop in part_windows(source, part):
+                for window, start, stop in part_windows(source, part, to_damage=sound is not None):
                     batches = memoryview(window.data)[start:stop]
                     log.write([batches], indexes.position)
                     indexes.add(batches)

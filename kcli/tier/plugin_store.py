@@ -333,7 +333,8 @@ def _files(
     if INDEXES in there:
         found = ((kind, section) for kind, section in SECTIONS.items() if section in manifest.sections)
         sizes |= {kind: manifest.section_length(section) for kind, section in found}
-    told: Told | None = Told(stored, _described(name, manifest))
+    surplus = max(0, there[LOG].size - manifest.chunks.object_size) if LOG in there else 0
+    told: Told | None = Told(stored, _described(name, manifest), surplus=surplus)
     for kind, size in sizes.items():
         yield StoredObject(name.file(kind), size, told=told)
         told = None

@@ -32,11 +32,12 @@ from kcli.tier.segment import RemoteSegment
 class Told(NamedTuple):
     """What a store with manifests tells of a segment. stored: the objects that are there, by name, with their sizes in
     bytes. segment: as its manifest describes it, None if it does not. damage: why nothing of the segment can be read;
-    None if its manifest is sound."""
+    None if its manifest is sound. surplus: how many bytes the .log object has behind the segment's."""
 
     stored: Mapping[str, int]
     segment: RemoteSegment | None = None
     damage: DamagedObject | None = None
+    surplus: int = 0
 
 
 class StoredObject(NamedTuple):
@@ -72,12 +73,13 @@ class ObjectMissing(KcliError):
 
 class DamagedObject(UnreadableInput):
     """An object is there, and its bytes are not those of a segment: cut off, damaged, or of another version. position:
-    the first of them; None for the object as a whole."""
+    the first of them; None for the object as a whole. sound: how many bytes of the segment come before them."""
 
-    def __init__(self, path: str, reason: str, position: int | None = None) -> None:
+    def __init__(self, path: str, reason: str, position: int | None = None, sound: int = 0) -> None:
         super().__init__(path, reason if position is None else f"byte {position:,}: {reason}")
         self.fault = reason
         self.position = position
+        self.sound = sound
 
 
 class NewerObject(DamagedObject):

@@ -6,7 +6,7 @@ import json
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -251,7 +251,5 @@ def test_damaged_manifests(data: st.DataObject) -> None:
     original = bytearray(json.dumps(golden("both")).encode())
     at = data.draw(st.integers(0, len(original) - 1))
     original[at : at + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=9))
-    try:
+    with suppress(FormatError):
         assert isinstance(parse(bytes(original)), SegmentManifest)
-    except FormatError:
-        pass

@@ -30,6 +30,7 @@ from kcli.inspector.verify.tier_objects import of_object
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
+from kcli.tier.chunks import Beginning
 from kcli.tier.layout import KINDS, SegmentObjects, directory_name
 from kcli.tier.lineage import is_within
 from kcli.tier.metadata_log import Trouble
@@ -122,6 +123,8 @@ class TierVerification:
             paths = {self._path(objects, kind) for kind in missing}
             causes.add(self._missing(each, segment, objects, missing), lambda other: other.path in paths)
         found: list[Finding] = []
+        if objects.told is not None and objects.told.surplus:
+            found.append(self._surplus(segment, objects, objects.told.surplus))
         if FileKind.LOG not in missing:
             try:
                 found += self._batches(each, segment, objects)
@@ -371,17 +374,31 @@ class TierVerification:
         lost = None
         found = error.fault
         if kind is FileKind.LOG:
-            lost = self._first_lost(segment, objects), segment.end_offset
-            found += f"; {offsets_text(*lost)} lost, as far as brokers read them in order"
+            lost = self._first_lost(segment, objects, error.sound), segment.end_offset
+            found += f"; {offsets_text(*lost)} lost, or some of them"
         expected = "bytes of the segment, as the manifest says"
         finding = self._of_segment(each, segment, error.path, "tier-object-damaged", expected, found, lost)
         return replace(finding, position=error.position)
 
-    def _first_lost(self, segment: RemoteSegment, objects: SegmentObjects) -> int:
-        """Return the first offset of a segment that is not in a whole batch before the damage of its .log object."""
+    def _surplus(self, segment: RemoteSegment, objects: SegmentObjects, surplus: int) -> Finding:
+        return Finding(
+            path=self._path(objects, FileKind.LOG),
+            kind="tier-object-damaged",
+            severity="warning",
+            offset=segment.start_offset,
+            expected="the end of the object, as the manifest says",
+            found=f"{surplus:,} bytes behind the last chunk",
+            action="nothing reads them: see what has written to the object",
+        )
+
+    def _first_lost(self, segment: RemoteSegment, objects: SegmentObjects, sound: int) -> int:
+        """Return the first offset of a segment that is not in a whole batch before the damage of its .log object.
+        sound: the number of the segment's bytes before the damage."""
         first = segment.start_offset
+        if not sound:
+            return first
         with suppress(KcliError), closing(self._tier.store.open(objects.name(FileKind.LOG))) as source:
-            for part in read_segment(source, check_crc=False, resync=False):
+            for part in read_segment(Beginning(source, sound), check_crc=False, resync=False):
                 if not isinstance(part, Window):
                     break
                 first = part.batches.field(part.batches.count - 1, LAST_OFFSET) + 1
