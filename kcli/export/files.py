@@ -9,6 +9,7 @@ So is `tier+file:///directory/<partition>/<object>`, where Aiven's plugin has la
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from kcli.tier.store import Store
 
+log = logging.getLogger("kcli.export")
 BLOCK_BYTES = 8 << 20
 FILE_SCHEME = "file://"
 TIER = "tier+"
@@ -169,6 +171,17 @@ def open_source(address: str) -> Source:
         except ObjectMissing:
             raise UnreadableInput(shown(address), "no such object") from None
     return RemoteSource(address) if is_remote(address) else FileSource(local(address))
+
+
+def open_damaged(address: str) -> Source:
+    """Open a file as `open_source` does; in a tier that Aiven's plugin has laid out, damaged chunks are zeros, and are
+    told in a warning."""
+    source = open_source(address)
+    if not address.startswith(TIER):
+        return source
+    from kcli.tier.chunks import Holes  # imported late, as the tier is
+
+    return Holes(source, lambda damage: log.warning("%s", damage))
 
 
 def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:

@@ -73,13 +73,15 @@ class ObjectMissing(KcliError):
 
 class DamagedObject(UnreadableInput):
     """An object is there, and its bytes are not those of a segment: cut off, damaged, or of another version. position:
-    the first of them; None for the object as a whole. sound: how many bytes of the segment come before them."""
+    the first of them; None for the object as a whole. sound: how many bytes of the segment come before them. lost: how
+    many bytes of the segment they take; 0 if no byte behind them can be read."""
 
-    def __init__(self, path: str, reason: str, position: int | None = None, sound: int = 0) -> None:
+    def __init__(self, path: str, reason: str, position: int | None = None, sound: int = 0, lost: int = 0) -> None:
         super().__init__(path, reason if position is None else f"byte {position:,}: {reason}")
         self.fault = reason
         self.position = position
         self.sound = sound
+        self.lost = lost
 
 
 class NewerObject(DamagedObject):
