@@ -15,11 +15,10 @@ import typer
 from kcli.cli.options import Format, not_empty
 from kcli.cli.output import count_text, json_line, note, on_terminal, verdict, write_text
 from kcli.cli.progress import Progress, size_text
-from kcli.errors import UsageError
+from kcli.errors import UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
-    from kcli.errors import UnreadableInput
     from kcli.inspector.verify import Finding
 
 EPILOG = """
@@ -85,7 +84,7 @@ def verify(
     from kcli.inspector.verify import Verification
 
     paths = [Path(each) for each in targets]
-    if tier is not None or any(_is_url(each) for each in targets):
+    if tier is not None or any(_is_url(each) for each in targets) or _is_of_plugin(targets):
         raise typer.Exit(_verify_tier(targets, tier, config, severity, output, quiet=quiet))
     progress = Progress(lambda: _total_bytes(paths))
     server: Mapping[str, str] = {}
@@ -102,6 +101,18 @@ def _is_url(text: str) -> bool:
     return bool(colon) and "/" not in scheme
 
 
+def _is_of_plugin(targets: Sequence[str]) -> bool:
+    """Whether the only argument is a directory that Aiven's plugin has laid out: its .log objects are no segments."""
+    from kcli.tier.opening import needs_copies
+
+    if len(targets) != 1 or not Path(targets[0]).is_dir() or (Path(targets[0]) / "meta.properties").exists():
+        return False
+    try:
+        return needs_copies(targets[0])
+    except UnreadableInput:
+        return False
+
+
 def _verify_tier(
     targets: Sequence[str],
     tier: str | None,
@@ -115,7 +126,8 @@ def _verify_tier(
     directory that the only argument names."""
     from kcli.cli.tier import verify_store
 
-    if len(targets) != 1 or config is not None or _is_url(targets[0]) == (tier is not None):
+    is_tier = len(targets) == 1 and (_is_url(targets[0]) or (tier is None and _is_of_plugin(targets)))
+    if len(targets) != 1 or config is not None or is_tier == (tier is not None):
         raise UsageError("a tier is checked alone: kcli verify URL, or kcli verify LOG_DIR --tier DIR|URL")
     if tier is None:
         return verify_store(targets[0], None, None, severity, output, quiet=quiet)
