@@ -190,14 +190,14 @@ def _coverage(tier: str, directory: Path, copies: ExitStack) -> TierCoverage:
     objects when it is closed. Raises UsageError, UnreadableInput."""
     from kcli.inspector.tier.coverage import TierCoverage
     from kcli.log.log_directory import holds_segments, is_log_directory
-    from kcli.tier.opening import open_store
+    from kcli.tier.opening import open_tier
     from kcli.tier.tier import Tier
 
     name = parse_directory(directory.absolute().name) if holds_segments(directory) else None
     home = directory if name is None else directory.absolute().parent
     if name is not None and not is_log_directory(home):
         raise UsageError("--tier needs the log directory that the partition is in, with its checkpoints")
-    store = open_store(tier, copies.enter_context(spool_for(tier)))
+    store = open_tier(tier, copies.enter_context(spool_for(tier)))
     found = Tier.read(store, home, None if name is None else name.topic)
     return TierCoverage(found, directory, tier, copies)
 

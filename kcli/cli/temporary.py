@@ -48,11 +48,11 @@ def temporary_directory() -> Iterator[Temporary]:
 
 @contextmanager
 def spool_for(store: str) -> Iterator[Path | None]:
-    """Yield a directory for copies of a bucket's objects, which no signal but SIGKILL leaves behind; None where there
+    """Yield a directory for copies of objects, which no signal but SIGKILL leaves behind; None where there
     is no need of copies. store: the path or the URL of the store."""
-    from kcli.tier.opening import is_bucket
+    from kcli.tier.opening import needs_copies
 
-    if not is_bucket(store):
+    if not needs_copies(store):
         yield None
         return
     with temporary_directory() as temporary:

@@ -51,12 +51,12 @@ app = typer.Typer(
 def _known_topics(context: typer.Context) -> list[str]:
     """The topics in the directory that --tier names, for the shell's completion; a bucket would keep it waiting."""
     from kcli.tier.layout import inventory
-    from kcli.tier.opening import is_bucket, open_store
+    from kcli.tier.opening import is_bucket, open_tier
 
     store = context.params.get("store")
     if store is None or is_bucket(store):
         return []
-    return sorted({each.topic for each in inventory(open_store(store).list_objects()).partitions})
+    return sorted({each.topic for each in inventory(open_tier(store).list_objects()).partitions})
 
 
 LogDir = Annotated[
@@ -72,7 +72,15 @@ Store = Annotated[
     typer.Option(
         "--tier",
         metavar="DIR|URL",
-        help="The directory of LocalTieredStorage, or a copy of it, also in a bucket: s3://, gs://, az://.",
+        help="The store: of LocalTieredStorage or of Aiven's plugin; a directory or a bucket: s3://, gs://, az://.",
+    ),
+]
+KeyPair = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key-pair",
+        metavar="ID=FILE",
+        help="A private key (PEM) that Aiven's plugin encrypts with; may be repeated.",
     ),
 ]
 Topic = Annotated[
@@ -96,14 +104,16 @@ def _read(
     store: str,
     log_dir: Path | None,
     topic: str | None = None,
+    key_pairs: list[str] | None = None,
     spool: Path | None = None,
     only: TieredPartition | None = None,
 ) -> Tier:
+    from kcli.tier.key_pairs import KeyPairs
     from kcli.tier.layout import directory_name
-    from kcli.tier.opening import open_store
+    from kcli.tier.opening import open_tier
     from kcli.tier.tier import Tier
 
-    tier = Tier.read(open_store(store, spool), log_dir, topic, only)
+    tier = Tier.read(open_tier(store, spool, KeyPairs.given(key_pairs)), log_dir, topic, only)
     if only is not None and not tier.inventory.partitions:
         raise UnreadableInput(f"{tier.store.address}/{directory_name(only)}", "no object is there")
     return tier
@@ -114,6 +124,7 @@ def list_segments(
     store: Store,
     log_dir: LogDir = None,
     topic: Topic = None,
+    key_pairs: KeyPair = None,
     output: Output = Format.TABLE,
 ) -> None:
     """List the segments in the tier: offsets, leader epochs, size, state, objects, and whether they are local, too.
@@ -121,7 +132,7 @@ def list_segments(
     The state is that of the metadata log; a dash where the objects alone tell. A segment that lacks objects is named by
     kcli tier verify, objects without a segment by kcli tier orphans.
     """
-    tier = _read(store, log_dir, topic)
+    tier = _read(store, log_dir, topic, key_pairs)
     segments = [(each, segment) for each in tier.partitions for segment in each.cache.segments()]
     if output is Format.JSONL:
         for each, segment in segments:
@@ -173,7 +184,7 @@ def _segment_object(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> 
         "max_timestamp": segment.max_timestamp_ms,
         "broker": segment.broker_id,
         "local": None if tier.log_directory is None else each.local_part(segment),
-        "objects": {objects.name(kind): size for kind, size in objects.sizes.items()},
+        "objects": dict(objects.stored),
     }
 
 
@@ -189,6 +200,7 @@ def verify(
     store: Store,
     log_dir: LogDir = None,
     topic: Topic = None,
+    key_pairs: KeyPair = None,
     severity: Severity = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -196,7 +208,7 @@ def verify(
 
     Exit status: 0 sound, 1 errors or warnings, 2 something could not be read. Nothing is written.
     """
-    raise typer.Exit(verify_store(store, log_dir, topic, severity, output))
+    raise typer.Exit(verify_store(store, log_dir, topic, severity, output, key_pairs=key_pairs))
 
 
 def verify_store(
@@ -206,14 +218,16 @@ def verify_store(
     severity: Least | None,
     output: Format,
     *,
+    key_pairs: list[str] | None = None,
     only: TieredPartition | None = None,
     quiet: bool = False,
 ) -> int:
-    """Check a tier, or one partition in it (`only`), and show the findings. Returns the exit status."""
+    """Check a tier, or one partition in it (`only`), and show the findings. key_pairs: as --key-pair has them, else
+    those of the environment. Returns the exit status."""
     from kcli.inspector.tier import TierVerification
 
     with spool_for(store) as spool:
-        tier = _read(store, log_dir, topic, spool, only)
+        tier = _read(store, log_dir, topic, key_pairs, spool, only)
         progress = Progress(lambda: sum(segment.size for each in tier.partitions for segment in each.copied()))
         return report(TierVerification(tier, progress.advance), progress, severity, output, quiet=quiet)
 
@@ -251,6 +265,7 @@ def fetch_partitions(
         int | None, typer.Option("--partition", metavar="N", min=0, help="Only this partition.")
     ] = None,
     topic_id: TopicId = None,
+    key_pairs: KeyPair = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Write a topic's partitions to a new log directory: segments of the tier, then the local log, each offset once.
@@ -266,7 +281,7 @@ def fetch_partitions(
     from kcli.tier.tier import chosen
 
     for tries_left in reversed(range(TRIES)):
-        tier = _read(store, log_dir, topic)
+        tier = _read(store, log_dir, topic, key_pairs)
         partitions = chosen(tier.partitions, topic, topic_id)
         if partition is not None:
             partitions = [each for each in partitions if each.partition.partition == partition]
@@ -353,6 +368,8 @@ def attach_topic(
     from kcli.tier.tier import chosen
 
     tier = _read(store, None, topic)
+    if tier.store.is_plugin:
+        raise UsageError(f"{printable(store)}: attach takes a tier in the layout of LocalTieredStorage alone")
     attachments = [attachment(tier, each) for each in chosen(tier.partitions, topic, topic_id)]
     now_ms = current_ms()
     configs = pairs(option, "-o")

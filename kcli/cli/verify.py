@@ -15,11 +15,10 @@ import typer
 from kcli.cli.options import Format, not_empty
 from kcli.cli.output import count_text, json_line, note, on_terminal, verdict, write_text
 from kcli.cli.progress import Progress, size_text
-from kcli.errors import UsageError
+from kcli.errors import UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
-    from kcli.errors import UnreadableInput
     from kcli.inspector.verify import Finding
 
 EPILOG = """

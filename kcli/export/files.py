@@ -4,16 +4,18 @@ objects of a tier in a bucket.
 An address is a string, so that it can be sent to Spark's workers. The query of a URL (`?endpoint_override=…`, scheme,
 region) stays part of the addresses of all files below it. `tier+s3://bucket/prefix/<partition>/<object>` is an object
 that `kcli.tier` reads, in windows, with the credentials that `kcli tier` takes; it is neither listed nor written here.
+So is `tier+file:///directory/<partition>/<object>`, where Aiven's plugin has laid out the directory.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcli.errors import UnreadableInput
+from kcli.errors import KcliError, UnreadableInput
 from kcli.log.source import SMALL_FILE_BYTES, FileSource, Source, read_whole, whole
 from kcli.tier.store import ObjectMissing
 
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
 
     from kcli.tier.store import Store
 
+log = logging.getLogger("kcli.export")
 BLOCK_BYTES = 8 << 20
 FILE_SCHEME = "file://"
 TIER = "tier+"
-"""What the address of an object of a tier in a bucket begins with; its URL follows."""
+"""What the address of an object of a tier begins with, if it is no file of this machine; its URL follows."""
 
 
 class Entry(NamedTuple):
@@ -44,8 +47,14 @@ def is_remote(address: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """Return an address as messages show it: for an object of a tier its URL."""
-    return address.removeprefix(TIER)
+    """Return an address as messages show it: for an object of a tier the URL or path of what has its bytes."""
+    if not address.startswith(TIER):
+        return address
+    try:
+        store, name = _object(address)
+    except KcliError:
+        return address.removeprefix(TIER)
+    return store.place(name)
 
 
 def local(address: str) -> Path:
@@ -164,6 +173,17 @@ def open_source(address: str) -> Source:
     return RemoteSource(address) if is_remote(address) else FileSource(local(address))
 
 
+def open_damaged(address: str) -> Source:
+    """Open a file as `open_source` does; in a tier that Aiven's plugin has laid out, damaged chunks are zeros, and are
+    told in a warning."""
+    source = open_source(address)
+    if not address.startswith(TIER):
+        return source
+    from kcli.tier.chunks import Holes  # imported late, as the tier is
+
+    return Holes(source, lambda damage: log.warning("%s", damage))
+
+
 def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
     """Return the bytes of a small file. Raises UnreadableInput, also for a file above the limit."""
     if not is_remote(address):
@@ -238,16 +258,16 @@ class RemoteSource:
 
 def _object(address: str) -> tuple[Store, str]:
     """Return the store that has an object of a tier, and the object's name in it."""
-    root, directory, last = shown(address).rsplit("/", 2)
+    root, directory, last = address.removeprefix(TIER).rsplit("/", 2)
     return tier_store(root), f"{directory}/{last}"
 
 
 @lru_cache(maxsize=16)
 def tier_store(address: str) -> Store:
     """Return the tier's store at a path or a URL. Raises UnreadableInput, NotInstalled."""
-    from kcli.tier.opening import open_store  # imported late, as pyarrow is
+    from kcli.tier.opening import open_tier  # imported late, as pyarrow is
 
-    return open_store(address)
+    return open_tier(address)
 
 
 @lru_cache(maxsize=16)

@@ -44,7 +44,7 @@ from kcli.export import offsets
 from kcli.export.columns import COLUMNS, arrow_schema
 from kcli.export.corruption import CorruptLog, Findings
 from kcli.export.discovery import SegmentFile, refresh
-from kcli.export.files import inode_of, name_of, open_source, parent_of, stat
+from kcli.export.files import inode_of, name_of, open_damaged, open_source, parent_of, stat
 from kcli.export.options import Isolation, OnCorruption, SourceOptions
 from kcli.export.splits import MAX_OFFSET, Range, Split, chosen, lost, refuse_missing, splits
 from kcli.export.tiered import refresh_with, segments_with
@@ -149,7 +149,7 @@ class _Reader:
         is_decoded = "decoded" in columns and (include_control or decoder_of(split.topic) is not None)
         self._decoder = decoded_json(split.topic) if is_decoded else None
         self._decoded: list[str | None] = []
-        self._source = open_source(split.segment)
+        self._source = (open_source if on_corruption is OnCorruption.FAIL else open_damaged)(split.segment)
         self._last = -1  # last offset of the batch that was checked last, -1 before the first batch
         # the lowest base offset above _last of a batch in _earlier; MAX_OFFSET if there is no such batch. From this
         # offset on, later batches may have offsets that a batch in _earlier has, too.

@@ -18,7 +18,7 @@ from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.export import offsets
 from kcli.export.discovery import PartitionFiles, Remote, SegmentFile
-from kcli.export.files import inode_of, open_source, read_file
+from kcli.export.files import inode_of, open_damaged, read_file
 from kcli.export.names import refuse_unknown
 from kcli.export.options import EARLIEST, LATEST, Isolation, OnCorruption, SourceOptions
 from kcli.export.tiered import discover
@@ -269,7 +269,7 @@ def _cuts(
     max_records offsets after the part's start; max_records None: only bytes count.
     """
     index = SparseIndex(segment)
-    source = open_source(segment.address)
+    source = open_damaged(segment.address)  # who reads the part tells of damage
     try:
         start, offset = index.begin(source, from_offset), max(from_offset, segment.base_offset)
         end = index.end(source, to_offset)

@@ -19,12 +19,13 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from formats.file_name import FileKind, parse
 from kcli.errors import UnreadableInput, UsageError
 from kcli.export import discovery
 from kcli.export.discovery import Missing, PartitionFiles, Remote, SegmentFile
-from kcli.export.files import TIER, is_remote, join, name_of, parent_of, shown, stat, tier_store
+from kcli.export.files import FILE_SCHEME, TIER, absolute, is_remote, join, name_of, parent_of, stat, tier_store
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.address import parse_address
 from kcli.tier.layout import directory_name
@@ -144,7 +145,11 @@ def _empty(tier: Tier, each: PartitionTier) -> PartitionFiles:
 def _address(tier: Tier, name: str) -> str:
     """Return the address of an object, or of a partition's directory in the tier."""
     root = tier.store.address
-    return join(root if isinstance(parse_address(root), str) else TIER + root, name)
+    if isinstance(parse_address(root), str):
+        if not tier.store.is_plugin:
+            return join(root, name)
+        root = FILE_SCHEME + quote(absolute(root))
+    return join(TIER + root, name)
 
 
 def _joined(files: PartitionFiles, tier: Tier, each: PartitionTier, store: str) -> PartitionFiles:
@@ -154,15 +159,20 @@ def _joined(files: PartitionFiles, tier: Tier, each: PartitionTier, store: str) 
     if not plan.gaps and not each.copied():
         return files
     home = _address(tier, directory_name(each.partition))
-    missing = [Missing(*gap, shown(home), f"no segment has the offsets {_range(*gap)}") for gap in plan.gaps]
+    place = tier.store.place(directory_name(each.partition))
+    missing = [Missing(*gap, place, f"no segment has the offsets {_range(*gap)}") for gap in plan.gaps]
     segments: list[SegmentFile] = []
     snapshots: list[tuple[int, str]] = []
     for part in plan.parts:
         objects = tier.objects(part.segment)
         address = _address(tier, objects.name(FileKind.LOG))
         if FileKind.LOG not in objects.sizes:
-            reason = f"no such object, of the offsets {_range(part.first, part.last)}"
-            missing.append(Missing(part.first, part.last, shown(address), reason))
+            damage = None if objects.told is None else objects.told.damage
+            where = tier.store.place(objects.name(FileKind.LOG)) if damage is None else damage.path
+            reason = "no such object" if damage is None else damage.reason
+            missing.append(
+                Missing(part.first, part.last, where, f"{reason}, of the offsets {_range(part.first, part.last)}")
+            )
             continue
         segments.append(_segment(part, address, objects.sizes))
         if FileKind.PRODUCER_SNAPSHOT in objects.sizes and part.last == part.segment.end_offset:

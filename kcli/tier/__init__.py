@@ -13,6 +13,7 @@ What decides, without I/O:
     copying          how far a log is in the tier
     expiry           which segments a leader deletes
     layout           the names of a segment's objects
+    plugin_layout    the names of the objects that Aiven's plugin makes of a segment
 
 What reads and writes:
 
@@ -21,6 +22,10 @@ What reads and writes:
     bucket           a bucket of S3, Google Cloud Storage or Azure, with the same names
     windows          an object of a bucket as a Source
     bucket_path      one object by its URL, or those below a URL
+    plugin_store     a directory or a bucket as Aiven's plugin lays it out, with the same names
+    chunks           a segment in chunks, compressed or encrypted, as a Source
+    key_pairs        the keys of encrypted segments
+    spool            an object as a file of this machine
     opening          the store that an address (`address`) names
     metadata_log     the records in a broker's log directory
     stored_segment   a segment of which only the objects tell

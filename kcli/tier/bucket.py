@@ -25,14 +25,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcli.errors import UnreadableInput, UsageError, needing
-from kcli.log.disk import COPY_BYTES
 from kcli.log.source import BytesSource, Source
 from kcli.tier.address import INSIDE, Bucket
 from kcli.tier.bucket_errors import is_cut_list, is_empty_object, is_missing_bucket, is_of_one_object, reason
+from kcli.tier.spool import spooled
 from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject, StoreFailed
 from kcli.tier.windows import FIRST_BYTES, WindowedSource
 
@@ -108,6 +107,15 @@ class BucketStore:
         return True
 
     @property
+    def is_plugin(self) -> bool:
+        """False: each object has its own name."""
+        return False
+
+    def place(self, name: str) -> str:
+        """Return the URL of an object."""
+        return self._url(name)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is no object at all, which looks the same as a wrong prefix."""
         return next(self._listed(self._key("")), None) is None
@@ -126,13 +134,28 @@ class BucketStore:
             elif slashes or each["size"]:  # an empty object is how consoles show a directory
                 yield StoredObject(name, each["size"], _BELOW if slashes else _ABOVE)
 
+    def list_keys(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yield the objects whose keys, below the prefix of the address, begin with `prefix`: with any number of
+        slashes."""
+        home = len(self._key(""))
+        for each in self._listed(self._key(prefix)):
+            key = each["path"][home:]
+            if key and not key.endswith("/"):  # such an empty object is how consoles show a directory
+                yield StoredObject(key, each["size"])
+
     def size(self, name: str) -> int:
         """Return the size of an object in bytes."""
         return self._head(_checked(name))["size"]
 
     def open(self, name: str) -> Source:
         """Return an object's bytes as a Source. Its first window is downloaded already."""
-        url = self._url(_checked(name))
+        return self.open_key(_checked(name))
+
+    def open_key(self, name: str) -> Source:
+        """Return the bytes of an object as a Source, as `open` does. name: its key below the prefix of the address."""
+        if any(part in ("", ".", "..") or "\0" in part for part in name.split("/")):
+            raise UsageError(f"{name!r}: no object can have this name")
+        url = self._url(name)
         try:
             meta, data = self._wait(url, self._submit(self._get, self._key(name), {"range": (0, FIRST_BYTES)}), name)
         except _EmptyRange:
@@ -158,14 +181,8 @@ class BucketStore:
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
         """Copy an object to a temporary file, and yield its path. The file is removed at the end of the context."""
-        source = self.open(name)
-        try:
-            with TemporaryDirectory(prefix="kcli-tier-", dir=self._spool) as directory:
-                path = Path(directory) / name.rpartition("/")[2]
-                _copy(source, path)
-                yield path
-        finally:
-            source.close()
+        with spooled(self.open(name), name, self._spool) as path:
+            yield path
 
     def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
         """Write a new object: in one request, or as a multipart upload, which is completed when all parts are there."""
@@ -417,15 +434,3 @@ def _checked(name: str) -> str:
     if len(parts) != 2 or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise UsageError(f"{name!r}: no object can have this name")
     return name
-
-
-def _copy(source: Source, path: Path) -> None:
-    buffer = memoryview(bytearray(min(COPY_BYTES, max(1, source.size()))))
-    position = 0
-    try:
-        with path.open("xb", buffering=0) as file:
-            while got := source.read_at(position, buffer):
-                position += file.write(buffer[:got])  # if fewer bytes are written, the next read has the rest
-    except OSError as error:
-        error.filename = str(path.parent.parent)
-        raise

@@ -39,8 +39,10 @@ from kcli.log.source import FileSource, Source
 from kcli.log.synced_together import SyncedTogether
 from kcli.metadata.topic_names import fault
 from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.chunks import Beginning
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.lineage import Part, Plan
+from kcli.tier.store import DamagedObject
 from kcli.tier.stored_segment import INDEX_BYTES_MAX, read_object
 from kcli.tier.tier import PartitionTier, Tier
 
@@ -124,16 +126,21 @@ def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
         disk.write_file(target / FileKind.META_PROPERTIES, build_properties(Properties(entries)))
 
 
-def part_windows(source: Source, part: Part) -> Iterator[tuple[Window, int, int]]:
+def part_windows(source: Source, part: Part, *, to_damage: bool = False) -> Iterator[tuple[Window, int, int]]:
     """Yield the batches of a part of a segment: windows, each with the bytes [start, stop) of its batches in the part.
+    to_damage: whether damage ends the batches in place of an error.
 
     Raises UnreadableInput for damage, and for a batch with offsets both inside and outside the part.
     """
     for window in read_segment(source, resync=False):
         if isinstance(window, Damage):
+            if to_damage:
+                return
             raise UnreadableInput(source.name, f"byte {window.position:,}: {window.error.reason}")
         table = window.batches
         if (fault := table.first_fault()) >= 0:
+            if to_damage:
+                return
             raise UnreadableInput(source.name, f"byte {window.position + table.field(fault, START):,}: a damaged batch")
         offsets = ((table.field(i, BASE_OFFSET), table.field(i, LAST_OFFSET)) for i in range(table.count))
         inside = [i for i, (first, last) in enumerate(offsets) if _is_inside(first, last, part, source)]
@@ -175,7 +182,7 @@ class _Writer:
         self._put(FileKind.PARTITION_METADATA, build_partition_metadata(metadata))
         plan = self._each.plan()
         for first, last in plan.gaps:
-            self.fetched.missing.append(Range(first, last, "no segment in the tier"))
+            self.fetched.missing.append(Range(first, last, self._gap_reason(first, last)))
         bases = [base for part in plan.parts if (base := self._part(part)) is not None]
         bases += self._local()
         self._finish(plan, bases)
@@ -199,15 +206,27 @@ class _Writer:
 
     # segments of the tier
 
+    def _gap_reason(self, first: int, last: int) -> str:
+        """Return why offsets are in no segment: the first manifest among them that cannot be read, or nothing."""
+        segments = self._tier.inventory.partitions.get(self._each.partition, {})
+        for (start, _), objects in sorted(segments.items()):
+            if first <= start <= last and objects.told is not None and objects.told.damage is not None:
+                return str(objects.told.damage)
+        return "no segment in the tier"
+
     def _part(self, part: Part) -> int | None:
         """Write a part of a segment. Returns its base offset; None if the tier does not have its .log object."""
         objects = self._tier.objects(part.segment)
+        if objects.told is not None and objects.told.damage is not None:
+            self.fetched.missing.append(Range(part.first, part.last, str(objects.told.damage)))
+            return None
         if FileKind.LOG not in objects.sizes:
-            reason = f"{self._tier.store.address}/{objects.name(FileKind.LOG)}: no such object"
+            reason = f"{self._tier.store.place(objects.name(FileKind.LOG))}: no such object"
             self.fetched.missing.append(Range(part.first, part.last, reason))
             return None
         if not part.is_whole:
-            self._cut(part, objects)
+            if not self._cut(part, objects):
+                return None
             self.fetched.cut += 1
         elif not self._whole(part, objects):
             return None
@@ -215,19 +234,24 @@ class _Writer:
         return part.first
 
     def _whole(self, part: Part, objects: SegmentObjects) -> bool:
-        """Write a segment as it is. Returns False, and writes nothing, if the .log object has the offsets of another
-        segment."""
+        """Write a segment as it is; of a .log object that is damaged so that it has no more bytes, the batches before
+        the damage. Returns False, and writes nothing, if the .log object has the offsets of another segment, or no
+        batch."""
         store, base = self._tier.store, part.first
         size, copied = part.segment.size, objects.sizes[FileKind.LOG]
         if copied > size:
             self._tell(
                 objects.name(FileKind.LOG), f"{copied:,} bytes; those behind {size:,}, the segment's, are left out"
             )
-        log = self._copy(store.open(objects.name(FileKind.LOG)), FileKind.LOG, base, size)
+        try:
+            log = self._copy(store.open(objects.name(FileKind.LOG)), FileKind.LOG, base, size)
+        except DamagedObject:
+            self._disk.remove(self._directory / build(FileName(FileKind.LOG, base)))
+            return self._cut(part, objects)
         first, last, damage = _survey(log)
         if first is not None and not part.first <= first <= part.last:
             self._disk.remove(log)
-            reason = f"{store.address}/{objects.name(FileKind.LOG)} has offsets from {first:,} on"
+            reason = f"{store.place(objects.name(FileKind.LOG))} has offsets from {first:,} on"
             self.fetched.missing.append(Range(part.first, part.last, reason))
             return False
         self.fetched.size += min(copied, size)
@@ -235,20 +259,29 @@ class _Writer:
             self._tell(objects.name(FileKind.LOG), damage)
         elif last != part.last:
             self._tell(objects.name(FileKind.LOG), f"ends with offset {last:,}, not {part.last:,}")
-        for kind in (*INDEXES, FileKind.TXN_INDEX):
-            if kind in objects.sizes:
-                self._copy(store.open(objects.name(kind)), kind, base)
-        missing = [kind for kind in INDEXES if kind not in objects.sizes]
+        there = [kind for kind in (*INDEXES, FileKind.TXN_INDEX) if self._copied(objects, kind, base)]
+        missing = [kind for kind in INDEXES if kind not in there]
         if missing:
             self._make_indexes(log, base, missing)
         if part.segment.has_txn_index and FileKind.TXN_INDEX not in objects.sizes:
             self._tell(objects.name(FileKind.TXN_INDEX), "no such object; kcli recover makes the file anew")
-        if FileKind.PRODUCER_SNAPSHOT in objects.sizes:
-            self._copy(store.open(objects.name(FileKind.PRODUCER_SNAPSHOT)), FileKind.PRODUCER_SNAPSHOT, part.last + 1)
+        self._copied(objects, FileKind.PRODUCER_SNAPSHOT, part.last + 1)
+        return True
+
+    def _copied(self, objects: SegmentObjects, kind: FileKind, base: int) -> bool:
+        """Copy an index or a snapshot of a segment, if the tier has it. Returns False if it does not, or not
+        undamaged."""
+        if kind not in objects.sizes:
+            return False
+        try:
+            self._copy(self._tier.store.open(objects.name(kind)), kind, base)
+        except DamagedObject as error:
+            self.fetched.troubles.append(str(error))
+            return False
         return True
 
     def _tell(self, name: str, text: str) -> None:
-        self.fetched.troubles.append(f"{self._tier.store.address}/{name}: {text}")
+        self.fetched.troubles.append(f"{self._tier.store.place(name)}: {text}")
 
     def _make_indexes(self, log: Path, base: int, kinds: Sequence[FileKind]) -> None:
         """Write indexes of a segment that is written already. Batches behind damage have no entries."""
@@ -268,32 +301,70 @@ class _Writer:
             if kind in kinds:
                 self._put(build(FileName(kind, base)), bytes(data))
 
-    def _cut(self, part: Part, objects: SegmentObjects) -> None:
-        """Write the batches of a part of a segment, with indexes of them."""
+    def _cut(self, part: Part, objects: SegmentObjects) -> bool:
+        """Write the batches of a part of a segment, with indexes of them. Returns False, and writes nothing, if the
+        .log object is damaged so that no batch of the part is in it."""
         base = part.first
         indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
-        source = self._tier.store.open(objects.name(FileKind.LOG))
+        path = self._directory / build(FileName(FileKind.LOG, base))
         try:
-            path = self._directory / build(FileName(FileKind.LOG, base))
+            self._write_part(part, objects, path, indexes)
+        except DamagedObject as error:
+            indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
+            last = self._write_beginning(part, objects, path, indexes, error)
+            self.fetched.missing.append(Range(part.first if last is None else last + 1, part.last, str(error)))
+            if last is None:
+                return False
+            part = part._replace(last=last)
+        self.fetched.size += indexes.position
+        self._put_indexes(indexes, base, INDEXES)
+        if FileKind.TXN_INDEX in objects.sizes:
+            self._cut_txn_index(part, objects)
+        return True
+
+    def _write_beginning(
+        self, part: Part, objects: SegmentObjects, path: Path, indexes: SegmentIndexes, damage: DamagedObject
+    ) -> int | None:
+        """Write the batches of a part of a segment that come before the damage of its .log object. Returns the last
+        offset; None if there is none, and no file."""
+        if damage.sound:
+            self._write_part(part, objects, path, indexes, damage.sound)
+        last = _survey(path)[1] if indexes.position else None
+        if last is None:
+            self._disk.remove(path)
+        return last
+
+    def _write_part(
+        self, part: Part, objects: SegmentObjects, path: Path, indexes: SegmentIndexes, sound: int | None = None
+    ) -> None:
+        """Write the batches of a part of a segment to `path`, and add them to `indexes`. sound: the number of bytes
+        before the damage of the .log object; None to read all of it."""
+        source = self._tier.store.open(objects.name(FileKind.LOG))
+        if sound is not None:
+            source = Beginning(source, sound)
+        try:
             with self._files.new_file(path) as log:
-                for window, start, stop in part_windows(source, part):
+                for window, start, stop in part_windows(source, part, to_damage=sound is not None):
                     batches = memoryview(window.data)[start:stop]
                     log.write([batches], indexes.position)
                     indexes.add(batches)
                     self._advance(stop - start)
         finally:
             source.close()
-        self.fetched.size += indexes.position
-        self._put_indexes(indexes, base, INDEXES)
-        if FileKind.TXN_INDEX in objects.sizes:
-            name = objects.name(FileKind.TXN_INDEX)
-            try:
-                entries = txn_index.parse(read_object(self._tier.store, name, INDEX_BYTES_MAX))
-            except FormatError as error:
-                raise UnreadableInput(f"{self._tier.store.address}/{name}", error.reason) from None
-            kept = tuple(each for each in entries if part.first <= each.last_offset <= part.last)
-            if kept:
-                self._put(build(FileName(FileKind.TXN_INDEX, base)), txn_index.build(kept))
+
+    def _cut_txn_index(self, part: Part, objects: SegmentObjects) -> None:
+        """Write the entries of a segment's transaction index whose transactions end in a part of the segment."""
+        name = objects.name(FileKind.TXN_INDEX)
+        try:
+            entries = txn_index.parse(read_object(self._tier.store, name, INDEX_BYTES_MAX))
+        except FormatError as error:
+            raise UnreadableInput(self._tier.store.place(name), error.reason) from None
+        except DamagedObject as error:
+            self.fetched.troubles.append(str(error))
+            return
+        kept = tuple(each for each in entries if part.first <= each.last_offset <= part.last)
+        if kept:
+            self._put(build(FileName(FileKind.TXN_INDEX, part.first)), txn_index.build(kept))
 
     # files of the local log
 

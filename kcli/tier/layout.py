@@ -12,12 +12,12 @@ Ids are UUIDs in 22 characters of base64. Source: RemoteLogSegmentFileset, Remot
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from formats.file_name import DirectoryName, FileKind, FileName, build, build_directory, parse, parse_directory
 from kcli.tier.segment import RemoteSegment, TieredPartition
-from kcli.tier.store import StoredObject
+from kcli.tier.store import StoredObject, Told
 
 KINDS = (
     FileKind.LOG,
@@ -32,21 +32,30 @@ KINDS = (
 
 @dataclass(slots=True)
 class SegmentObjects:
-    """The objects of one segment by kind, with their sizes in bytes. start_offset, id: those in the names."""
+    """The objects of one segment by kind, with their sizes in bytes. start_offset, id: those in the names. told: what a
+    store with manifests tells of the segment."""
 
     partition: TieredPartition
     start_offset: int
     id: str
     sizes: dict[FileKind, int] = field(default_factory=dict)
+    told: Told | None = None
 
     def name(self, kind: FileKind) -> str:
         """The name of the object of this kind, whether or not it is there."""
         return object_name(self.partition, self.start_offset, self.id, kind)
 
     @property
+    def stored(self) -> Mapping[str, int]:
+        """The names of the objects that are there, as the store has them, with their sizes in bytes."""
+        if self.told is not None:
+            return self.told.stored
+        return {self.name(kind): self.sizes[kind] for kind in KINDS if kind in self.sizes}
+
+    @property
     def names(self) -> list[str]:
-        """The names of the objects that are there."""
-        return [self.name(kind) for kind in KINDS if kind in self.sizes]
+        """The names of the objects that are there, as the store has them."""
+        return list(self.stored)
 
     def missing(self, *, has_txn_index: bool) -> list[FileKind]:
         """The kinds of the objects that are not there. has_txn_index: whether the segment has a transaction index."""
@@ -85,6 +94,10 @@ def inventory(objects: Iterable[StoredObject]) -> Inventory:
         of_segment = segments.setdefault(
             (start_offset, segment_id), SegmentObjects(partition, start_offset, segment_id)
         )
+        if each.told is not None:
+            of_segment.told = each.told
+            if each.told.damage is not None:
+                continue
         of_segment.sizes[kind] = each.size
     return found
 

@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from kcli.errors import UnreadableInput, UsageError
@@ -22,6 +22,8 @@ from kcli.log.source import FileSource, Source
 from kcli.tier.address import INSIDE
 from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject
 
+DEPTH_MAX = 32
+"""How many directories deep `list_keys` looks."""
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link, which is not followed"),
     (stat.S_ISDIR, "a directory"),
@@ -50,6 +52,15 @@ class LocalStore:
     def is_remote(self) -> bool:
         """False."""
         return False
+
+    @property
+    def is_plugin(self) -> bool:
+        """False: each object has a file of its name."""
+        return False
+
+    def place(self, name: str) -> str:
+        """Return the path of an object."""
+        return f"{self._root}/{name}"
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects, and whatever else is there, by name."""
@@ -92,6 +103,54 @@ class LocalStore:
         except OSError as error:
             raise UnreadableInput.of(directory, error) from None
 
+    def list_keys(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yield the files whose paths in the directory begin with `prefix`, at any depth, and whatever else is there
+        but directories, by path. No link is followed."""
+        home, slash, begin = prefix.rpartition("/")
+        if any(part in ("", ".", "..") for part in home.split("/")) and slash:
+            return
+        place = self._root
+        for part in home.split("/") if slash else ():
+            place /= part
+            if not stat.S_ISDIR(_mode(place)):
+                return
+        yield from self._below(place, home + slash, begin)
+
+    def _below(self, directory: Path, home: str, begin: str = "") -> Iterator[StoredObject]:
+        if home.count("/") > DEPTH_MAX:
+            yield StoredObject(home.rstrip("/"), 0, f"a directory below {DEPTH_MAX} others, which is not read")
+            return
+        try:
+            entries = self._entries(directory)
+        except UnreadableInput as error:
+            if error.errno == errno.ENOENT:  # deleted since it was listed
+                return
+            raise
+        for each in entries:
+            if not each.name.startswith(begin):
+                continue
+            if each.is_dir(follow_symlinks=False):
+                yield from self._below(directory / each.name, f"{home}{each.name}/")
+                continue
+            try:
+                is_file = each.is_file(follow_symlinks=False)
+                size = each.stat(follow_symlinks=False).st_size if is_file else 0
+            except FileNotFoundError:  # deleted since it was listed
+                continue
+            yield StoredObject(f"{home}{each.name}", size, None if is_file else _odd(each, "no regular file"))
+
+    def open_key(self, key: str) -> Source:
+        """Return the bytes of a file at any depth as a Source. Raises as `open` does."""
+        *parents, last = key.split("/")
+        if any(part in ("", ".", "..") or "\0" in part for part in (*parents, last)):
+            raise UsageError(f"{key!r}: no object can have this name")
+        path = self._root / key
+        with ExitStack() as opened:
+            directory = opened.enter_context(self._opened_parent(path, self._root))
+            for part in parents:
+                directory = opened.enter_context(self._opened_parent(path, part, directory))
+            return _opened(path, last, directory)
+
     def size(self, name: str) -> int:
         """Return the size of an object in bytes."""
         source = self.open(name)
@@ -104,14 +163,7 @@ class LocalStore:
         """Return an object's bytes as a Source."""
         path, parent, last = self._path(name)
         with self._opened_parent(path, parent) as directory:
-            try:
-                fd = os.open(last, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=directory)
-            except OSError as error:
-                raise _not_opened(path, error) from None
-        try:
-            return FileSource(path, fd=fd)
-        finally:
-            os.close(fd)
+            return _opened(path, last, directory)
 
     def read(self, name: str, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of an object."""
@@ -176,16 +228,30 @@ class LocalStore:
         return parent / parts[1], parent, parts[1]
 
     @contextmanager
-    def _opened_parent(self, path: Path, parent: Path) -> Iterator[int]:
-        """Yield a descriptor of the directory of an object. Raises as `open` does."""
+    def _opened_parent(self, path: Path, parent: Path | str, within: int | None = None) -> Iterator[int]:
+        """Yield a descriptor of the directory of an object. within: the descriptor of the directory that a relative
+        `parent` is in. Raises as `open` does."""
         try:
-            fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=within)
         except OSError as error:
             raise _not_opened(path, error) from None
         try:
             yield fd
         finally:
             os.close(fd)
+
+
+def _opened(path: Path, name: str, directory: int) -> FileSource:
+    """Open a file of a directory, and follow no link. directory: its descriptor. Raises ObjectMissing,
+    UnreadableInput."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError as error:
+        raise _not_opened(path, error) from None
+    try:
+        return FileSource(path, fd=fd)
+    finally:
+        os.close(fd)
 
 
 def _put(file: DiskFile, part: ObjectPart, position: int) -> int:

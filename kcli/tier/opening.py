@@ -3,22 +3,78 @@ what else the address of a tier may be."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.file_name import FileKind, parse_directory
 from kcli.errors import UnreadableInput
-from kcli.tier.address import INSIDE, parse_address
+from kcli.tier.address import INSIDE, Bucket, parse_address
+from kcli.tier.key_pairs import KeyPairs
 from kcli.tier.local import LocalStore
+from kcli.tier.plugin_store import PluginStore, plugin_prefix
 from kcli.tier.segment import TieredPartition
 
 if TYPE_CHECKING:
+    from kcli.tier.bucket import BucketStore
     from kcli.tier.store import Store
 
 
 def is_bucket(address: str) -> bool:
     """Whether an address is that of a bucket. Raises UsageError."""
     return not isinstance(parse_address(address), str)
+
+
+def open_tier(address: str, spool: Path | None = None, key_pairs: KeyPairs | None = None) -> Store:
+    """Return the store with a tier at a path or a URL, for reading: in the layout of LocalTieredStorage, or in that of
+    Aiven's plugin, as the objects' names tell. key_pairs: those of encrypted segments, else those of the environment.
+
+    What the address ends in may be the begin of the objects' keys, without a slash behind it. Raises as `open_store`
+    does.
+    """
+    parsed = parse_address(address)
+    pairs = KeyPairs.given(None) if key_pairs is None else key_pairs
+    if isinstance(parsed, str):
+        return _open_directory(Path(parsed), spool, pairs)
+    return _open_bucket(parsed, spool, pairs)
+
+
+def _open_directory(path: Path, spool: Path | None, key_pairs: KeyPairs) -> Store:
+    if path.is_dir() or not path.parent.is_dir():
+        store, begin = LocalStore(path), ""
+    else:
+        store, begin = LocalStore(path.parent), path.name
+    prefix = plugin_prefix(store, begin)
+    if prefix is None:
+        return LocalStore(path) if begin else store
+    return PluginStore(store, prefix, store.place(begin) if begin else store.address, key_pairs, spool)
+
+
+def _open_bucket(bucket: Bucket, spool: Path | None, key_pairs: KeyPairs) -> Store:
+    from kcli.tier.bucket import BucketStore  # imported late: obstore is an extra
+
+    store = BucketStore(bucket, spool=spool)
+    if (prefix := plugin_prefix(store)) is not None:
+        return PluginStore(store, prefix, store.address, key_pairs, spool)
+    if not store.is_empty:
+        return store
+    if bucket.prefix:
+        home, _, begin = bucket.prefix.rpartition("/")
+        above = BucketStore(bucket._replace(prefix=home), spool=spool)
+        if (prefix := plugin_prefix(above, begin)) is not None:
+            return PluginStore(above, prefix, above.place(begin), key_pairs, spool)
+    raise _nothing_at(store, bucket)
+
+
+def needs_copies(address: str) -> bool:
+    """Whether files of the store at an address are temporary copies. Raises UsageError, UnreadableInput."""
+    parsed = parse_address(address)
+    return not isinstance(parsed, str) or _open_directory(Path(parsed), None, KeyPairs()).is_plugin
+
+
+def _nothing_at(store: BucketStore, bucket: Bucket) -> UnreadableInput:
+    what = "no object's name begins with this prefix" if bucket.prefix else "the bucket is empty"
+    return UnreadableInput(store.address, what)
 
 
 def open_store(address: str, spool: Path | None = None, option: str = "--tier") -> Store:
@@ -34,8 +90,7 @@ def open_store(address: str, spool: Path | None = None, option: str = "--tier") 
 
     store = BucketStore(parsed, spool=spool)
     if store.is_empty:
-        what = "no object's name begins with this prefix" if parsed.prefix else "the bucket is empty"
-        raise UnreadableInput(store.address, what)
+        raise _nothing_at(store, parsed)
     return store
 
 
@@ -49,7 +104,8 @@ def whose_directory(address: str) -> tuple[str, TieredPartition | None]:
 
 
 def is_tier_directory(path: Path) -> bool:
-    """Whether a directory is that of a tier, or of a partition in one: by names, and it is no log directory."""
+    """Whether a directory is that of a tier, or of a partition in one: by names, and it is no log directory. The .log
+    objects of Aiven's plugin are no segments."""
     if whose_directory(str(path))[1] is not None:
         return path.is_dir()
     try:
@@ -58,6 +114,9 @@ def is_tier_directory(path: Path) -> bool:
         return False
     if (path / FileKind.META_PROPERTIES).exists():
         return False
+    with suppress(UnreadableInput):
+        if needs_copies(str(path)):
+            return True
     found = [None if each is None else each.state for each in map(parse_directory, names)]
     return INSIDE in names or ("remote" in found and "" not in found)
 

@@ -1,6 +1,7 @@
 """A place for objects: names and bytes. The tier is kept in one.
 
     list_objects  the objects whose names begin with a prefix, with their sizes
+    place         the path or URL of an object, for messages
     size          the size of one object
     open          an object as a Source, of which any range can be read
     read          one range of an object, in one request
@@ -11,28 +12,43 @@
 
 A name is a path of at least two parts between slashes: `orders-0-<topic id>/<offset>-<segment id>.log`. A store follows
 no link, and gives nothing that is not in it. `kcli.tier.local` is a directory, `kcli.tier.bucket` a bucket;
-`kcli.tier.opening` tells by the address which it is.
+`kcli.tier.plugin_store` has the same names for what lies there in other objects, and `place` says in which.
+`kcli.tier.opening` tells by the address, and by what is there, which it is.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.source import Source
+from kcli.tier.segment import RemoteSegment
+
+
+class Told(NamedTuple):
+    """What a store with manifests tells of a segment. stored: the objects that are there, by name, with their sizes in
+    bytes. segment: as its manifest describes it, None if it does not. damage: why nothing of the segment can be read;
+    None if its manifest is sound. surplus: how many bytes the .log object has behind the segment's."""
+
+    stored: Mapping[str, int]
+    segment: RemoteSegment | None = None
+    damage: DamagedObject | None = None
+    surplus: int = 0
 
 
 class StoredObject(NamedTuple):
     """An object of a store. size: bytes. odd: why this is no object of a store, such as that it is a symbolic
-    link; None for an object."""
+    link; None for an object. told: with the first object of a segment, what the store tells of the segment, if it has
+    manifests."""
 
     name: str
     size: int
     odd: str | None = None
+    told: Told | None = None
 
 
 class FilePart(NamedTuple):
@@ -55,8 +71,29 @@ class ObjectMissing(KcliError):
     """The store has no object of this name."""
 
 
+class DamagedObject(UnreadableInput):
+    """An object is there, and its bytes are not those of a segment: cut off, damaged, or of another version. position:
+    the first of them; None for the object as a whole. sound: how many bytes of the segment come before them. lost: how
+    many bytes of the segment they take; 0 if no byte behind them can be read."""
+
+    def __init__(self, path: str, reason: str, position: int | None = None, sound: int = 0, lost: int = 0) -> None:
+        super().__init__(path, reason if position is None else f"byte {position:,}: {reason}")
+        self.fault = reason
+        self.position = position
+        self.sound = sound
+        self.lost = lost
+
+
+class NewerObject(DamagedObject):
+    """An object of another version than kcli reads, or larger: its bytes may be sound."""
+
+
 class StoreFailed(UnreadableInput):
     """The store does not answer, or grants no access: every request to it fails, not only that for one object."""
+
+
+class KeyMissing(StoreFailed):
+    """The store is encrypted with a key pair that was not given."""
 
 
 class Store(Protocol):
@@ -71,6 +108,15 @@ class Store(Protocol):
     @property
     def is_remote(self) -> bool:
         """Whether each read waits for an answer over the network."""
+
+    @property
+    def is_plugin(self) -> bool:
+        """Whether the tiered-storage plugin of Aiven has laid out the objects: those with the names of `list_objects`
+        are then sections and chunks of others."""
+
+    def place(self, name: str) -> str:
+        """Return the path or URL of the object that has the bytes of an object, or of a partition's directory, for
+        messages."""
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects whose names begin with `prefix`, by name."""

@@ -19,7 +19,7 @@ from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import SEGMENT_BYTES_MAX, Source
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.segment import RemoteSegment
-from kcli.tier.store import Store, StoreFailed
+from kcli.tier.store import KeyMissing, Store, StoreFailed
 
 CHECKPOINT_BYTES_MAX = 4 << 20
 """The size of the largest leader_epoch_checkpoint that is read: more than 100,000 leader epochs."""
@@ -45,6 +45,8 @@ def epochs_in(store: Store, objects: SegmentObjects) -> tuple[EpochEntry, ...] |
     try:
         name = objects.name(FileKind.REMOTE_LEADER_EPOCHS)
         return LeaderEpochCache(parse_leader_epochs(read_object(store, name, CHECKPOINT_BYTES_MAX))).entries
+    except KeyMissing:  # the manifest has the segment's own
+        return None
     except StoreFailed:
         raise
     except (KcliError, FormatError, ValueError):
@@ -52,7 +54,10 @@ def epochs_in(store: Store, objects: SegmentObjects) -> tuple[EpochEntry, ...] |
 
 
 def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
-    """Return what a segment's objects say about it; None if they do not have a .log object with a batch."""
+    """Return what a segment's objects say about it, or its manifest; None if they do not have a .log object with a
+    batch."""
+    if objects.told is not None and objects.told.segment is not None:
+        return objects.told.segment
     size = objects.sizes.get(FileKind.LOG)
     if not size:
         return None

@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 from kcli.errors import UnreadableInput, UsageError
 from kcli.export.check import check_export
 from kcli.export.corruption import CorruptLog
+from kcli.export.files import tier_store
 from kcli.export.job import ExportOptions, Job, Outcome
 from kcli.export.manifest import read_manifest
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
 from kcli.export.splits import plan
+from kcli.tier.key_pairs import VARIABLE
 from tests.cli.run import kcli
-from tests.conftest import Json, is_soak
+from tests.conftest import GOLDEN, Json, is_soak
 from tests.export.in_process import InProcess
 from tests.export.micro_batches import Query
 from tests.export.tables import TRUTH_COLUMNS, as_truth, load
@@ -400,3 +402,46 @@ def test_no_tier(s3: str, remote: str, text: str, tmp_path: Path) -> None:
 def test_paths_that_no_tier_completes(path: Path | str, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         load(path, tier=str(REMOTE))
+
+
+# the layout of Aiven's plugin
+
+AIVEN = GOLDEN / "aiven"
+
+
+@pytest.fixture
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"key1={AIVEN / 'private.pem'}")
+    tier_store.cache_clear()
+
+
+@pytest.mark.usefixtures("_keys")
+@pytest.mark.parametrize("name", ["zstd/some", "both"])
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_what_aivens_plugin_has_written(name: str, isolation: str) -> None:
+    """Beside the local logs, whole and in small splits, the records are those of Kafka's consumer."""
+    assert found(AIVEN / name, DATA, isolation=isolation) == expected(isolation)
+    assert found(AIVEN / name, DATA, isolation=isolation, maxRecordsPerPartition="7") == expected(isolation)
+
+
+def test_without_the_key_of_aivens_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    tier_store.cache_clear()
+    with pytest.raises(UnreadableInput, match="encrypted with key pair 'key1'"):
+        found(AIVEN / "both", DATA)
+
+
+@pytest.mark.usefixtures("_keys")
+def test_a_damaged_chunk_of_aivens_plugin(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It ends the run; with onCorruption=skip, the batches in it are left out, and those behind it are read."""
+    store = shutil.copytree(AIVEN / "both", tmp_path / "a %?é")
+    (log,) = store.glob("r-short-*/0/*172-*.log")
+    with changed(log) as data:
+        data[2500] ^= 1  # in the second of three chunks
+    with pytest.raises(UnreadableInput, match=r"172-.*\.log: byte 1,630: chunk 2 of 3: the AES-GCM tag"):
+        found(store, DATA, topics="r-short")
+    rows, whole = found(store, DATA, topics="r-short", onCorruption="skip"), expected(topics="r-short")
+    lost = [row["offset"] for row in whole if row not in rows]
+    assert [row for row in whole if row["offset"] not in lost or row["partition"] == 1] == rows
+    assert (min(lost), len(lost)) == (196, 27)  # of all batches with a byte in bytes 4,096 to 8,192
+    assert "chunk 2 of 3: the AES-GCM tag" in caplog.text

@@ -96,7 +96,7 @@ def test_write_read_delete(tmp_path: Path) -> None:
     name = object_name(PARTITION, 7, uuid(1), FileKind.LOG)
     assert name == f"orders-0-{PARTITION.topic_id}/00000000000000000007-{uuid(1)}.log"
     store.write(name, [b"ab", memoryview(b"cd")])
-    assert [tuple(each) for each in store.list_objects()] == [(name, 4, None)]
+    assert [tuple(each) for each in store.list_objects()] == [(name, 4, None, None)]
     source, buffer = store.open(name), bytearray(2)
     assert (source.read_at(1, memoryview(buffer)), bytes(buffer)) == (2, b"bc")
     source.close()

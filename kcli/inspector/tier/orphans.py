@@ -70,7 +70,7 @@ class Orphans:
             yield self._odd(odd.name, odd.odd)
 
     def _path(self, name: str) -> str:
-        return f"{self._tier.store.address}/{name}"
+        return self._tier.store.place(name)
 
     def _orphan(self, each: PartitionTier, objects: SegmentObjects) -> Finding | None:
         segment = each.cache.segment(objects.id)

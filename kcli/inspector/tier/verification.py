@@ -11,7 +11,7 @@ A contradiction between metadata and .log object is the cause of whatever else i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind
+from formats.kernels.columns import LAST_OFFSET
 from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.causes import Causes
@@ -27,12 +28,14 @@ from kcli.inspector.verify.partition import LogVerifier
 from kcli.inspector.verify.segment_names import SegmentFiles, read_header
 from kcli.inspector.verify.tier_objects import of_object
 from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
-from kcli.tier.layout import SegmentObjects, directory_name
+from kcli.tier.chunks import Beginning
+from kcli.tier.layout import KINDS, SegmentObjects, directory_name
 from kcli.tier.lineage import is_within
 from kcli.tier.metadata_log import Trouble
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
-from kcli.tier.store import StoreFailed
+from kcli.tier.store import DamagedObject, NewerObject, StoreFailed
 from kcli.tier.stored_segment import CHECKPOINT_BYTES_MAX, read_object
 from kcli.tier.tier import PartitionTier, Tier
 
@@ -120,12 +123,17 @@ class TierVerification:
             return
         self.files += len(objects.sizes)
         self.bytes += sum(objects.sizes.values())
+        if objects.told is not None and objects.told.damage is not None:
+            yield self._without_manifest(each, objects.told.damage, (segment.start_offset, segment.end_offset))
+            return
         causes = Causes()
         missing = objects.missing(has_txn_index=False)  # older releases do not say whether there is one
         if missing:
             paths = {self._path(objects, kind) for kind in missing}
             causes.add(self._missing(each, segment, objects, missing), lambda other: other.path in paths)
         found: list[Finding] = []
+        if objects.told is not None and objects.told.surplus:
+            found.append(self._surplus(segment, objects, objects.told.surplus))
         if FileKind.LOG not in missing:
             try:
                 found += self._batches(each, segment, objects)
@@ -135,7 +143,7 @@ class TierVerification:
                 self.unreadable.append(error)
             except KcliError as error:
                 self.unreadable.append(UnreadableInput(self._path(objects, FileKind.LOG), str(error)))
-        found += self._epochs_object(segment, objects)
+        found += self._epochs_object(each, segment, objects)
         if each.lineage and not is_within(segment, each.lineage):
             found.append(self._outside(segment, objects))
         yield from causes.settle(found)
@@ -143,19 +151,51 @@ class TierVerification:
     # the objects of a segment
 
     def _path(self, objects: SegmentObjects, kind: FileKind) -> str:
+        return self._tier.store.place(objects.name(kind))
+
+    def _address(self, objects: SegmentObjects, kind: FileKind) -> str:
+        """Return the path or URL that a file of a segment has, or would have in the layout of LocalTieredStorage."""
         return f"{self._tier.store.address}/{objects.name(kind)}"
+
+    def _placed(self, finding: Finding, each: PartitionTier, objects: SegmentObjects) -> Finding:
+        """Return the finding about a file of a segment as one about the object with its bytes. In the plugin's layout
+        a byte of the file is not that byte of the object."""
+        kinds = {self._address(objects, kind): kind for kind in KINDS}
+        if not self._tier.store.is_plugin or finding.path not in kinds:
+            return finding
+        kind = kinds[finding.path]
+        byte = "" if finding.position is None else f"byte {finding.position:,} of the "
+        what = "segment" if kind is FileKind.LOG else f"{kind}"
+        found = f"{byte}{what}{'' if finding.found is None else f': {finding.found}'}"
+        path = self._path(objects, kind)
+        return replace(
+            finding, path=path, position=None, next_valid_position=None, found=found, command=self._fetch(each)
+        )
 
     def _batches(self, each: PartitionTier, segment: RemoteSegment, objects: SegmentObjects) -> Iterator[Finding]:
         kinds = [kind for kind in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) if kind in objects.sizes]
+        damaged: dict[FileKind, DamagedObject] = {}
         with ExitStack() as copies:
-            files = {kind: copies.enter_context(self._tier.store.as_file(objects.name(kind))) for kind in kinds}
-            addresses = {str(path): self._path(objects, kind) for kind, path in files.items()}
+            files = {}
+            for kind in kinds:
+                try:
+                    files[kind] = copies.enter_context(self._tier.store.as_file(objects.name(kind)))
+                except DamagedObject as error:
+                    damaged[kind] = error
+                    yield self._damaged(each, segment, objects, kind, error)
+            if FileKind.LOG in damaged:
+                return
+            addresses = {str(path): self._address(objects, kind) for kind, path in files.items()}
+            for kind in SEGMENT_KINDS:  # also of those that are missing beside the .log file
+                addresses.setdefault(str(files[FileKind.LOG].with_suffix(kind)), self._address(objects, kind))
             snapshot = files.pop(FileKind.PRODUCER_SNAPSHOT, None)
             snapshots = [] if snapshot is None else [(segment.end_offset + 1, snapshot)]
             verifier = LogVerifier([SegmentFiles(segment.start_offset, files)], snapshots, self._advance)
-            found = [of_object(_at(each, addresses)) for each in verifier.findings()]
+            found = [of_object(_at(finding, addresses)) for finding in verifier.findings()]
+            hidden = {self._address(objects, kind) for kind in damaged}
+            found = [self._placed(finding, each, objects) for finding in found if finding.path not in hidden]
             self.unreadable += (
-                UnreadableInput(addresses.get(each.path, each.path), each.reason) for each in verifier.unreadable
+                UnreadableInput(addresses.get(error.path, error.path), error.reason) for error in verifier.unreadable
             )
             first, last = _ends(files[FileKind.LOG], verifier)
         has_errors = any(finding.severity == "error" for finding in found)
@@ -282,19 +322,20 @@ class TierVerification:
         for epoch, offset in [*((each, begin) for each in below), *(each for each in epochs if each[1] > begin)]:
             said = max((each.epoch for each in segment.leader_epochs if each.start_offset <= offset), default=None)
             if epoch >= 0 and segment.leader_epochs and said != epoch:
+                path = self._path(objects, FileKind.LOG)
                 yield Finding(
-                    path=self._path(objects, FileKind.LOG),
+                    path=path,
                     kind="tier-segment-epochs",
                     severity="error",
                     offset=offset,
                     expected=f"leader epoch {'none' if said is None else f'{said:,}'}, as the metadata says",
                     found=f"leader epoch {epoch:,}",
                     action="brokers look for offsets by leader epoch, and may not find these",
-                    command=next_steps.dump(self._path(objects, FileKind.LOG), offset),
+                    command=None if self._tier.store.is_plugin else next_steps.dump(path, offset),
                 )
                 return
 
-    def _epochs_object(self, segment: RemoteSegment, objects: SegmentObjects) -> Iterator[Finding]:
+    def _epochs_object(self, each: PartitionTier, segment: RemoteSegment, objects: SegmentObjects) -> Iterator[Finding]:
         """Yield a finding if leader_epoch_checkpoint cannot be read, or does not have the segment's leader epochs."""
         kind = FileKind.REMOTE_LEADER_EPOCHS
         if kind not in objects.sizes:
@@ -304,7 +345,10 @@ class TierVerification:
             own = LeaderEpochCache(entries)
         except (FormatError, ValueError) as error:
             reason = error.reason if isinstance(error, FormatError) else str(error)
-            yield self._wrong_epochs_object(objects, "leader epochs that can be read", reason)
+            yield self._wrong_epochs_object(each, objects, "leader epochs that can be read", reason)
+            return
+        except DamagedObject as error:
+            yield self._damaged(each, segment, objects, kind, error)
             return
         except StoreFailed:
             raise
@@ -315,10 +359,10 @@ class TierVerification:
         own.truncate_from_end(segment.end_offset + 1)
         if segment.leader_epochs and own.entries != segment.leader_epochs:
             expected, found = _epochs_text(segment.leader_epochs), _epochs_text(own.entries)
-            yield self._wrong_epochs_object(objects, f"{expected}, as the metadata says", found)
+            yield self._wrong_epochs_object(each, objects, f"{expected}, as the metadata says", found)
 
-    def _wrong_epochs_object(self, objects: SegmentObjects, expected: str, found: str) -> Finding:
-        path = self._path(objects, FileKind.REMOTE_LEADER_EPOCHS)
+    def _wrong_epochs_object(self, each: PartitionTier, objects: SegmentObjects, expected: str, found: str) -> Finding:
+        path = self._address(objects, FileKind.REMOTE_LEADER_EPOCHS)
         finding = Finding(
             path=path,
             kind="tier-epochs",
@@ -327,7 +371,68 @@ class TierVerification:
             found=found,
             action="",
         )
-        return of_object(finding)
+        return self._placed(of_object(finding), each, objects)
+
+    # objects of Aiven's plugin
+
+    def _damaged(
+        self, each: PartitionTier, segment: RemoteSegment, objects: SegmentObjects, kind: FileKind, error: DamagedObject
+    ) -> Finding:
+        """Return the finding of an object that is cut off, or does not decompress or decrypt. kind: the file of the
+        segment whose bytes it has."""
+        lost = None
+        found = error.fault
+        if kind is FileKind.LOG:
+            lost = self._first_lost(segment, objects, error.sound), segment.end_offset
+            found += f"; {offsets_text(*lost)} lost, or some of them"
+        expected = "bytes of the segment, as the manifest says"
+        finding = self._of_segment(each, segment, error.path, "tier-object-damaged", expected, found, lost)
+        return replace(finding, position=error.position)
+
+    def _surplus(self, segment: RemoteSegment, objects: SegmentObjects, surplus: int) -> Finding:
+        return Finding(
+            path=self._path(objects, FileKind.LOG),
+            kind="tier-object-damaged",
+            severity="warning",
+            offset=segment.start_offset,
+            expected="the end of the object, as the manifest says",
+            found=f"{surplus:,} bytes behind the last chunk",
+            action="nothing reads them: see what has written to the object",
+        )
+
+    def _first_lost(self, segment: RemoteSegment, objects: SegmentObjects, sound: int) -> int:
+        """Return the first offset of a segment that is not in a whole batch before the damage of its .log object.
+        sound: the number of the segment's bytes before the damage."""
+        first = segment.start_offset
+        if not sound:
+            return first
+        with suppress(KcliError), closing(self._tier.store.open(objects.name(FileKind.LOG))) as source:
+            for part in read_segment(Beginning(source, sound), check_crc=False, resync=False):
+                if not isinstance(part, Window):
+                    break
+                first = part.batches.field(part.batches.count - 1, LAST_OFFSET) + 1
+                part.release()
+        return min(max(first, segment.start_offset), segment.end_offset)
+
+    def _without_manifest(self, each: PartitionTier, error: DamagedObject, offsets: tuple[int, int | None]) -> Finding:
+        """Return the finding of a segment whose manifest cannot be read. offsets: the first and the last of the
+        segment; None for one that is not known."""
+        is_newer = isinstance(error, NewerObject)
+        found = error.fault if is_newer else f"{error.fault}; {offsets_text(*offsets)} lost"
+        action = "brokers need the manifest for each read: look for these offsets in other replicas' local logs"
+        return Finding(
+            path=error.path,
+            kind="tier-manifest-version" if is_newer else "tier-manifest",
+            severity="error",
+            position=error.position,
+            offset=offsets[0],
+            expected="a manifest that says where the segment's bytes are",
+            found=found,
+            lost_first_offset=None if is_newer else offsets[0],
+            lost_last_offset=None if is_newer else offsets[1],
+            action="nothing is known to be lost: a newer kcli may read it" if is_newer else action,
+            command=None if is_newer else self._fetch(each),
+        )
 
     # findings about a segment or a partition as a whole
 
@@ -356,7 +461,7 @@ class TierVerification:
 
     def _unknown(self, each: PartitionTier) -> Finding:
         return Finding(
-            path=f"{self._tier.store.address}/{directory_name(each.partition)}",
+            path=self._tier.store.place(directory_name(each.partition)),
             kind="tier-metadata-elsewhere",
             severity="info",
             found="the log directory has no record of this partition: it is read from the store alone",
@@ -365,6 +470,8 @@ class TierVerification:
 
     def _without_log(self, each: PartitionTier, objects: SegmentObjects) -> Finding:
         """Return the finding of objects that no metadata describes, and that have no batch to tell their offsets."""
+        if objects.told is not None and objects.told.damage is not None:
+            return self._without_manifest(each, objects.told.damage, (objects.start_offset, None))
         size = objects.sizes.get(FileKind.LOG)
         return Finding(
             path=self._path(objects, FileKind.LOG),
@@ -380,7 +487,7 @@ class TierVerification:
     def _gaps(self, each: PartitionTier) -> Iterator[Finding]:
         for first, last in each.plan().gaps:
             yield Finding(
-                path=f"{self._tier.store.address}/{directory_name(each.partition)}",
+                path=self._tier.store.place(directory_name(each.partition)),
                 kind="tier-gap",
                 severity="error",
                 offset=first,
