@@ -516,20 +516,21 @@ def name_of_manifest(log: str) -> Path:
 def test_a_bucket(s3: str) -> None:
     """The same in a bucket, below a prefix that ends in no slash; URLs in messages."""
     uploaded = client(s3)
+    uploaded.create_bucket(Bucket="plugin")
     for path in (AIVEN / "both").rglob("*"):
         if path.is_file():
             key = f"deep/some{path.relative_to(AIVEN / 'both')}"
-            uploaded.put_object(Bucket="scratch", Key=key, Body=path.read_bytes())
+            uploaded.put_object(Bucket="plugin", Key=key, Body=path.read_bytes())
     try:
-        for url in ("s3://scratch/deep/some", "s3://scratch/deep", "s3://scratch"):
+        for url in ("s3://plugin/deep/some", "s3://plugin/deep", "s3://plugin"):
             ended, found = verified(url, DATA)
             assert (ended.status, ended.stderr, found) == (0, "", [])
         stem = f"some{SHORT}/00000000000000000005-Vx-P2JSwR3-v8HZOhqCuTw"
-        uploaded.delete_object(Bucket="scratch", Key=f"deep/{stem}.log")
-        _, (one,) = verified("s3://scratch/deep/some", DATA)
-        assert (one["path"], one["kind"]) == (f"s3://scratch/deep/{stem}.log", "tier-object-missing")
+        uploaded.delete_object(Bucket="plugin", Key=f"deep/{stem}.log")
+        _, (one,) = verified("s3://plugin/deep/some", DATA)
+        assert (one["path"], one["kind"]) == (f"s3://plugin/deep/{stem}.log", "tier-object-missing")
     finally:
-        for each in uploaded.list_objects_v2(Bucket="scratch")["Contents"]:
-            uploaded.delete_object(Bucket="scratch", Key=each["Key"])
+        for each in uploaded.list_objects_v2(Bucket="plugin")["Contents"]:
+            uploaded.delete_object(Bucket="plugin", Key=each["Key"])
     with pytest.raises(UnreadableInput, match="no object's name begins with this prefix"):
         open_tier("s3://golden/none")
