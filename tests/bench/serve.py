@@ -45,6 +45,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PRODUCED = re.compile(
     r"([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency.*?([\d.]+) ms 50th, .*?([\d.]+) ms 99th"
 )
+DEFAULT_FETCH_BYTES = 1 << 20
 OFFERED_RECORDS = (10_000, 50_000, 100_000, 200_000, 300_000)
 ENVIRONMENT = dict(os.environ) | {"KAFKA_PERF": "1"}
 
@@ -169,12 +170,14 @@ class Consumed:
     cpu_s_per_gb: float
 
 
-def consume(broker: BrokerProcess, topic: str, records: int, group: str) -> Consumed:
-    """Run kafka-consumer-perf-test once."""
+def consume(
+    broker: BrokerProcess, topic: str, records: int, group: str, fetch_bytes: int = DEFAULT_FETCH_BYTES
+) -> Consumed:
+    """Run kafka-consumer-perf-test once. fetch_bytes: how much it fetches of a partition at a time."""
     before = broker.cpu_s()
     text = script(
         "consumer-perf", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--messages", str(records),
-        "--group", group, "--timeout", "60000",
+        "--group", group, "--timeout", "60000", "--fetch-size", str(fetch_bytes),
     )  # fmt: skip
     fields = text.splitlines()[-1].split(",")
     return Consumed(float(fields[8]), (broker.cpu_s() - before) / (float(fields[2]) * (1 << 20) / 1e9))

@@ -2,7 +2,9 @@
 
     copying   closed segments of a topic, from the moment in which remote.log.copy.disable becomes false
     reading   the same topic from its first offset, once its segments are deleted locally, with Kafka's own tool
-    S3        the same for kcli alone, with the S3 server of samples/, beside what one client downloads from it
+    S3        the same for kcli alone, with the S3 server of samples/, beside what one client downloads from it; with
+              Fetches of 1 MB, as consumers have them by default, and of 16 MB
+    waiting   the tail while the S3 server fails, and a topic with 10,000 segments: tests.bench.tier_latency
 
 Both brokers are up and take each load in turn; the first run warms up and does not count. Broker CPU and memory are
 those of its process.
@@ -11,7 +13,6 @@ those of its process.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from tests.bench.free_memory import use_free_memory
 from tests.bench.measure import BenchError
 from tests.bench.report import ServeFigure, machine, serve_table
 from tests.bench.serve import WORK, BrokerProcess, consume, kafka, kcli, produce, script
+from tests.bench.tier_latency import address_of, all_figures, use_endpoint
 from tests.broker.running import Client
 from tests.interop import kit
 from tests.tier.s3 import sample_server
@@ -46,6 +48,7 @@ SETTINGS = {
 LOCAL = {"remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"}
 BUCKET = {"remote.log.storage.manager.class.name": "kcli.tier.ObjectStorage", "rsm.config.url": "s3://bench/tier"}
 HELD = {"remote.storage.enable": "true", "segment.bytes": str(SEGMENT_BYTES), "remote.log.copy.disable": "true"}
+FETCH_BYTES = (1 << 20, 16 << 20)
 TIMEOUT_S = 300.0
 LAST_TIERED, EARLIEST_LOCAL = -5, -4
 
@@ -53,11 +56,6 @@ LAST_TIERED, EARLIEST_LOCAL = -5, -4
 def words(settings: dict[str, str]) -> list[str]:
     """The settings as options of kcli serve."""
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-
-
-def address_of(broker: BrokerProcess) -> tuple[str, int]:
-    host, _, port = broker.bootstrap.rpartition(":")
-    return host, int(port)
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -113,8 +111,7 @@ def s3_server(directory: Path) -> Iterator[None]:
     """Run the S3 server of samples/, with a bucket `bench`; the environment leads there."""
     (directory / "bench").mkdir(parents=True)
     with sample_server(directory) as url:
-        os.environ |= {"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1"}
-        os.environ |= {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
+        use_endpoint(url)
         yield
 
 
@@ -140,16 +137,17 @@ def of_bucket(runs: int, records: int) -> Iterator[ServeFigure]:
         stack.enter_context(s3_server(home / "s3"))
         broker = stack.enter_context(kcli(home / "data", *words(SETTINGS | BUCKET)))
         copied(broker, "tiered", records)
-        reads, downloads = [], []
+        reads: dict[int, list[float]] = {fetch_bytes: [] for fetch_bytes in FETCH_BYTES}
+        downloads = []
         for run in range(runs + 1):
-            read = consume(broker, "tiered", records * 9 // 10, f"read-{run}").mb_per_s
-            download = downloaded_mb_per_s()
-            if run:
-                reads.append(read)
-                downloads.append(download)
-    yield ServeFigure(
-        "S3: reading (beside a plain download)", median(reads), median(downloads), "MB/s", least_ratio=0.7
-    )
+            for fetch_bytes, rates in reads.items():
+                group = f"read-{fetch_bytes}-{run}"
+                rates.append(consume(broker, "tiered", records * 9 // 10, group, fetch_bytes).mb_per_s)
+            downloads.append(downloaded_mb_per_s())
+    download = median(downloads[1:])
+    for fetch_bytes, rates in reads.items():
+        name = f"S3: reading by {fetch_bytes >> 20} MB (beside a plain download)"
+        yield ServeFigure(name, median(rates[1:]), download, "MB/s", least_ratio=0.7)
 
 
 def figures(ours: serve.Measured, theirs: serve.Measured) -> Iterator[ServeFigure]:
@@ -183,7 +181,7 @@ def main() -> int:
             broker = stack.enter_context(kcli(home / "data", *words(mine)))
             opponent = stack.enter_context(kafka(*(f"{name}={value}" for name, value in its.items())))
             ours, theirs = measured((broker, opponent), options.runs, records)
-        rows = [*figures(ours, theirs), *of_bucket(options.runs, records)]
+        rows = [*figures(ours, theirs), *of_bucket(options.runs, records), *all_figures(SETTINGS | BUCKET)]
     except (BenchError, OSError, subprocess.CalledProcessError) as failed:
         print(f"bench: {failed}", file=sys.stderr)
         return 1
