@@ -255,7 +255,8 @@ class _Show:
         self._superseded = {path for path, copy in left_out.items() if not copy.is_kept}
         """The directories that become strays, while Kafka serves their partitions from other log directories: nothing
         that happens to their logs is a loss."""
-        self._told_open: set[str] = set()
+        self._open: list[Row] = []
+        """The rows of transactions that the start leaves open, as it cuts their end markers or may have cut them."""
         self._harmed: list[str] = []
         self._shortened: list[str] = []
         """The partitions whose logs lose sound batches."""
@@ -286,7 +287,7 @@ class _Show:
             totals.add(plan, rows)
             self._is_bad = self._is_bad or any(row["kind"] in GOES_ON_WITH for row in rows)
             self._has_next = self._has_next or any(row["kind"] in SALVAGEABLE for row in rows)
-            self._told_open.update(row["partition"] for row in rows if row["kind"] == "transaction-open")
+            self._open += [row for row in rows if row["kind"] == "transaction-open"]
             is_harmed = plan.has_losses or plan.saved.gaps or plan.refused is not None or plan.lacks_end
             self._harmed += [plan.name] if is_harmed else []
             is_shortened = not recovery.salvage and any(row.get("lost_batches") for row in rows)
@@ -298,7 +299,7 @@ class _Show:
                 aside = promoted.set_aside if recovery.salvage else None
                 rows = [row | _end_of_promoted(row, promoted, plan.view.directory, aside) for row in rows]
             self._ends.update((row["partition"], row) for row in rows if row["kind"] == "partition")
-            shown = [row for row in rows if row["kind"] != "partition"]
+            shown = [row for row in rows if row["kind"] not in ("partition", "transaction-open")]
             self._write(shown if self._as_json else _summed_up(shown))
         self._of_promotions()
         self._of_metadata(changes=changes)
@@ -413,16 +414,20 @@ class _Show:
 
     def _of_transactions(self, *, changes: bool) -> None:
         """Show each transaction for which __transaction_state, as it is after the start, contradicts the producer state
-        of a partition: a producer whose epoch is lost; and, unless the start changes the partition, an open
-        transaction."""
+        of a partition: a producer whose epoch is lost; and an open transaction. If the start itself leaves it open, the
+        row also has the transactional id and the state by which the coordinator ends it."""
         if self._recovery.is_partition or self._is_state_unknown:
+            self._write(self._open)
             return
-        from kcli.inspector.transaction_state import unfit
+        from kcli.inspector.transaction_state import ended_by_coordinator, unfit
 
         node, salvage = self._recovery.node, self._recovery.salvage
         own = {each.path.name for each in self._recovery.partitions}
         after_start = self._state_partitions | self._created_state_partitions()
         homes = [self._recovery.directory, *([] if node is None else node.others)]
+        ended = ended_by_coordinator(homes, after_start) if self._open else {}
+        self._write([row | ended.get((row["producer_id"], row["partition"]), {}) for row in self._open])
+        told_open = {row["partition"] for row in self._open}
         found = [each for each in unfit(homes, after_start, self._shortened) if str(each.partition) in own]
         if changes and salvage:  # the records are written already, by what the recovered logs have
             found = [each for each in found if not (each.transactional_id and self._records.mends(each))]
@@ -437,7 +442,7 @@ class _Show:
             elif each.kind != "transaction-open":
                 if not after_start:
                     self._pass_over([StartRefused(name, f"{each.found}: {each.outcome}")])
-            elif name not in self._told_open and name not in self._harmed:
+            elif name not in told_open and name not in self._harmed:
                 self._is_bad = True
                 fields: Row = {"partition": name, "kind": each.kind, "file": "", "producer_id": each.producer_id}
                 self._write([fields | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
@@ -978,6 +983,20 @@ def _order_words(row: Row) -> str:
     return f"{behind} behind others with higher offsets, and consumers skip them: put in the order of their offsets"
 
 
+def _open_words(row: Row) -> str:
+    """Return the words of a row about an open transaction."""
+    begins = f"producer {row['producer_id']} has a transaction open from offset {row['first_offset']:,} on"
+    if "outcome" in row:
+        return f"{begins}, and its coordinator has none there: {row['outcome']} (kcli transactions)"
+    if "transactional_id" in row:
+        ends = f"{row['transactional_id']} is {row['state']} in its last record"
+        return f"{begins}: {ends}, so that its coordinator ends the transaction after the start, with a marker"
+    if row["marker_offset"] is not None:
+        lost = f"its abort marker at offset {row['marker_offset']:,} is lost, by the transaction index"
+        return f"{begins}: {lost}, and read_committed consumers stop there (kcli transactions)"
+    return f"{begins}: its end may be lost, and read_committed consumers then stop there (kcli transactions)"
+
+
 def _mending_words(row: Row) -> str:
     if row["kind"] == "exchanged":
         is_of_topic = row["file"] or row["owner"].rpartition("-")[0] == row["partition"].rpartition("-")[0]
@@ -986,13 +1005,7 @@ def _mending_words(row: Row) -> str:
         )
         return f"what belongs here is {row['owner']}: Kafka starts, and {outcome}"
     if row["kind"] == "transaction-open":
-        begins = f"producer {row['producer_id']} has a transaction open from offset {row['first_offset']:,} on"
-        if "outcome" in row:
-            return f"{begins}, and its coordinator has none there: {row['outcome']} (kcli transactions)"
-        if row["marker_offset"] is not None:
-            lost = f"its abort marker at offset {row['marker_offset']:,} is lost, by the transaction index"
-            return f"{begins}: {lost}, and read_committed consumers stop there (kcli transactions)"
-        return f"{begins}: its end may be lost, and read_committed consumers then stop there (kcli transactions)"
+        return _open_words(row)
     if row["kind"] == "node-id":
         return f"node.id is {row['node_id']} again: that node has registered the directory in the metadata log"
     if row["kind"] == "directory-id":

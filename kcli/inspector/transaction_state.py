@@ -37,6 +37,8 @@ from kcli.txn.records import TOPIC
 from kcli.txn.transaction import NONE, State, Transaction, bumps_epoch
 from kcli.views.transactions import Open, Producer, hanging
 
+_OPEN = (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
+
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
@@ -117,6 +119,27 @@ def unfit(
             "Kafka starts, nobody ends the transaction, and read_committed consumers stop at that offset",
             place,
         )
+
+
+def ended_by_coordinator(
+    homes: Sequence[Path], after_start: Mapping[int, StatePartition]
+) -> dict[tuple[int, str], dict[str, str]]:
+    """Return the transactions that the coordinator has open, and therefore ends, by producer id and name of a
+    partition's directory: each with its transactional id and the name of its state. Those with lost epochs are left
+    out, as the partition refuses their markers. homes, after_start: as in `unfit`."""
+    files = TransactionFiles(homes, now_ms=0, warn=lambda _: None, after_start=after_start)
+    try:
+        known = files.transactions()
+        found = [each for each in files.producers(files.places(None, None), None) if not isinstance(each, KcliError)]
+    except KcliError:
+        return {}
+    refusing = {(each.producer_id, str(each.place)) for each in _older(found, known, files.state_partitions)}
+    return {
+        (each.producer_id, str(place)): {"transactional_id": name, "state": each.state.label}
+        for name, each in known.items()
+        for place in each.partitions
+        if each.state in _OPEN and (each.producer_id, str(place)) not in refusing
+    }
 
 
 def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:

@@ -307,3 +307,27 @@ def test_an_open_transaction_whose_coordinator_loses_its_records(home: Path, sal
     shutil.rmtree(state)
     found = rows(home, "transaction-open", "--unclean", *salvage)
     assert (name, producer_id, offset) in [(row["partition"], row["producer_id"], row["first_offset"]) for row in found]
+
+
+def test_an_open_transaction_that_its_coordinator_ends_after_a_cut(home: Path) -> None:
+    """The start cuts the partition's log, and the coordinator still has the transaction open."""
+    name, producer_id, offset, state = ongoing(home)
+    data = log_of(home / name).read_bytes()
+    at, _ = frames(data)[-1]
+    end = int.from_bytes(data[at : at + 8]) + int.from_bytes(data[at + 23 : at + 27]) + 1
+    whose = {"kind": "transaction-open", "partition": name, "producer_id": producer_id}
+    damaged = batch(b"x", base_offset=end)
+    damaged[-1] ^= 1
+    append(
+        home,
+        TopicPartition(name.rpartition("-")[0], int(name.rpartition("-")[2])),
+        damaged + batch(b"y", base_offset=end + 1),
+    )
+    lines = [json.loads(each) for each in kcli("recover", "--format", "jsonl", home).stdout.splitlines()]
+    (row,) = (each for each in lines if all(each.get(key) == value for key, value in whose.items()))
+    assert (row["first_offset"], row["state"]) == (offset, "Ongoing")
+    assert f"{row['transactional_id']} is Ongoing in its last record" in kcli("recover", home).stdout
+    shutil.rmtree(state)
+    lines = [json.loads(each) for each in kcli("recover", "--format", "jsonl", home).stdout.splitlines()]
+    (row,) = (each for each in lines if all(each.get(key) == value for key, value in whose.items()))
+    assert "state" not in row
