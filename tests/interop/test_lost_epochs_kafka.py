@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from kcli.protocol.error_code import ErrorCode
 from tests.broker.running import Client
 from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional
 from tests.cli.run import kcli
+from tests.damage import frames
 from tests.interop.kit import kafka
 
 NODE = f"kcli-lost-epochs-{os.getpid()}"
@@ -47,6 +49,19 @@ def transact(producer: Transactional) -> list[ErrorCode]:
     return [sent, producer.end()]
 
 
+def cut(crashed: Path, log: Path) -> dict[str, Any]:
+    """Cut the coordinator's log by some KB, behind the record of a complete transaction. Returns the row that recover
+    then has of the producer."""
+    starts = [at for at, _ in frames(log.read_bytes()) if at < log.stat().st_size - LOST_BYTES]
+    for at in reversed(starts):
+        os.truncate(log, at)
+        told = map(json.loads, kcli("recover", "--format", "jsonl", crashed).stdout.splitlines())
+        row: dict[str, Any] = next(each for each in told if each["kind"] == "transaction-state-end")
+        if row["error"] == "INVALID_PRODUCER_EPOCH":
+            return row
+    raise AssertionError("no transaction is complete")
+
+
 @pytest.mark.kafka
 def test_a_producer_goes_on_with_a_salvaged_copy(kafka_jars: Path, tmp_path: Path) -> None:
     try:
@@ -62,9 +77,7 @@ def test_a_producer_goes_on_with_a_salvaged_copy(kafka_jars: Path, tmp_path: Pat
         shutil.copytree(kafka("dir", NODE).strip(), crashed)
         kafka("rm", NODE)
         (log,) = (crashed / "__transaction_state-0").glob("*.log")
-        os.truncate(log, log.stat().st_size - LOST_BYTES)
-        told = map(json.loads, kcli("recover", "--format", "jsonl", crashed).stdout.splitlines())
-        (row,) = (each for each in told if each["kind"] == "transaction-state-end")
+        row = cut(crashed, log)
         assert (row["transactional_id"], row["producer_id"]) == ("tx-pay", producer.id)
         assert row["producer_epoch"] == producer.epoch
         with broker("open", str(crashed), NODE) as address:

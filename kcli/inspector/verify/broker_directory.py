@@ -453,7 +453,7 @@ class BrokerDirectory:
         if properties.directory_id is None:
             if registered is not None:
                 yield self._without_id(path, registered)
-        elif properties.directory_id not in known:
+        elif properties.directory_id not in known and not self._is_for_metadata_alone:
             expected = f"a directory of node {properties.node_id} in the metadata log: {', '.join(known)}"
             finding = _meta("node", path, expected, f"directory.id {properties.directory_id}")
             if registered is not None:
@@ -469,6 +469,13 @@ class BrokerDirectory:
                     ),
                 )
             yield finding
+
+    @property
+    def _is_for_metadata_alone(self) -> bool:
+        """Whether the directory has the metadata log and no partition: that of metadata.log.dir, if log.dirs does not
+        have it, too. A broker registers the directories of log.dirs alone."""
+        names = {each.name.topic for each in LogDirectory(self._around.path).partitions()}
+        return (self._around.path / METADATA_DIRECTORY).is_dir() and names <= {METADATA_TOPIC}
 
     def _outcome(self, registered: str) -> str:
         from kcli.metadata_log.placement import outcome_of_other_id
