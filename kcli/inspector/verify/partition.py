@@ -20,7 +20,7 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
-from kcli.inspector.verify.log_findings import REORDER, SALVAGE, TAIL_DAMAGE, LogFindings
+from kcli.inspector.verify.log_findings import PUTS_BACK, REORDER, SALVAGE, TAIL_DAMAGE, LogFindings
 from kcli.inspector.verify.lost_offsets import (
     REFETCH,
     Known,
@@ -564,7 +564,7 @@ class LogVerifier:
             found=f"base offset {put_back.before:,}, a flipped bit, which no CRC covers",
             lost_first_offset=None,
             lost_last_offset=None,
-            action=f"{outcome}; salvage puts the base offset right, in a copy",
+            action=f"{outcome}{PUTS_BACK}",
             command=next_steps.salvage(log.parent),
             next_valid_position=put_back.position,
             valid_batches_behind=(noticed.valid_batches_behind or 0) + len(covered),
