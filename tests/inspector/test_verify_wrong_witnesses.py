@@ -178,3 +178,15 @@ def test_indexes_of_another_segment_are_blamed_beside_the_right_log(directory: P
     found = loud(directory)
     assert found
     assert {each.path for each in found} <= {str(stems[1].with_suffix(each)) for each in (".index", ".timeindex")}
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_log_from_before_a_cleaning_fits_the_index_that_was_to_be_deleted(directory: Path, *, fits: bool) -> None:
+    one, two = (each.with_suffix(".index") for each in sorted((directory / "java-none-0").glob("*.log"))[1:3])
+    former = one.with_name(f"{one.name}.deleted")
+    shutil.copyfile(one if fits else two, former)
+    shutil.copyfile(two, one)
+    finding = next(each for each in loud(directory) if each.path == str(one))
+    assert finding.kind == "index-foreign"
+    text = f", and all {former.name} has do: the log is the one from before Kafka replaced it, put back"
+    assert str(finding.found).endswith(text if fits else "fit none of the log's batches")

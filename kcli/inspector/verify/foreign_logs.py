@@ -12,7 +12,7 @@ from pathlib import Path
 from formats.producer_snapshot import ProducerEntry
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.index_files import IndexFile
+from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, IndexFile, load
 from kcli.inspector.verify.lost_offsets import REFETCH
 from kcli.inspector.verify.segment_names import log_name, read_header
 from kcli.log.source import FileSource
@@ -39,6 +39,20 @@ def neighbour_agrees(times: IndexFile, log: Path, before: Path | None, after: Pa
     if before is not None and max_timestamp < lower:
         return f"all its timestamps are earlier than the first of {before.name}"
     return None
+
+
+def fits_former_index(log: Path, base: int, former: Path) -> bool:
+    """Return whether a .log file fits each entry of `former`, the offset index of a segment that Kafka has replaced, as
+    the cleaner does, and was about to delete. Raises UnreadableInput."""
+    if not former.is_file():
+        return False
+    index, _ = load(former, OFFSET_ENTRY_BYTES)
+    source = FileSource(log)
+    try:
+        headers = ((relative, read_header(source, position)) for relative, position in index.all_fields())
+        return index.count > 0 and all(each and each.last == base + relative for relative, each in headers)
+    finally:
+        source.close()
 
 
 def foreign_log(log: Path, base: int, until: int, wrong: Sequence[str], agreeing: str) -> Finding:

@@ -782,6 +782,14 @@ class LogVerifier:
         log = segment.files[FileKind.LOG]
         is_in_place = following is None or following == end or self._check.cleaned or not index.ascends()
         mismatch = f"{wrong:,} of {index.count:,} entries fit none of the log's batches"
+        if is_in_place and index.entry_bytes == OFFSET_ENTRY_BYTES:
+            from kcli.inspector.verify.foreign_logs import fits_former_index  # imported only if an index does not fit
+
+            former = index.path.with_name(f"{index.path.name}.deleted")
+            if fits_former_index(log, segment.base, former):
+                mismatch += (
+                    f", and all {former.name} has do: the log is the one from before Kafka replaced it, put back"
+                )
         expected = f"the index of {log.name}" if is_in_place else f"the log that {index.path.name} belongs to"
         cause = Finding(
             path=str(index.path if is_in_place else log),
