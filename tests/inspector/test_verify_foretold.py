@@ -18,6 +18,8 @@ from tests.inspector.test_verify_variations import batches_of
 
 __all__ = ["directory"]
 
+EMPTIES = "Kafka empties the file when it starts, and deletes the segments behind it"
+
 
 def of_log(directory: Path, log: Path) -> Finding:
     return next(each for each in loud(directory) if each.path == str(log))
@@ -54,7 +56,31 @@ def test_a_batch_that_reaches_into_the_next_empties_the_segment(directory: Path)
     (delta,) = struct.unpack_from(">i", data, start + 23)
     rewritten(log, 1, 23, ">i", delta + 40)
     finding = of_log(directory, log)
-    assert finding.action.startswith("Kafka empties the file when it starts: offsets 0..")
+    assert finding.action.startswith(f"{EMPTIES}: offsets 0..297 are lost")
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_a_flipped_base_offset_for_which_the_start_empties_the_segment(directory: Path, *, is_checked: bool) -> None:
+    """It comes before an index of another segment, of which Kafka's start loses nothing."""
+    if is_checked:
+        crashed(directory)
+    other, log, third = logs(directory)[:3]
+    data = bytearray(log.read_bytes())
+    start, _ = frames(data)[1]
+    data[start + 6] ^= 2  # 512 offsets further
+    log.write_bytes(data)
+    shutil.copyfile(third.with_suffix(".index"), other.with_suffix(".index"))
+    found = {each.kind: each for each in loud(directory)}
+    assert list(found) == (["offsets-order", "index-foreign"] if is_checked else ["index-foreign", "offsets-order"])
+    finding = found["offsets-order"]
+    assert (finding.path, finding.position) == (str(log), start)
+    outcome = "Kafka keeps this batch as it is, and consumers skip the batches behind it"
+    if is_checked:
+        rows = recovered(directory)
+        assert [row["kind"] for row in rows] == ["emptied", "segment-removed", "segment-removed"]
+        first, last = rows[0]["lost_first_offset"], rows[-1]["lost_last_offset"]
+        outcome = f"{EMPTIES}: offsets {first}..{last} are lost"
+    assert finding.action == f"{outcome}; salvage puts the base offset right, in a copy"
 
 
 def test_an_offset_too_far_up_splits_the_segment(directory: Path) -> None:

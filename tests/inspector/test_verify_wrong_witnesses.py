@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from formats import producer_snapshot
+from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
 from kcli.inspector.verify import Finding, Verification
 from kcli.inspector.verify.findings import rank
 from tests.conftest import GOLDEN
+from tests.damage import frames, mended
 
 SOURCE = GOLDEN / "codecs" / "data"
 LOG_KINDS = ("log-cut", "log-empty", "log-end", "log-foreign", "log-missing")
@@ -120,3 +123,70 @@ def test_a_leader_epoch_checkpoint_of_another_partition_does_not_say_where_the_l
         (directory / checkpoint).unlink()
     (truncated,) = (each for each in loud(directory) if each.kind == "truncated")
     assert ("1,499 are in no sound batch" in str(truncated.found)) == (not is_foreign)
+
+
+def with_other_log(directory: Path, shift_ms: int) -> Path:
+    """Give a closed segment the log that another broker has of it: equal offsets and sizes, other timestamps. Return
+    the log."""
+    log = sorted((directory / "java-none-0").glob("*.log"))[1]
+    data = bytearray(log.read_bytes())
+    for start, _ in frames(data):
+        for at in (start + 27, start + 35):
+            struct.pack_into(">q", data, at, struct.unpack_from(">q", data, at)[0] + shift_ms)
+    log.write_bytes(mended(data))
+    return log
+
+
+def last_timestamp(times: Path) -> int:
+    return int.from_bytes(times.read_bytes()[-12:-4])
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize(
+    ("shift_ms", "agreeing"),
+    [
+        (36_000_000, "all its timestamps are later than the first of 00000000000000000202.log"),
+        (-36_000_000, "all its timestamps are earlier than the first of 00000000000000000000.log"),
+        (1, "00000000000000000202.snapshot has the time index's last timestamp"),
+    ],
+    ids=["later", "earlier", "snapshot"],
+)
+def test_a_log_that_its_time_index_and_a_third_file_contradict_is_foreign(
+    directory: Path, shift_ms: int, agreeing: str, is_clean: bool
+) -> None:
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    log = with_other_log(directory, shift_ms)
+    if "snapshot" in agreeing:
+        timestamp = last_timestamp(log.with_suffix(".timeindex"))
+        entry = ProducerEntry(1, 0, 201, 201, 0, timestamp, -1, -1)
+        log.with_name(f"{202:020}.snapshot").write_bytes(producer_snapshot.build(ProducerSnapshot((entry,))))
+    finding = loud(directory)[0]
+    assert (finding.kind, finding.path) == ("log-foreign", str(log))
+    assert f"14 of 14 entries of {log.stem}.timeindex fit none of its batches, and {agreeing}: " in str(finding.found)
+    assert finding.action.startswith("leave the indexes and snapshots, ")
+    assert str(finding.command).startswith("kcli dump-segment ")
+    assert finding.consequences["timeindex-timestamp"] == 14
+    assert not [each for each in loud(directory) if each.kind.startswith(("index-", "timeindex-"))]
+
+
+@pytest.mark.parametrize("number", [0, 2, 3])
+def test_indexes_of_another_segment_are_blamed_beside_the_right_log(directory: Path, number: int) -> None:
+    stems = [each.with_suffix("") for each in sorted((directory / "java-none-0").glob("*.log"))]
+    for suffix in (".index", ".timeindex"):
+        shutil.copyfile(stems[number].with_suffix(suffix), stems[1].with_suffix(suffix))
+    found = loud(directory)
+    assert found
+    assert {each.path for each in found} <= {str(stems[1].with_suffix(each)) for each in (".index", ".timeindex")}
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_log_from_before_a_cleaning_fits_the_index_that_was_to_be_deleted(directory: Path, *, fits: bool) -> None:
+    one, two = (each.with_suffix(".index") for each in sorted((directory / "java-none-0").glob("*.log"))[1:3])
+    former = one.with_name(f"{one.name}.deleted")
+    shutil.copyfile(one if fits else two, former)
+    shutil.copyfile(two, one)
+    finding = next(each for each in loud(directory) if each.path == str(one))
+    assert finding.kind == "index-foreign"
+    text = f", and all {former.name} has do: the log is the one from before Kafka replaced it, put back"
+    assert str(finding.found).endswith(text if fits else "fit none of the log's batches")

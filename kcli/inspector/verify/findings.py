@@ -132,6 +132,8 @@ _RANKS: tuple[tuple[str, ...], ...] = (
     ("checkpoint-content", "checkpoint-version", "checkpoint-count", "checkpoint-negative"),
     ("offsets-order", "offsets-overlap"),
 )
+STARTS_LOSING = ("Kafka cuts the file ", "Kafka empties the file ", "Kafka deletes the file ")
+"""The beginnings of the advice for damage at which Kafka's next start removes batches."""
 METADATA_LOG = "__cluster_metadata-0/"
 
 
@@ -143,7 +145,10 @@ def rank(finding: Finding) -> tuple[int, int]:
     if finding.refuses_start:
         return severity, -2 if METADATA_LOG in finding.path else -1
     is_run = finding.kind == "offsets-order" and "offsets-order" in finding.consequences
-    kind = "batch-crc" if is_run else finding.kind  # ranked beside the torn batches that it causes
-    place = 2 * next((number for number, kinds in enumerate(_RANKS, 1) if kind in kinds), len(_RANKS) + 1) - is_run
+    # A run is ranked beside the torn batches that it causes, and so are batches in disorder that a start removes.
+    is_losing = finding.action.startswith(STARTS_LOSING) and finding.kind in ("offsets-order", "offsets-overlap")
+    kind = "batch-crc" if is_run or is_losing else finding.kind
+    place = 2 * next((number for number, kinds in enumerate(_RANKS, 1) if kind in kinds), len(_RANKS) + 1)
+    place -= is_run or is_losing
     is_log = finding.path.endswith((".log", ".checkpoint"))
     return severity, 0 if METADATA_LOG in finding.path and is_log else place

@@ -42,6 +42,8 @@ AHEAD = (
     "Kafka keeps this batch as it is, and consumers skip the batches behind it: salvage puts its base offset right, in "
     "a copy, where the batches beside it leave one place for it"
 )
+PUTS_BACK = "; salvage puts the base offset right, in a copy"
+"""The end of the advice for a batch whose right base offset is known."""
 STOPS = "Kafka starts with it, and consumers stop at offset "
 """The beginning of the advice for a batch that Kafka keeps and consumers cannot read; the batch's offset follows."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"

@@ -20,7 +20,7 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
-from kcli.inspector.verify.log_findings import REORDER, SALVAGE, TAIL_DAMAGE, LogFindings
+from kcli.inspector.verify.log_findings import PUTS_BACK, REORDER, SALVAGE, TAIL_DAMAGE, LogFindings
 from kcli.inspector.verify.lost_offsets import (
     REFETCH,
     Known,
@@ -564,7 +564,7 @@ class LogVerifier:
             found=f"base offset {put_back.before:,}, a flipped bit, which no CRC covers",
             lost_first_offset=None,
             lost_last_offset=None,
-            action=f"{outcome}; salvage puts the base offset right, in a copy",
+            action=f"{outcome}{PUTS_BACK}",
             command=next_steps.salvage(log.parent),
             next_valid_position=put_back.position,
             valid_batches_behind=(noticed.valid_batches_behind or 0) + len(covered),
@@ -702,17 +702,59 @@ class LogVerifier:
         """Return the findings about the entries of both indexes of a segment. is_sound: whether the .log file is sound.
         is_cut: whether the end of the file was cut off."""
         check, found = self._check, []
+        may_be = is_sound and not is_cut and (following == end or check.cleaned)
+        is_log_foreign = may_be and self._has_foreign_log(segment, offsets, times, following)
         for index, events, more in (
             (offsets, check.offset_index_events, check.more_index_events[0]),
             (times, check.time_index_events, check.more_index_events[1]),
         ):
             if index is not None:
                 of_index = list(index_files.judged(index, segment.base, events, more))
-                if is_sound:
+                if is_sound and not is_log_foreign:
                     wrong = len(events) + more
                     of_index = self._as_foreign(segment, index, of_index, wrong, following, end, is_cut=is_cut)
                 found += of_index
         return found
+
+    def _has_foreign_log(
+        self, segment: SegmentFiles, offsets: IndexFile | None, times: IndexFile | None, following: int | None
+    ) -> bool:
+        """If a segment's indexes and a third file agree against its sound .log file, add the finding that the .log file
+        is foreign, as the cause of the findings in these files. Returns whether it was added. Raises UnreadableInput.
+        """
+        check = self._check
+        counts = [
+            (index, len(events) + more)
+            for index, events, more in (
+                (offsets, check.offset_index_events, check.more_index_events[0]),
+                (times, check.time_index_events, check.more_index_events[1]),
+            )
+            if index is not None and 2 * (len(events) + more) > index.count
+        ]
+        if following is None or times is None or all(index is not times for index, _ in counts):
+            return False
+        if max(number for _, number in counts) < FOREIGN_LEAST or not all(index.ascends() for index, _ in counts):
+            return False
+        if any(index.offset_of(index.count - 1, segment.base) >= following for index, _ in counts):
+            return False
+        from kcli.inspector.verify import foreign_logs  # imported only if indexes do not fit their log
+
+        log = segment.files[FileKind.LOG]
+        snapshot = next((each for offset, each in self._snapshots if offset == following), None)
+        agreeing: str | None
+        if snapshot is not None and foreign_logs.snapshot_agrees(times, snapshot.entries, check.max_timestamp):
+            agreeing = f"{following:020}{FileKind.PRODUCER_SNAPSHOT} has the time index's last timestamp"
+        else:
+            logs = {each.base: each.files[FileKind.LOG] for each in self._segments}
+            before = max((base for base in logs if base < segment.base), default=None)
+            earlier = None if before is None else logs[before]
+            agreeing = foreign_logs.neighbour_agrees(times, log, earlier, logs[following], check.max_timestamp)
+        if agreeing is None:
+            return False
+        wrong = [f"{number:,} of {index.count:,} entries of {index.path.name}" for index, number in counts]
+        cause = foreign_logs.foreign_log(log, segment.base, following, wrong, agreeing)
+        self._add_foreign_log(segment, cause)
+        return True
 
     def _as_foreign(
         self,
@@ -739,9 +781,15 @@ class LogVerifier:
             return found
         log = segment.files[FileKind.LOG]
         is_in_place = following is None or following == end or self._check.cleaned or not index.ascends()
-        others = [kind for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX) if kind in segment.files]
-        paths = {str(segment.files[kind]) for kind in others}
         mismatch = f"{wrong:,} of {index.count:,} entries fit none of the log's batches"
+        if is_in_place and index.entry_bytes == OFFSET_ENTRY_BYTES:
+            from kcli.inspector.verify.foreign_logs import fits_former_index  # imported only if an index does not fit
+
+            former = index.path.with_name(f"{index.path.name}.deleted")
+            if fits_former_index(log, segment.base, former):
+                mismatch += (
+                    f", and all {former.name} has do: the log is the one from before Kafka replaced it, put back"
+                )
         expected = f"the index of {log.name}" if is_in_place else f"the log that {index.path.name} belongs to"
         cause = Finding(
             path=str(index.path if is_in_place else log),
@@ -755,8 +803,16 @@ class LogVerifier:
         )
         if is_in_place:
             return [cause]
+        self._add_foreign_log(segment, cause)
+        return []
+
+    def _add_foreign_log(self, segment: SegmentFiles, cause: Finding) -> None:
+        """Add the finding of a foreign .log file as the cause of those in its indexes and in later files."""
         self._errors = True
-        base = segment.base
+        log, base = segment.files[FileKind.LOG], segment.base
+        paths = {
+            str(segment.files[kind]) for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX) if kind in segment.files
+        }
 
         def follows(other: Finding) -> bool:
             if other.path in paths or Path(other.path).parent != log.parent:
@@ -765,7 +821,6 @@ class LogVerifier:
             return is_later and (other.kind in LINKED or other.kind.startswith("txnindex-"))
 
         self._causes.add(cause, follows)
-        return []
 
     def _finish(self, first: int, end: int) -> bool:
         """Add findings for lost offsets before the first segment, between segments, and after the last.

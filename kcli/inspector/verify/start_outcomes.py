@@ -17,7 +17,7 @@ from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import KcliError
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, Finding, offsets_text
-from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, RECOVER, RENAME, REORDER, SALVAGE, STOPS
+from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, PUTS_BACK, RECOVER, RENAME, REORDER, SALVAGE, STOPS
 from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
@@ -182,7 +182,7 @@ def salvage_first(
 
 
 def _is_guessed(finding: Finding) -> bool:
-    is_guess = finding.action in GUESSED or finding.action.startswith(STOPS)
+    is_guess = finding.action in GUESSED or finding.action.startswith(STOPS) or finding.action.endswith(PUTS_BACK)
     return finding.severity == "error" and is_guess and finding.path.endswith(".log")
 
 
@@ -249,6 +249,8 @@ def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Fi
             return replace(finding, action=outcome) if is_next else finding
         if finding.action == LOADS_BOTH:
             outcome = f"{outcome}; salvage leaves them out, and keeps this partition's own behind them, in a copy"
+        elif finding.action.endswith(PUTS_BACK):
+            outcome += PUTS_BACK
         is_log_directory = is_metadata and plan.refused is None
         command = next_steps.recover_log_directory(path.parent.parent) if is_log_directory else None
         return replace(
@@ -317,14 +319,14 @@ def _lost_text(plan: PartitionPlan, number: int) -> str:
     segments after the file, and which offsets are lost, if sound batches are among them. Return "" if neither is so.
     number: the index of the event in the plan.
 
-    A cut also loses the offsets of the segments after the file, which Kafka's start then removes. Offsets below the
-    latest snapshot of the metadata log are not lost.
+    A start that cuts or empties the file also loses the offsets of the segments after it, which it removes. Offsets
+    below the latest snapshot of the metadata log are not lost.
     """
     from kcli.log.recovery.loader import EventKind
 
     events = list(zip(plan.events, plan.lost, strict=True))[number:]
     removed = [lost for event, lost in events[1:] if event.kind is EventKind.SEGMENT_REMOVED]
-    is_cut = events[0][0].kind is EventKind.CUT
+    is_cut = events[0][0].kind in (EventKind.CUT, EventKind.EMPTIED)
     all_lost = [events[0][1], *(removed if is_cut else [])]
     firsts = [lost.first_offset for lost in all_lost if lost.first_offset is not None]
     lasts = [lost.last_offset for lost in all_lost if lost.last_offset is not None]
