@@ -143,9 +143,10 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if not recovery.is_partition:
         recovery.refusals += metadata.refused_promotions
         recovery.passed_over += metadata.old_marker
+    moved: Mapping[str, Sequence[Path]] = {}
     if not salvage:
         exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
-        found = misplaced(directory, settings.server)
+        found, moved = misplaced(directory, settings.server)
         recovery.passed_over += [each for each in found if each.file not in exchanged]
     if out is not None:
         plans = recovery.write_to(out)
@@ -165,6 +166,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
                 as_json=output is Format.JSONL,
                 in_place=in_place,
             )
+            show.moved_logs = moved
             status = show.run(plans, changes=out is not None or in_place)
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
@@ -255,6 +257,8 @@ class _Show:
         self._superseded = {path for path, copy in left_out.items() if not copy.is_kept}
         """The directories that become strays, while Kafka serves their partitions from other log directories: nothing
         that happens to their logs is a loss."""
+        self.moved_logs: Mapping[str, Sequence[Path]] = {}
+        """The .log files that lie in another partition's directory, by the partition that lacks them."""
         self._open: list[Row] = []
         """The rows of transactions that the start leaves open, as it cuts their end markers or may have cut them."""
         self._harmed: list[str] = []
@@ -279,6 +283,8 @@ class _Show:
             rows = list(_rows(plan, salvage=recovery.salvage))
             if self._coverage is not None:
                 rows = self._with_tier(plan, rows, self._coverage)
+            if plan.lacks_end:
+                rows = [row | self._of_end(plan) if row["kind"] == "end-missing" else row for row in rows]
             if plan.view.directory in self._exchanged:
                 rows = [row for row in rows if row["kind"] != "end-missing"]
             if plan.view.directory in self._superseded:
@@ -386,6 +392,16 @@ class _Show:
             self._is_bad = self._has_next = True
         if recovery.lacks_marker and self._as_json:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
+
+    def _of_end(self, plan: PartitionPlan) -> Row:
+        """Return the fields of the row about a missing end that say why its offsets may not be lost: their log lies in
+        another partition's directory, or the end is a wrong number."""
+        assert plan.offsets is not None, "the log has an end"
+        end = plan.offsets.log_end_offset
+        moved = [each for each in self.moved_logs.get(plan.name, ()) if int(each.stem) >= end]
+        if moved:
+            return {"moved": [f"{each.parent.name}/{each.name}" for each in moved]}
+        return {"doubtful": True} if self._recovery.doubts_end(plan) else {}
 
     def _of_promotions(self) -> None:
         """Show which future logs Kafka's start puts in the place of current logs, and which offsets are lost because of
@@ -1125,6 +1141,16 @@ def _readable_words(row: Row) -> str:
     return f"; the sound batches in the {row['readable_bytes']:,} bytes that can be read are kept"
 
 
+def _end_words(row: Row) -> str:
+    """Return the words of a row about a log that ends below an offset that it had reached."""
+    end, reached = row["log_end_offset"], row["reached_offset"]
+    lost = _lost_or_tiered(f"offsets {end:,}..{reached - 1:,}", row)
+    lost += ", or that number is wrong: only one of the checkpoints has it" if "doubtful" in row else ""
+    if "moved" in row:
+        lost = f"its offsets from there on are in {', '.join(row['moved'])}, which belongs here"
+    return f"the log ends at {end:,}, and had reached {reached:,} by {row['reached_by']}; {lost}"
+
+
 def _words(row: Row) -> str:
     if row["kind"] == "refused" and row["mended"]:
         return f"{row['mended_by']}: Kafka would not start with it: {row['reason']}"
@@ -1146,9 +1172,7 @@ def _words(row: Row) -> str:
     if row["kind"] == "partition-missing":
         return _missing_words(row)
     if row["kind"] == "end-missing":
-        end, reached = row["log_end_offset"], row["reached_offset"]
-        lost = _lost_or_tiered(f"offsets {end:,}..{reached - 1:,}", row)
-        return f"the log ends at {end:,}, and had reached {reached:,} by {row['reached_by']}; {lost}"
+        return _end_words(row)
     if row["kind"] in ("start-hidden", "start-forgotten", "log-start"):
         return _start_words(row)
     if row["kind"] == "gap":
@@ -1286,6 +1310,10 @@ UNREAD = ", which reads nothing below the recovery points (kcli verify does)"
 UNREAD_CLEAN = ", which reads only the ends of the logs (kcli verify reads all)"
 
 
+UNSURE = {"doubtful", "moved"}
+"""The fields of a row about a missing end whose offsets may be there, or lie elsewhere."""
+
+
 class _Totals:
     """The sums of `kcli recover` over all partitions, shown below the rows of the partitions."""
 
@@ -1317,7 +1345,7 @@ class _Totals:
         self._resized += len(plan.saved.resized)
         self._epochs += len(plan.saved.epochs)
         self._markers += len(plan.saved.markers)
-        short = [row["lost_offsets"] for row in rows if row["kind"] == "end-missing"]
+        short = [row["lost_offsets"] for row in rows if row["kind"] == "end-missing" and row.keys().isdisjoint(UNSURE)]
         self._short += len(short)
         self._lost_offsets += sum(short)
         self._rebuilt += len(plan.saved.rebuilt)

@@ -1,5 +1,6 @@
 """Logs in the directory of another partition: verify reports them once, with commands that restore the directory."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -171,6 +172,20 @@ def test_moved_behind_the_end_of_another_partition(directory: Path, name: str) -
     assert finding.path == str(directory / SHORT / log.name)
     assert f"the batches of {name}/{log.name}, where no log is: it was moved" in str(finding.found)
     mended(directory, finding)
+
+
+def test_recover_calls_no_offsets_of_a_moved_log_lost(directory: Path) -> None:
+    """The active log: the log that is left ends where it began, and the checkpoints say that it had gone on."""
+    log = logs(directory)[-1]
+    log.rename(directory / SHORT / log.name)
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    ended = kcli("recover", "--format", "jsonl", directory)
+    lines = [json.loads(each) for each in ended.stdout.splitlines()]
+    (row,) = (each for each in lines if each["kind"] == "end-missing" and each["partition"] == PARTITION)
+    assert row["moved"] == [f"{SHORT}/{log.name}"]
+    shown = kcli("recover", directory).stdout
+    assert f"its offsets from there on are in {SHORT}/{log.name}, which belongs here" in shown
+    assert "lost at the end" not in shown
 
 
 def test_a_time_index_tells_logs_with_batches_of_equal_sizes_apart(directory: Path) -> None:

@@ -22,6 +22,7 @@ from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, IndexFile
 from kcli.inspector.verify.segment_names import log_name, other_case
 from kcli.inspector.verify.zeros import zeros_in
+from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.printable import names_text
 
@@ -484,23 +485,29 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     return beyond + others
 
 
-def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], homes: Iterable[Path]) -> Finding | None:
+def short_log(
+    log: Path, start: int, end: int, beyond: Sequence[tuple[FileKind, int]], homes: Iterable[Path]
+) -> Finding | None:
     """Return the finding that a log ends below the end offset that it once had according to other files; None if no
-    file says so.
+    file says so. It is a warning if that may be a wrong number (kcli.log.recovery.doubtful_ends).
 
-    beyond: see `witnesses`. homes: the directories in which to look for the missing part of the log.
+    start: the first offset of the log. beyond: see `witnesses`. homes: the directories in which to look for the missing
+    part of the log.
     """
     if not beyond:
         return None
     last = max(offset for _, offset in beyond) - 1
     reasons = ", ".join(f"the {WITNESS_NAMES[kind]} is {offset:,}" for kind, offset in beyond)
+    is_one = all(kind in CHECKPOINT_KINDS for kind, _ in beyond)
+    doubtful = is_one and is_doubtful([offset for _, offset in beyond], start, end)
+    or_wrong = f", or that number is wrong: the log has {end - start:,} offsets" if doubtful else ""
     return Finding(
         path=str(log),
         kind="log-end",
-        severity="error",
+        severity="warning" if doubtful else "error",
         offset=end,
         expected=f"a log up to {last + 1:,}: {reasons}",
-        found=f"the log ends at {end:,}: {offsets_text(end, last)} lost",
+        found=f"the log ends at {end:,}: {offsets_text(end, last)} lost{or_wrong}",
         lost_first_offset=end,
         lost_last_offset=last,
         action=REFETCH_END,

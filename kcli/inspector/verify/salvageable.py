@@ -5,9 +5,10 @@ does not rebuild such files."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from formats.file_name import FileKind, build, parse
 from kcli.errors import StartRefused, UnreadableInput
@@ -59,23 +60,34 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
     }
 
 
-def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefused]:
-    """Yield the .log files that lie in the directory of another partition, each as a StartRefused with its path
-    relative to the log directory and the reason. Unlike other StartRefused, these do not keep Kafka from starting.
+class Misplaced(NamedTuple):
+    """The .log files that lie in the directory of another partition. found: each as a StartRefused with its path
+    relative to the log directory and the reason; unlike other StartRefused, these do not keep Kafka from starting.
+    of_partition: the paths of those that a partition lacks, by the name of its directory."""
+
+    found: Sequence[StartRefused] = ()
+    of_partition: Mapping[str, Sequence[Path]] = {}
+
+
+def misplaced(directory: Path, server: Mapping[str, str]) -> Misplaced:
+    """Return the .log files that lie in the directory of another partition.
 
     directory: a partition's, or a log directory. server: the entries of server.properties.
     """
     is_home = is_log_directory(directory)
     home = directory if is_home else directory.absolute().parent
     if not is_log_directory(home):
-        return
-    for finding in misplaced_logs.find_around(Surroundings(home, server, [directory])).findings:
+        return Misplaced()
+    around = misplaced_logs.find_around(Surroundings(home, server, [directory]))
+    found = []
+    for finding in around.findings:
         path = Path(finding.path)
         if finding.severity != "error":
             continue
         if is_home or path.parent.name == directory.absolute().name:
             outcome = "Kafka starts, and serves another partition's records here"
-            yield StartRefused(str(path.relative_to(home)), f"{finding.found}: {outcome}")
+            found.append(StartRefused(str(path.relative_to(home)), f"{finding.found}: {outcome}"))
+    return Misplaced(found, {name: [*logs.values()] for name, logs in around.found.items()})
 
 
 class KnownTopics:

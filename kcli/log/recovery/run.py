@@ -61,6 +61,7 @@ from kcli.log.recovery.backup import Backup
 from kcli.log.recovery.coordinator_keys import KEYS_OF
 from kcli.log.recovery.coordinator_load import load_end
 from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
+from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
@@ -449,6 +450,17 @@ class Recovery:
         known = max(self._believed(each).get(directory.partition, 0) for each in ends)
         reached = reached_by_snapshots(directory.path, known)
         return reached, "a producer snapshot" if reached > known else "the checkpoints"
+
+    def doubts_end(self, planned: PartitionPlan) -> bool:
+        """Whether the end that a log had reached may be a wrong number (see doubtful_ends)."""
+        name = parse_directory(planned.name)
+        if name is None or planned.offsets is None:
+            return False
+        partition = TopicPartition(name.topic, name.partition)
+        kinds = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
+        ends = [self._believed(each).get(partition, 0) for each in kinds]
+        start, end = planned.first_base_offset, planned.offsets.log_end_offset
+        return max(ends) == planned.options.reached and is_doubtful(ends, start, end)
 
     def _believed(self, kind: FileKind) -> Mapping[TopicPartition, int]:
         """Return the recovery points or high watermarks; none if their file is another broker's."""
