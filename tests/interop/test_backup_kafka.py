@@ -57,7 +57,7 @@ Run = dict[str, Any]
 Offsets = dict[tuple[str, int], int]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def source(kafka_jars: Path) -> Iterator[str]:
     options = ["log.cleaner.backoff.ms=200", "file.delete.delay.ms=100", "group.initial.rebalance.delay.ms=0"]
     yield kafka("start", NODE, *options, *AUTHORIZER).strip().splitlines()[-1]
@@ -308,6 +308,12 @@ def test_each_run_is_the_log_as_it_was(source: str, opened: Callable[[Path], str
     load = Load(source)
     found: list[Run] = []
     try:
+        until = time.monotonic() + 120
+        while (
+            len(load.transactions) < 10 or sum(len(load.sent[PLAIN, each]) for each in range(PARTITIONS[PLAIN])) < 2000
+        ):
+            assert time.monotonic() < until, "the load does not come up"
+            time.sleep(0.1)
         while len(found) < RUNS_MIN or not any(is_amid_rebalance(load, each) for each in found):
             assert len(found) < RUNS_MAX, "no run while the group rebalanced"
             time.sleep(BETWEEN_S)
