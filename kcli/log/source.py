@@ -227,6 +227,15 @@ def read_input(path: AnyPath) -> bytes:
     return whole(source, SMALL_FILE_BYTES)
 
 
+def read_range(source: Source, start: int, stop: int) -> memoryview:
+    """Return the bytes [start, stop) of a source, fewer at its end; the source is closed. Raises UnreadableInput."""
+    try:
+        data = memoryview(bytearray(max(0, min(stop, source.size()) - start)))
+        return data[: source.read_at(start, data)]
+    finally:
+        source.close()
+
+
 def whole(source: Source, limit_bytes: int, what: str = "a file") -> bytes:
     """Return all bytes of a small source, which is closed. what: the kind of source, for the error. Raises
     UnreadableInput, also for a source above the limit."""

@@ -32,7 +32,7 @@ from kcli.log.source import BytesSource, Source
 from kcli.tier.address import INSIDE, Bucket
 from kcli.tier.bucket_errors import is_cut_list, is_empty_object, is_missing_bucket, is_of_one_object, reason
 from kcli.tier.spool import spooled
-from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject, StoreFailed
+from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject, StoreFailed, checked_key, checked_name
 from kcli.tier.windows import FIRST_BYTES, WindowedSource
 
 if TYPE_CHECKING:
@@ -145,17 +145,15 @@ class BucketStore:
 
     def size(self, name: str) -> int:
         """Return the size of an object in bytes."""
-        return self._head(_checked(name))["size"]
+        return self._head(checked_name(name))["size"]
 
     def open(self, name: str) -> Source:
         """Return an object's bytes as a Source. Its first window is downloaded already."""
-        return self.open_key(_checked(name))
+        return self.open_key(checked_name(name))
 
     def open_key(self, name: str) -> Source:
         """Return the bytes of an object as a Source, as `open` does. name: its key below the prefix of the address."""
-        if any(part in ("", ".", "..") or "\0" in part for part in name.split("/")):
-            raise UsageError(f"{name!r}: no object can have this name")
-        url = self._url(name)
+        url = self._url(checked_key(name))
         try:
             meta, data = self._wait(url, self._submit(self._get, self._key(name), {"range": (0, FIRST_BYTES)}), name)
         except _EmptyRange:
@@ -174,7 +172,7 @@ class BucketStore:
         """Return the bytes [start, stop) of an object, with one request."""
         if start >= stop:
             return memoryview(b"")
-        url, key = self._url(_checked(name)), self._key(name)
+        url, key = self._url(checked_name(name)), self._key(name)
         _, data = self._wait(url, self._submit(self._get, key, {"range": (start, stop)}), name)
         return data
 
@@ -186,7 +184,7 @@ class BucketStore:
 
     def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
         """Write a new object: in one request, or as a multipart upload, which is completed when all parts are there."""
-        url, given = self._url(_checked(name)), _Parts(parts)
+        url, given = self._url(checked_name(name)), _Parts(parts)
         try:
             self._wait(url, self._submit(self._put, self._key(name), given), limit_s=None)
         except UnreadableInput as error:
@@ -196,7 +194,7 @@ class BucketStore:
 
     def delete(self, name: str) -> None:
         """Remove an object."""
-        url, key = self._url(_checked(name)), self._key(name)
+        url, key = self._url(checked_name(name)), self._key(name)
         try:
             self._wait(url, self._submit(self._obstore.delete, self._remote, key), name)
         except ObjectMissing:
@@ -426,11 +424,3 @@ def _profile() -> Any:
 def _has_profiles() -> bool:
     path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
     return Path(path).expanduser().is_file()
-
-
-def _checked(name: str) -> str:
-    """Return the name of an object. Raises UsageError for one that no object can have."""
-    parts = name.split("/")
-    if len(parts) != 2 or any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise UsageError(f"{name!r}: no object can have this name")
-    return name

@@ -74,31 +74,6 @@ class ChunkedSource:
         return memoryview(decompress(ZSTD, data, limit=chunk.length)) if self._is_compressed else data
 
 
-class CheckedSource:
-    """An object that is the segment, byte for byte. source: the .log object, which `close` closes. size: that of the
-    segment. Raises DamagedObject where the object ends before."""
-
-    def __init__(self, source: Source, size: int) -> None:
-        self.name = source.name
-        self._source = source
-        self._size = size
-
-    def size(self) -> int:
-        return self._size
-
-    def read_at(self, position: int, buffer: memoryview) -> int:
-        buffer = buffer[: max(0, self._size - position)]
-        got = self._source.read_at(position, buffer)
-        if got < len(buffer):
-            end = self._source.size()
-            reason = f"the object ends here, and the segment at byte {self._size:,}"
-            raise DamagedObject(self.name, reason, end, end, self._size - end)
-        return got
-
-    def close(self) -> None:
-        self._source.close()
-
-
 class Beginning:
     """The first bytes of a source, which `close` closes: those before its damage. size: their number."""
 
@@ -115,6 +90,19 @@ class Beginning:
 
     def close(self) -> None:
         self._source.close()
+
+
+class CheckedSource(Beginning):
+    """An object that is the segment, byte for byte. source: the .log object, which `close` closes. size: that of the
+    segment. Raises DamagedObject where the object ends before."""
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        got = super().read_at(position, buffer)
+        if got < min(len(buffer), self._size - position):
+            end = self._source.size()
+            reason = f"the object ends here, and the segment at byte {self._size:,}"
+            raise DamagedObject(self.name, reason, end, end, self._size - end)
+        return got
 
 
 class Holes:

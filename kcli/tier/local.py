@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from kcli.errors import UnreadableInput, UsageError
+from kcli.errors import UnreadableInput
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.source import FileSource, Source
+from kcli.log.source import FileSource, Source, read_range
 from kcli.tier.address import INSIDE
-from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject
+from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject, checked_key, checked_name
 
 DEPTH_MAX = 32
 """How many directories deep `list_keys` looks."""
@@ -79,22 +79,10 @@ class LocalStore:
                 yield StoredObject(entry.name, 0, _odd(entry, "neither a file nor a directory"))
 
     def _inside(self, directory: str, prefix: str) -> Iterator[StoredObject]:
-        try:
-            entries = self._entries(self._root / directory)
-        except UnreadableInput as error:
-            if error.errno == errno.ENOENT:  # deleted since it was listed
-                return
-            raise
-        for each in entries:
+        for each in self._entries_left(self._root / directory):
             name = f"{directory}/{each.name}"
-            if not name.startswith(prefix):
-                continue
-            try:
-                is_file = each.is_file(follow_symlinks=False)
-                size = each.stat(follow_symlinks=False).st_size if is_file else 0
-            except FileNotFoundError:  # deleted since it was listed
-                continue
-            yield StoredObject(name, size, None if is_file else _odd(each, "no regular file"))
+            if name.startswith(prefix):
+                yield from _stored(each, name)
 
     def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
         try:
@@ -102,6 +90,15 @@ class LocalStore:
                 return sorted(entries, key=lambda each: each.name)
         except OSError as error:
             raise UnreadableInput.of(directory, error) from None
+
+    def _entries_left(self, directory: Path) -> list[os.DirEntry[str]]:
+        """Return the entries of a directory; none if it was deleted since it was listed."""
+        try:
+            return self._entries(directory)
+        except UnreadableInput as error:
+            if error.errno == errno.ENOENT:
+                return []
+            raise
 
     def list_keys(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the files whose paths in the directory begin with `prefix`, at any depth, and whatever else is there
@@ -120,30 +117,17 @@ class LocalStore:
         if home.count("/") > DEPTH_MAX:
             yield StoredObject(home.rstrip("/"), 0, f"a directory below {DEPTH_MAX} others, which is not read")
             return
-        try:
-            entries = self._entries(directory)
-        except UnreadableInput as error:
-            if error.errno == errno.ENOENT:  # deleted since it was listed
-                return
-            raise
-        for each in entries:
+        for each in self._entries_left(directory):
             if not each.name.startswith(begin):
                 continue
             if each.is_dir(follow_symlinks=False):
                 yield from self._below(directory / each.name, f"{home}{each.name}/")
-                continue
-            try:
-                is_file = each.is_file(follow_symlinks=False)
-                size = each.stat(follow_symlinks=False).st_size if is_file else 0
-            except FileNotFoundError:  # deleted since it was listed
-                continue
-            yield StoredObject(f"{home}{each.name}", size, None if is_file else _odd(each, "no regular file"))
+            else:
+                yield from _stored(each, f"{home}{each.name}")
 
     def open_key(self, key: str) -> Source:
         """Return the bytes of a file at any depth as a Source. Raises as `open` does."""
-        *parents, last = key.split("/")
-        if any(part in ("", ".", "..") or "\0" in part for part in (*parents, last)):
-            raise UsageError(f"{key!r}: no object can have this name")
+        *parents, last = checked_key(key).split("/")
         path = self._root / key
         with ExitStack() as opened:
             directory = opened.enter_context(self._opened_parent(path, self._root))
@@ -167,12 +151,7 @@ class LocalStore:
 
     def read(self, name: str, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of an object."""
-        source = self.open(name)
-        try:
-            data = memoryview(bytearray(max(0, min(stop, source.size()) - start)))
-            return data[: source.read_at(start, data)]
-        finally:
-            source.close()
+        return read_range(self.open(name), start, stop)
 
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
@@ -221,11 +200,9 @@ class LocalStore:
     def _path(self, name: str) -> tuple[Path, Path, str]:
         """Return the path of an object, its directory, and the last part of its name. Raises UsageError for a name that
         could lead out of the store."""
-        parts = name.split("/")
-        if len(parts) != 2 or any(part in ("", ".", "..") or "\0" in part for part in parts):
-            raise UsageError(f"{name!r}: no object can have this name")
-        parent = self._root / parts[0]
-        return parent / parts[1], parent, parts[1]
+        directory, last = checked_name(name).split("/")
+        parent = self._root / directory
+        return parent / last, parent, last
 
     @contextmanager
     def _opened_parent(self, path: Path, parent: Path | str, within: int | None = None) -> Iterator[int]:
@@ -239,6 +216,17 @@ class LocalStore:
             yield fd
         finally:
             os.close(fd)
+
+
+def _stored(entry: os.DirEntry[str], name: str) -> Iterator[StoredObject]:
+    """Yield what an entry of a directory is as an object of this name, nothing if it was deleted since it was
+    listed."""
+    try:
+        is_file = entry.is_file(follow_symlinks=False)
+        size = entry.stat(follow_symlinks=False).st_size if is_file else 0
+    except FileNotFoundError:
+        return
+    yield StoredObject(name, size, None if is_file else _odd(entry, "no regular file"))
 
 
 def _opened(path: Path, name: str, directory: int) -> FileSource:

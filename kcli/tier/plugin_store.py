@@ -23,7 +23,7 @@ from formats.errors import FormatError, LimitExceeded, UnknownVersion
 from formats.file_name import FileKind
 from formats.segment_manifest import MANIFEST_BYTES_MAX, SegmentManifest, parse
 from kcli.errors import KcliError, UnreadableInput, UsageError
-from kcli.log.source import BytesSource, Source
+from kcli.log.source import BytesSource, Source, read_range
 from kcli.tier.chunks import CheckedSource, ChunkedSource, read_section
 from kcli.tier.key_pairs import OPTION, VARIABLE, KeyPairs, Seal
 from kcli.tier.plugin_layout import (
@@ -186,12 +186,7 @@ class PluginStore:
 
     def read(self, name: str, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of a file."""
-        source = self.open(name)
-        try:
-            data = memoryview(bytearray(max(0, min(stop, source.size()) - start)))
-            return data[: source.read_at(start, data)]
-        finally:
-            source.close()
+        return read_range(self.open(name), start, stop)
 
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:

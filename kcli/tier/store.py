@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.log.source import Source
 from kcli.tier.segment import RemoteSegment
 
@@ -94,6 +94,22 @@ class StoreFailed(UnreadableInput):
 
 class KeyMissing(StoreFailed):
     """The store is encrypted with a key pair that was not given."""
+
+
+def checked_key(key: str) -> str:
+    """Return a path with any number of slashes. Raises UsageError if no object can have it, as it could lead out of the
+    store."""
+    if any(part in ("", ".", "..") or "\0" in part for part in key.split("/")):
+        raise UsageError(f"{key!r}: no object can have this name")
+    return key
+
+
+def checked_name(name: str) -> str:
+    """Return the name of an object: the directory of a partition, and the name of a file. Raises UsageError for one
+    that no object can have."""
+    if name.count("/") != 1:
+        raise UsageError(f"{name!r}: no object can have this name")
+    return checked_key(name)
 
 
 class Store(Protocol):
