@@ -25,8 +25,6 @@ from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.records import parse
 from kcli.txn.transaction import EPOCH_BUMP_VERSION, State, Transaction
 
-_DECIDED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
-
 
 class Batch(Protocol):
     """The fields of a batch that matter here, as BatchRow has them."""
@@ -101,17 +99,17 @@ def _is_decided(marker: Batch, state: Transaction | None) -> bool:
         return marker.producer_epoch < state.producer_epoch
     if state.state is State.ONGOING:
         return marker.max_timestamp <= state.start_ms or state.client_version >= EPOCH_BUMP_VERSION
-    return state.state in _DECIDED or marker.max_timestamp <= state.last_update_ms
+    return state.state.is_prepared or marker.max_timestamp <= state.last_update_ms
 
 
 def _is_of_prepared(marker: Batch, state: Transaction | None) -> bool:
     """Whether a marker ends the transaction that is PrepareCommit or PrepareAbort: what follows of its producer belongs
     to the next one."""
-    if state is None or state.state not in _DECIDED or marker.producer_epoch != state.producer_epoch:
+    if state is None or not state.state.is_prepared or marker.producer_epoch != state.producer_epoch:
         return False
     return marker.max_timestamp > state.start_ms or state.client_version >= EPOCH_BUMP_VERSION
 
 
 def _is_open(partition: TopicPartition, state: Transaction | None) -> bool:
     """Whether the coordinator will end the transaction in this partition."""
-    return state is not None and state.state in (State.ONGOING, *_DECIDED) and partition in state.partitions
+    return state is not None and state.state.is_open and partition in state.partitions

@@ -163,10 +163,10 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
                 config,
                 records,
                 coverage,
+                moved,
                 as_json=output is Format.JSONL,
                 in_place=in_place,
             )
-            show.moved_logs = moved
             status = show.run(plans, changes=out is not None or in_place)
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
@@ -230,7 +230,7 @@ class _Show:
     `partition`, `kind` and `file`, and further fields that depend on the kind. It is written as a JSON object or as
     text."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one parameter a collaborator)
         self,
         recovery: Recovery,
         metadata: MetadataRecovery,
@@ -238,12 +238,14 @@ class _Show:
         config: Path | None,
         records: StateRecords,
         coverage: TierCoverage | None,
+        moved_logs: Mapping[str, Sequence[Path]],
         *,
         as_json: bool,
         in_place: bool,
     ) -> None:
+        """moved_logs: the .log files that lie in another partition's directory, by the partition that lacks them."""
         self._config, self._in_place = config, in_place
-        self._records, self._coverage = records, coverage
+        self._records, self._coverage, self._moved_logs = records, coverage, moved_logs
         self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
         self._totals = _Totals()
         self._is_bad = self._has_next = self._is_unknown = False
@@ -257,8 +259,6 @@ class _Show:
         self._superseded = {path for path, copy in left_out.items() if not copy.is_kept}
         """The directories that become strays, while Kafka serves their partitions from other log directories: nothing
         that happens to their logs is a loss."""
-        self.moved_logs: Mapping[str, Sequence[Path]] = {}
-        """The .log files that lie in another partition's directory, by the partition that lacks them."""
         self._open: list[Row] = []
         """The rows of transactions that the start leaves open, as it cuts their end markers or may have cut them."""
         self._harmed: list[str] = []
@@ -398,7 +398,7 @@ class _Show:
         another partition's directory, or the end is a wrong number."""
         assert plan.offsets is not None, "the log has an end"
         end = plan.offsets.log_end_offset
-        moved = [each for each in self.moved_logs.get(plan.name, ()) if int(each.stem) >= end]
+        moved = [each for each in self._moved_logs.get(plan.name, ()) if int(each.stem) >= end]
         if moved:
             return {"moved": [f"{each.parent.name}/{each.name}" for each in moved]}
         return {"doubtful": True} if self._recovery.doubts_end(plan) else {}
@@ -435,16 +435,17 @@ class _Show:
         if self._recovery.is_partition or self._is_state_unknown:
             self._write(self._open)
             return
-        from kcli.inspector.transaction_state import ended_by_coordinator, unfit
+        from kcli.inspector.transaction_state import CoordinatorCheck
 
         node, salvage = self._recovery.node, self._recovery.salvage
         own = {each.path.name for each in self._recovery.partitions}
         after_start = self._state_partitions | self._created_state_partitions()
         homes = [self._recovery.directory, *([] if node is None else node.others)]
-        ended = ended_by_coordinator(homes, after_start) if self._open else {}
+        check = CoordinatorCheck(homes, after_start)
+        ended = check.ended() if self._open else {}
         self._write([row | ended.get((row["producer_id"], row["partition"]), {}) for row in self._open])
         told_open = {row["partition"] for row in self._open}
-        found = [each for each in unfit(homes, after_start, self._shortened) if str(each.partition) in own]
+        found = [each for each in check.unfit(self._shortened) if str(each.partition) in own]
         if changes and salvage:  # the records are written already, by what the recovered logs have
             found = [each for each in found if not (each.transactional_id and self._records.mends(each))]
             found += self._records.written

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from kcli.errors import KcliError
 from kcli.inspector.transactions import StatePartition, TransactionFiles
@@ -36,8 +37,6 @@ from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.records import TOPIC
 from kcli.txn.transaction import NONE, State, Transaction, bumps_epoch
 from kcli.views.transactions import Open, Producer, hanging
-
-_OPEN = (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,75 +70,100 @@ class Unfit:
     mended: Transaction | None = None
 
 
-def unfit(
-    homes: Sequence[Path],
-    after_start: Mapping[int, StatePartition] | None = None,
-    left_out: Collection[str] = (),
-) -> Iterator[Unfit]:
-    """Yield the contradictions between the transaction coordinator's records and the partitions in the log directories
-    of a broker; none if the directories have no partition of __transaction_state.
+class _Read(NamedTuple):
+    """What a broker's log directories have. producers: those of each partition. known: the coordinator's transactions
+    by transactional id."""
+
+    files: TransactionFiles
+    producers: list[tuple[TopicPartition, list[Producer]]]
+    known: Mapping[str, Transaction]
+
+
+class CoordinatorCheck:
+    """Compares the transaction coordinator's records with the partitions in the log directories of a broker; the files
+    are read at the first use.
 
     homes: the log directories. after_start: by number, the partitions of __transaction_state that a start changes.
-    left_out: the partitions, by directory name, whose batches are no evidence, since the start removes some of them. If
-    some partition is missing or cannot be read, no hanging transaction is yielded, because the records that are missing
-    may explain the difference.
     """
-    if not after_start and not any(
-        each.name.topic == TOPIC and not each.name.state for at in homes for each in LogDirectory(at).partitions()
-    ):
-        return
-    files = TransactionFiles(homes, now_ms=0, warn=lambda _: None, after_start=after_start)
-    try:
-        found = [each for each in files.producers(files.places(None, None), None) if not isinstance(each, KcliError)]
-        known = files.transactions()
+
+    def __init__(self, homes: Sequence[Path], after_start: Mapping[int, StatePartition] | None = None) -> None:
+        self._homes, self._after_start = homes, after_start
+
+    @cached_property
+    def _read(self) -> _Read | None:
+        """None if the directories have no partition of __transaction_state, or if it cannot be read."""
+        if not self._after_start and not any(
+            each.name.topic == TOPIC and not each.name.state
+            for at in self._homes
+            for each in LogDirectory(at).partitions()
+        ):
+            return None
+        files = TransactionFiles(self._homes, now_ms=0, warn=lambda _: None, after_start=self._after_start)
+        try:
+            found = files.producers(files.places(None, None), None)
+            return _Read(files, [each for each in found if not isinstance(each, KcliError)], files.transactions())
+        except KcliError:
+            return None
+
+    def unfit(self, left_out: Collection[str] = ()) -> Iterator[Unfit]:
+        """Yield the contradictions between the records and the partitions.
+
+        left_out: the partitions, by directory name, whose batches are no evidence, since the start removes some of
+        them. If some partition is missing or cannot be read, no hanging transaction is yielded, because the records
+        that are missing may explain the difference.
+        """
+        if self._read is None:
+            return
+        files, found, known = self._read
         is_whole = not files.trouble
         ongoing = [Open(place, each) for place, producers in found for each in _open(place, producers)]
-        hangs = list(hanging(files, ongoing)) if is_whole else []
-    except KcliError:
-        return
-    has_wrong = cache(partial(_has_wrong_snapshot, homes))
-    sound = [
-        (place, producers)
-        for place, producers in found
-        if str(place) not in left_out and not (_is_odd(producers, known) and has_wrong(place))
-    ]
-    yield from _older(sound, known, files.state_partitions)
-    if is_whole:
-        yield from _unknown(sound, known)
-    for place, producer in hangs:
-        if has_wrong(place):
-            continue
-        yield Unfit(
-            "transaction-open",
-            place,
-            producer.producer_id,
-            producer.start_offset,
-            f"a transaction of producer {producer.producer_id:,} that its coordinator knows, or its end marker",
-            f"the transaction is open from offset {producer.start_offset:,} on, and its coordinator has none open here",
-            "Kafka starts, nobody ends the transaction, and read_committed consumers stop at that offset",
-            place,
-        )
+        try:
+            hangs = list(hanging(files, ongoing)) if is_whole else []
+        except KcliError:
+            return
+        has_wrong = cache(partial(_has_wrong_snapshot, self._homes))
+        sound = [
+            (place, producers)
+            for place, producers in found
+            if str(place) not in left_out and not (_is_odd(producers, known) and has_wrong(place))
+        ]
+        yield from _older(sound, known, files.state_partitions)
+        if is_whole:
+            yield from _unknown(sound, known)
+        for place, producer in hangs:
+            if has_wrong(place):
+                continue
+            yield Unfit(
+                "transaction-open",
+                place,
+                producer.producer_id,
+                producer.start_offset,
+                f"a transaction of producer {producer.producer_id:,} that its coordinator knows, or its end marker",
+                f"the transaction is open from offset {producer.start_offset:,} on, and its coordinator has none open "
+                "here",
+                "Kafka starts, nobody ends the transaction, and read_committed consumers stop at that offset",
+                place,
+            )
+
+    def ended(self) -> dict[tuple[int, str], dict[str, str]]:
+        """Return the transactions that the coordinator has open, and therefore ends, by producer id and name of a
+        partition's directory: each with its transactional id and the name of its state. Those with lost epochs are left
+        out, as the partition refuses their markers."""
+        if self._read is None:
+            return {}
+        files, found, known = self._read
+        refusing = {(each.producer_id, str(each.place)) for each in _older(found, known, files.state_partitions)}
+        return {
+            (each.producer_id, str(place)): {"transactional_id": name, "state": each.state.label}
+            for name, each in known.items()
+            for place in each.partitions
+            if each.state.is_open and (each.producer_id, str(place)) not in refusing
+        }
 
 
-def ended_by_coordinator(
-    homes: Sequence[Path], after_start: Mapping[int, StatePartition]
-) -> dict[tuple[int, str], dict[str, str]]:
-    """Return the transactions that the coordinator has open, and therefore ends, by producer id and name of a
-    partition's directory: each with its transactional id and the name of its state. Those with lost epochs are left
-    out, as the partition refuses their markers. homes, after_start: as in `unfit`."""
-    files = TransactionFiles(homes, now_ms=0, warn=lambda _: None, after_start=after_start)
-    try:
-        known = files.transactions()
-        found = [each for each in files.producers(files.places(None, None), None) if not isinstance(each, KcliError)]
-    except KcliError:
-        return {}
-    refusing = {(each.producer_id, str(each.place)) for each in _older(found, known, files.state_partitions)}
-    return {
-        (each.producer_id, str(place)): {"transactional_id": name, "state": each.state.label}
-        for name, each in known.items()
-        for place in each.partitions
-        if each.state in _OPEN and (each.producer_id, str(place)) not in refusing
-    }
+def unfit(homes: Sequence[Path], after_start: Mapping[int, StatePartition] | None = None) -> Iterator[Unfit]:
+    """Yield what CoordinatorCheck.unfit does."""
+    return CoordinatorCheck(homes, after_start).unfit()
 
 
 def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:

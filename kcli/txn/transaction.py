@@ -56,6 +56,11 @@ class State(IntEnum):
         return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     @property
+    def is_open(self) -> bool:
+        """Whether the transactional id has an open transaction, which the coordinator ends."""
+        return self is State.ONGOING or self.is_prepared
+
+    @property
     def is_over(self) -> bool:
         """Whether the transactional id has no open transaction, so that it may expire."""
         return self in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)

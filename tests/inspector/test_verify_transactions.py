@@ -37,6 +37,13 @@ def log_of(partition: Path) -> Path:
     return max(partition.glob("*.log"))
 
 
+def end_of(partition: Path) -> int:
+    """Return the log end offset."""
+    data = log_of(partition).read_bytes()
+    at, _ = frames(data)[-1]
+    return int.from_bytes(data[at : at + 8]) + int.from_bytes(data[at + 23 : at + 27]) + 1
+
+
 def errors(directory: Path) -> list[dict[str, Any]]:
     lines = kcli("verify", "--format", "jsonl", directory).stdout.splitlines()
     return [each for each in map(json.loads, lines) if each.get("severity") == "error"]
@@ -105,9 +112,7 @@ def completed(home: Path, place: TopicPartition) -> tuple[Producer, int, int]:
         each.producer_id: each for each in files.transactions().values() if each.state.label.startswith("Complete")
     }
     ((_, producers),) = (each for each in files.producers([place], None) if not isinstance(each, KcliError))
-    data = log_of(home / str(place)).read_bytes()
-    at, _ = frames(data)[-1]
-    end = int.from_bytes(data[at : at + 8]) + int.from_bytes(data[at + 23 : at + 27]) + 1
+    end = end_of(home / str(place))
     found = next(each for each in producers if each.start_offset is None and each.producer_id in known)
     return found, known[found.producer_id].producer_epoch, end
 
@@ -312,9 +317,7 @@ def test_an_open_transaction_whose_coordinator_loses_its_records(home: Path, sal
 def test_an_open_transaction_that_its_coordinator_ends_after_a_cut(home: Path) -> None:
     """The start cuts the partition's log, and the coordinator still has the transaction open."""
     name, producer_id, offset, state = ongoing(home)
-    data = log_of(home / name).read_bytes()
-    at, _ = frames(data)[-1]
-    end = int.from_bytes(data[at : at + 8]) + int.from_bytes(data[at + 23 : at + 27]) + 1
+    end = end_of(home / name)
     whose = {"kind": "transaction-open", "partition": name, "producer_id": producer_id}
     damaged = batch(b"x", base_offset=end)
     damaged[-1] ^= 1
