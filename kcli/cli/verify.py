@@ -103,9 +103,16 @@ def _is_url(text: str) -> bool:
 
 def _is_tier(paths: Sequence[Path]) -> bool:
     """Whether this is one directory, that of a tier or of a partition in one."""
+    if len(paths) != 1 or not paths[0].is_dir():
+        return False
+    from formats.file_name import FileKind, parse_directory
+
+    whose = parse_directory(paths[0].name)
+    if (whose is None or whose.state != "remote") and (paths[0] / FileKind.META_PROPERTIES).exists():
+        return False  # a log directory, as most are: the modules of the tier take 20 ms to import
     from kcli.tier.opening import is_tier_directory
 
-    return len(paths) == 1 and paths[0].is_dir() and is_tier_directory(paths[0])
+    return is_tier_directory(paths[0])
 
 
 def _verify_tier(

@@ -57,6 +57,7 @@ if TYPE_CHECKING:  # imported at run time only if a log has the files or batches
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
+ENTRY_BYTES = {FileKind.OFFSET_INDEX: OFFSET_ENTRY_BYTES, FileKind.TIME_INDEX: TIME_ENTRY_BYTES}
 ROLLED_FACTOR = 0.9
 """Closed segments have about the same size if none is smaller than another by more than this factor."""
 PUT_BACK_MAX = 20  # the maximum number of batches of one log whose right base offset is looked for
@@ -910,9 +911,10 @@ class LogVerifier:
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
         if any(reached) or any(offset for offset, _ in self._snapshots):
             return False
-        sizes = {FileKind.OFFSET_INDEX: OFFSET_ENTRY_BYTES, FileKind.TIME_INDEX: TIME_ENTRY_BYTES}
         files = self._orphans[0].files
-        return all(kind in sizes and not index_files.load(files[kind], sizes[kind])[0].count for kind in files)
+        return all(
+            kind in ENTRY_BYTES and not index_files.load(files[kind], ENTRY_BYTES[kind])[0].count for kind in files
+        )
 
     def _finish_front(self, directory: Path, first: int) -> None:
         """Add a finding if leader epochs or index files begin before the first segment, unless the earlier segments may
@@ -955,7 +957,7 @@ class LogVerifier:
         this one had it too.
         """
         files = next(each.files for each in self._segments if each.base == base)
-        for kind, entry_bytes in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY_BYTES), (FileKind.TIME_INDEX, TIME_ENTRY_BYTES)):
+        for kind, entry_bytes in ENTRY_BYTES.items():
             if kind in files:
                 index, _ = index_files.load(files[kind], entry_bytes)
                 if index.count and index.size > len(index.entries):

@@ -186,6 +186,7 @@ class _Bounds:
 
     def __init__(self, files: Mapping[str, Content], live: Mapping[int, str]) -> None:
         self._files, self._live = files, live
+        self._known: dict[str, tuple[int, int] | None] = {}
 
     def end(self, base: int) -> int:
         """Return the offset after the last batch of the segment with the base offset `base`; `base` if the segment has
@@ -195,6 +196,11 @@ class _Bounds:
 
     def of(self, name: str) -> tuple[int, int] | None:
         """Return the first and last offset of the batches in a .log file; None if it has no batch."""
+        if name not in self._known:
+            self._known[name] = self._read(name)
+        return self._known[name]
+
+    def _read(self, name: str) -> tuple[int, int] | None:
         source = ContentSource(name, self._files[name])
         first, last = None, 0
         try:

@@ -317,14 +317,9 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
     segment begins with its base offset. Raises UnreadableInput.
     """
     base = _base_of(name)
-    start = _first_offset(name, logs[name])
-    before = max((each for each in logs if _base_of(each) < base), key=_base_of, default=None)
     behind = min((each for each in logs if _base_of(each) > base), key=_base_of, default=None)
-    lowest = base
-    if start is not None and start < base:
-        rows = () if before is None else _sound_rows(before, logs[before], 0)
-        ends = (row.last_offset + 1 for row in rows if row.last_offset < base)
-        lowest = start if start >= max(ends, default=0 if before is None else _base_of(before)) else base
+    above = named_above(logs, name)
+    lowest = base if above is None else above
     is_bound = behind is not None and _first_offset(behind, logs[behind]) == _base_of(behind)
     return lowest, _base_of(behind) - 1 if behind is not None and is_bound else OFFSET_MAX
 
@@ -333,8 +328,13 @@ def named_above(logs: Mapping[str, Content], name: str) -> int | None:
     """Return the first offset of a .log file whose name is above that offset, if the .log files before it end at or
     below it; else None. Kafka serves such a file if the first batch has the offset in the name, too. logs: all .log
     files of the directory, by name. Raises UnreadableInput."""
-    lowest, _ = own_offsets(logs, name)
-    return lowest if lowest < _base_of(name) else None
+    base, start = _base_of(name), _first_offset(name, logs[name])
+    if start is None or start >= base:
+        return None
+    before = max((each for each in logs if _base_of(each) < base), key=_base_of, default=None)
+    rows = () if before is None else _sound_rows(before, logs[before], 0)
+    ends = (row.last_offset + 1 for row in rows if row.last_offset < base)
+    return start if start >= max(ends, default=0 if before is None else _base_of(before)) else None
 
 
 def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:
