@@ -10,7 +10,8 @@ producer uses it. If the coordinator has lost epochs, InitProducerId gives out t
 happens depends on the producer's last epoch in the partition:
 
     is above that epoch     Produce is refused with INVALID_PRODUCER_EPOCH. So is the end marker of a transaction that
-                            the coordinator has open: InitProducerId is answered CONCURRENT_TRANSACTIONS for ever
+                            the coordinator has open or prepared: InitProducerId is answered CONCURRENT_TRANSACTIONS
+                            for ever
     is that epoch           Produce is refused with OUT_OF_ORDER_SEQUENCE_NUMBER; or it repeats the sequences of a batch
                             of that epoch, and is answered as this one, without an append: the records are lost
     is that epoch, by the   all goes on: no batch of that epoch has a sequence
@@ -242,15 +243,17 @@ def _outcome(
     """Return the error that the producer of a transactional id gets after a start, and what Kafka does, in words; None
     if the producer goes on. transaction: the state in its last record. newest: the producer in `place`, with a higher
     epoch. batches: the producer in all partitions."""
-    epoch = transaction.producer_epoch + 1
-    if transaction.state is State.ONGOING:  # its end marker has the next epoch, and the producer gets the one behind
+    epoch = transaction.producer_epoch
+    if transaction.state is State.ONGOING:  # its end begins with a record of the next epoch
+        epoch += 1
+    if transaction.state.is_open:  # the end marker has this epoch
         for other, each in batches:
             if other in transaction.partitions and each.producer_epoch > epoch:
                 return "CONCURRENT_TRANSACTIONS", (
                     f"Kafka starts, and {other} refuses the end marker of the transaction that the record has open: "
                     "initTransactions fails with TimeoutException (CONCURRENT_TRANSACTIONS) for ever"
                 )
-        epoch += 1
+    epoch += 1
     gets = f"Kafka starts, gives the producer epoch {epoch:,}"
     if epoch < newest.producer_epoch:
         refused = f"{gets}, and refuses what it sends to {place}: InvalidProducerEpochException"

@@ -25,8 +25,8 @@ class Transactional:
         self.sequences: dict[tuple[str, int], int] = {}
         find_coordinator(self.client, 1, name)
 
-    def init(self) -> ErrorCode:
-        """Send InitProducerId, again while the coordinator is not ready."""
+    def init(self, wait_s: float = WAIT_S) -> ErrorCode:
+        """Send InitProducerId, again while the coordinator is not ready, at most for `wait_s` seconds."""
         answer = until_ready(
             lambda: self.client.call(
                 "init_producer_id",
@@ -35,7 +35,8 @@ class Transactional:
                 transaction_timeout=self.timeout_ms,
                 producer_id=self.id,
                 producer_epoch=self.epoch,
-            )
+            ),
+            wait_s,
         )
         self.id, self.epoch = answer["producer_id"], answer["producer_epoch"]
         self.sequences.clear()
@@ -79,7 +80,7 @@ class Transactional:
         return ErrorCode(answer["error_code"])
 
 
-def until_ready(ask: Any) -> dict[str, Any]:
+def until_ready(ask: Any, wait_s: float = WAIT_S) -> dict[str, Any]:
     """Repeat a request until the coordinator is loaded and has finished the former transaction; return its response."""
     passing = (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -87,7 +88,7 @@ def until_ready(ask: Any) -> dict[str, Any]:
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.CONCURRENT_TRANSACTIONS,
     )
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + wait_s
     while True:
         answer: dict[str, Any] = ask()
         if answer["error_code"] not in passing or time.monotonic() > deadline:

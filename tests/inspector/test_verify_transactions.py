@@ -254,6 +254,8 @@ def test_a_record_is_not_written_where_other_nodes_have_it(home: Path, tmp_path:
         (State.COMPLETE_COMMIT, 1, 0, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (State.ONGOING, 3, 2, "CONCURRENT_TRANSACTIONS"),
         (State.ONGOING, 1, 2, None),
+        (State.PREPARE_COMMIT, 1, 2, "CONCURRENT_TRANSACTIONS"),
+        (State.PREPARE_ABORT, 2, 0, "CONCURRENT_TRANSACTIONS"),
     ],
 )
 def test_the_error_that_the_producer_gets(
@@ -261,7 +263,7 @@ def test_the_error_that_the_producer_gets(
 ) -> None:
     name, epoch, newest, directory = torn_state(home, ahead=ahead)
     known = TransactionFiles([home], 0).transactions()[name]
-    partitions = frozenset({PLACE} if state is State.ONGOING else ())
+    partitions = frozenset({PLACE} if state.is_open else ())
     older = known._replace(state=state, partitions=partitions, client_version=version)
     log = log_of(directory)
     log.write_bytes(log.read_bytes()[:-40])

@@ -26,6 +26,8 @@ NODE = f"kcli-lost-epochs-{os.getpid()}"
 OPTIONS = ("offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1")
 TRANSACTIONS = 20
 LOST_BYTES = 4096
+MARKERS_S = 5.0
+"""The time in which Kafka would write the markers."""
 
 
 @contextmanager
@@ -49,17 +51,17 @@ def transact(producer: Transactional) -> list[ErrorCode]:
     return [sent, producer.end()]
 
 
-def cut(crashed: Path, log: Path) -> dict[str, Any]:
-    """Cut the coordinator's log by some KB, behind the record of a complete transaction. Returns the row that recover
-    then has of the producer."""
+def cut(crashed: Path, log: Path, error: ErrorCode) -> dict[str, Any]:
+    """Cut the coordinator's log by some KB, behind a record with which the producer gets an error. Returns the row that
+    recover then has of the producer."""
     starts = [at for at, _ in frames(log.read_bytes()) if at < log.stat().st_size - LOST_BYTES]
     for at in reversed(starts):
         os.truncate(log, at)
         told = map(json.loads, kcli("recover", "--format", "jsonl", crashed).stdout.splitlines())
         row: dict[str, Any] = next(each for each in told if each["kind"] == "transaction-state-end")
-        if row["error"] == "INVALID_PRODUCER_EPOCH":
+        if row["error"] == error.name:
             return row
-    raise AssertionError("no transaction is complete")
+    raise AssertionError(f"no end of the log leads to {error.name}")
 
 
 @pytest.mark.kafka
@@ -70,28 +72,35 @@ def test_a_producer_goes_on_with_a_salvaged_copy(kafka_jars: Path, tmp_path: Pat
             OPEN.append(client)
             client.create_topic("pay", 1)
             producer = Transactional(address, "tx-pay")
-            assert producer.init() == ErrorCode.NONE
+            assert producer.init() == NONE
             for _ in range(TRANSACTIONS):
                 assert transact(producer) == [NONE, NONE]
         crashed = tmp_path / "crashed"
         shutil.copytree(kafka("dir", NODE).strip(), crashed)
         kafka("rm", NODE)
         (log,) = (crashed / "__transaction_state-0").glob("*.log")
-        row = cut(crashed, log)
-        assert (row["transactional_id"], row["producer_id"]) == ("tx-pay", producer.id)
-        assert row["producer_epoch"] == producer.epoch
-        with broker("open", str(crashed), NODE) as address:
-            refused = Transactional(address, "tx-pay")
-            assert refused.init() == ErrorCode.NONE
-            assert (refused.id, refused.epoch) == (producer.id, row["coordinator_epoch"] + 1)
-            assert refused.send("pay", b"y").name == row["error"] == "INVALID_PRODUCER_EPOCH"
-        kafka("rm", NODE)
-        copy = tmp_path / "copy"
-        assert kcli("recover", "--salvage", "--out", copy, crashed).status == 0
-        with broker("open", str(copy), NODE) as address:
-            again = Transactional(address, "tx-pay")
-            assert again.init() == ErrorCode.NONE
-            assert (again.id, again.epoch) == (producer.id, producer.epoch + 1)
-            assert transact(again) == [NONE, NONE]
+        for error in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.CONCURRENT_TRANSACTIONS):
+            torn = tmp_path / error.name
+            shutil.copytree(crashed, torn)
+            row = cut(torn, torn / log.relative_to(crashed), error)
+            assert (row["transactional_id"], row["producer_id"]) == ("tx-pay", producer.id)
+            assert row["producer_epoch"] == producer.epoch
+            with broker("open", str(torn), NODE) as address:
+                refused = Transactional(address, "tx-pay")
+                if error == ErrorCode.CONCURRENT_TRANSACTIONS:
+                    assert refused.init(MARKERS_S) == error
+                else:
+                    assert refused.init() == NONE
+                    assert (refused.id, refused.epoch) == (producer.id, row["coordinator_epoch"] + 1)
+                    assert refused.send("pay", b"y") == error
+            kafka("rm", NODE)
+            copy = tmp_path / f"{error.name} mended"
+            assert kcli("recover", "--salvage", "--out", copy, torn).status == 0
+            with broker("open", str(copy), NODE) as address:
+                again = Transactional(address, "tx-pay")
+                assert again.init() == NONE
+                assert (again.id, again.epoch) == (producer.id, producer.epoch + 1)
+                assert transact(again) == [NONE, NONE]
+            kafka("rm", NODE)
     finally:
         kafka("rm", NODE)
