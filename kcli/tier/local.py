@@ -182,13 +182,16 @@ class LocalStore:
             self._disk.sync_directory(parent)
 
     def delete(self, name: str) -> None:
-        """Remove an object, and what a crash has left of a `write`."""
+        """Remove an object, and what a crash has left of a `write`. Raises UnreadableInput if the whole store is gone,
+        as behind a mount that is away: the object may be in it when it is back."""
         path, parent, _ = self._path(name)
         if parent.is_dir():
             with self._opened_parent(path, parent):
                 self._disk.remove(path)
                 self._disk.remove(_partial(path))
                 self._disk.sync_directory(parent)
+        elif not self._root.is_dir():
+            raise UnreadableInput(str(self._root), "no directory: the store is not there", errno.ENOENT)
 
     def forget(self, directory: str) -> None:
         """Remove the directory of a partition, if nothing is in it."""

@@ -109,6 +109,18 @@ def test_write_read_delete(tmp_path: Path) -> None:
         store.size(name)
 
 
+def test_nothing_is_deleted_of_a_store_that_is_away(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    store = LocalStore(tmp_path / "store")
+    store.write("p/x", [b"x"])
+    (tmp_path / "store").rename(tmp_path / "away")
+    with pytest.raises(UnreadableInput, match="the store is not there"):
+        store.delete("p/x")
+    (tmp_path / "store").write_text("a file")
+    with pytest.raises(UnreadableInput, match="the store is not there"):
+        store.delete("p/x")
+
+
 @pytest.mark.parametrize(
     "name",
     [
