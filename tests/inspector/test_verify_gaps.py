@@ -120,6 +120,18 @@ def test_its_size_shows_that_the_log_is_an_older_version(tmp_path: Path) -> None
     assert "and the other closed segments 29,746 to 29,876" in str(found.found)
 
 
+def test_an_older_version_has_the_name_that_it_has(tmp_path: Path) -> None:
+    """The files of the segment before the gap are named above all offsets."""
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    source = GOLDEN / "unclean/crashed/u-plain-1"
+    for each in source.glob("00000000000000000124.*"):
+        shutil.copyfile(each, partition / f"09223372036854775807{each.suffix}")
+    (partition / f"{10**6:020}.log").touch()
+    (found,) = [each for each in Verification([partition]).findings() if each.kind == "log-cut"]
+    assert (found.path, found.position) == (str(partition / "09223372036854775807.log"), 4840)
+
+
 @pytest.mark.parametrize("begin", [0, 3], ids=["at the segment", "within it"])
 def test_segments_that_retention_had_deleted_are_back(directory: Path, begin: int) -> None:
     """Old files from a backup: the segments between them and the log's first one were deleted after it."""

@@ -936,12 +936,13 @@ class LogVerifier:
             self._finish_normal_gap(directory, first, until, log, min(orphans or snapshots, default=None))
             return
         traces = {*orphans, *snapshots}
-        before = max(each.base for each in self._segments if each.base <= first)
+        last = max((each for each in self._segments if each.base <= first), key=lambda each: each.base)
+        before = last.base
         is_sure = bool(traces) or gaps is Gaps.LOSS
         why = f"a segment of offsets {first:,}..{until - 1:,}"
         # An index at `first` proves that a segment began there. A snapshot does not, since a shutdown leaves one at the
         # end of a log, too: then the segment before the gap may have been longer.
-        shorter = None if first in orphans else directory / log_name(before)
+        shorter = None if first in orphans else last.files[FileKind.LOG]
         older = self._older_version(before) if not traces - {first} and shorter else None
         why += "" if is_sure else f" ({gaps.value})"
         base = first if gaps is Gaps.LOSS and before < first else min(traces, default=None)

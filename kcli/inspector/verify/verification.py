@@ -129,11 +129,14 @@ class Verification:
             self._without_files.append(path)
 
     def guarded(self, path: Path, verify: Callable[[Path], Iterator[Finding]]) -> Iterator[Finding]:
-        """Yield the findings of `verify(path)`. If the file cannot be read, it is added to `unreadable`."""
+        """Yield the findings of `verify(path)`. If the file, or one beside it, cannot be read, or a running broker has
+        deleted it since, it is added to `unreadable`."""
         try:
             yield from verify(path)
         except UnreadableInput as error:
             self.unreadable.append(error)
+        except OSError as error:
+            self.unreadable.append(UnreadableInput.of(Path(error.filename or path), error))
 
     def count(self, size: int) -> None:
         """Count a file of `size` bytes."""
