@@ -485,21 +485,20 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     return beyond + others
 
 
-def short_log(
-    log: Path, start: int, end: int, beyond: Sequence[tuple[FileKind, int]], homes: Iterable[Path]
-) -> Finding | None:
+def short_log(log: Path, start: int, end: int, beyond: Sequence[tuple[FileKind, int]], known: Known) -> Finding | None:
     """Return the finding that a log ends below the end offset that it once had according to other files; None if no
     file says so. It is a warning if that may be a wrong number (kcli.log.recovery.doubtful_ends).
 
-    start: the first offset of the log. beyond: see `witnesses`. homes: the directories in which to look for the missing
-    part of the log.
+    start: the first offset of the log. beyond: see `witnesses`.
     """
     if not beyond:
         return None
     last = max(offset for _, offset in beyond) - 1
     reasons = ", ".join(f"the {WITNESS_NAMES[kind]} is {offset:,}" for kind, offset in beyond)
     is_one = all(kind in CHECKPOINT_KINDS for kind, _ in beyond)
-    doubtful = is_one and is_doubtful([offset for _, offset in beyond], start, end)
+    stated = [known.ends[kind] for kind in CHECKPOINT_KINDS if kind in known.ends]
+    doubtful = is_one and is_doubtful(stated, start, end, log.parent)
+    homes = [known.home or log.parent, *known.beside]
     or_wrong = f", or that number is wrong: the log has {end - start:,} offsets" if doubtful else ""
     return Finding(
         path=str(log),

@@ -840,8 +840,7 @@ class LogVerifier:
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
         beyond = witnesses(end, known, max(snapshots, default=0))
-        homes = [self._known.home or directory, *self._known.beside]
-        short = short_log(self._segments[-1].files[FileKind.LOG], self._segments[0].base, end, beyond, homes)
+        short = short_log(self._segments[-1].files[FileKind.LOG], self._segments[0].base, end, beyond, known)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:
             self._close_tail(None if last is None else last + 1)

@@ -460,7 +460,7 @@ class Recovery:
         kinds = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
         ends = [self._believed(each).get(partition, 0) for each in kinds]
         start, end = planned.first_base_offset, planned.offsets.log_end_offset
-        return max(ends) == planned.options.reached and is_doubtful(ends, start, end)
+        return max(ends) == planned.options.reached and is_doubtful(ends, start, end, planned.view.directory)
 
     def _believed(self, kind: FileKind) -> Mapping[TopicPartition, int]:
         """Return the recovery points or high watermarks; none if their file is another broker's."""
