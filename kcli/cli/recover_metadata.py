@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 MOST_NAMES = 10
 """The maximum number of names on a line of text; --format jsonl lists them all."""
-DAMAGED, MISSING, QUORUM, STRAY = "metadata-damaged", "metadata-missing", "metadata-in-quorum", "stray"
+DAMAGED, DOUBTFUL, MISSING = "metadata-damaged", "metadata-doubtful", "metadata-missing"
+QUORUM, STRAY = "metadata-in-quorum", "stray"
 LOST, RETURNS, CHANGED = "metadata-lost", "metadata-returns", "metadata-changed"
 UNKNOWN = "not here: it is unknown which partitions Kafka renames to -stray, misses or has twice, and whether it starts"
 WITHOUT = "unless metadata.log.dir is elsewhere, Kafka knows no topic and renames all partitions to -stray"
@@ -27,6 +28,10 @@ WORDS = {
     LOST: "Kafka then no longer knows",
     RETURNS: "Kafka then knows again what was deleted",
     CHANGED: "Kafka then has an older state of",
+}
+DOUBTFUL_WORDS = {
+    LOST: "if records are lost, Kafka no longer knows",
+    CHANGED: "if records are lost, Kafka has an older state of",
 }
 WHY_STRAY = {
     (False, False): "the metadata does not know them",
@@ -56,7 +61,8 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
         return
     place = {"partition": METADATA_DIRECTORY, "file": ""}
     signs = metadata.signs if metadata.starts else lost.contradicted
-    yield from ({**place, "kind": DAMAGED, "reason": sign} for sign in signs)
+    kind = DOUBTFUL if metadata.is_doubtful else DAMAGED
+    yield from ({**place, "kind": kind, "reason": sign} for sign in signs)
     if not metadata.starts:
         return
     if metadata.is_loss:
@@ -104,9 +110,9 @@ def metadata_text(
     lines = [
         (row["kind"], METADATA_DIRECTORY, printable(_words(row)))
         for row in found
-        if row["kind"] in (DAMAGED, MISSING, QUORUM)
+        if row["kind"] in (DAMAGED, DOUBTFUL, MISSING, QUORUM)
     ]
-    for kind, verb in WORDS.items():
+    for kind, verb in (DOUBTFUL_WORDS if metadata.is_doubtful else WORDS).items():
         by_kind: dict[str, list[str]] = {}
         for row in found:
             if row["kind"] == kind:
@@ -151,6 +157,9 @@ def _why_stray(row: Row) -> str:
 def _words(row: Row) -> str:
     if row["kind"] == DAMAGED:
         return f"records of the metadata log are lost: {row['reason']}"
+    if row["kind"] == DOUBTFUL:
+        both = "its last records are lost, or the partitions' directories are another cluster's"
+        return f"the metadata log has no damage, but either {both}: {row['reason']}"
     if row["kind"] == MISSING:
         beside = f": {row['beside'][0]} has one of this node" if len(row["beside"]) == 1 else ""
         return f"{UNKNOWN}; --config FILE with metadata.log.dir or log.dirs names its place{beside}; {WITHOUT}"
@@ -170,6 +179,8 @@ def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: 
         words += f"; without their configuration, as only their directories are left: {_listed(salvage.rebuilt)}"
     if salvage.renewed:
         words += f"; with the ids of their directories, which no record has: {_listed(sorted(salvage.renewed))}"
+    if metadata.is_doubtful:
+        words += "; for directories of this cluster only: move those of another one out of the log directory before"
     if metadata.is_salvaged:
         return [("salvaged", METADATA_DIRECTORY, f"{'kept' if changes else 'to be kept'} in a snapshot: {words}")]
     option = [] if config is None else ["--config", str(config)]

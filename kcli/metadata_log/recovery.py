@@ -68,7 +68,7 @@ UNDECIDED = (
 )
 BLOCKED = "Kafka cannot make the partition's directory, and takes the log directory for failed"
 FOREIGN = "the log is another cluster's: it has neither this directory.id nor the topic ids of the partitions"
-SUSPICION = "no record has the topics of partitions here, and the broker was not shut down in order"
+SUSPICION = "no record has the ids of the topics that partitions here have, and the broker was not shut down in order"
 
 
 @dataclass
@@ -84,7 +84,10 @@ class MetadataRecovery:
     lost               the losses of the log; None until `look` is called, and in a quorum
     strays             the partition directories in `directory` that Kafka's start renames to -stray
     starts             whether Kafka starts with the log
-    is_loss            whether Kafka does not start, or metadata is lost, or the metadata log is another cluster's
+    is_loss            whether Kafka does not start, or metadata is lost, or the metadata log is another cluster's; also
+                       if `is_doubtful`
+    is_doubtful        whether strays are the only sign that records at the end of the metadata log are lost; then the
+                       directories may as well be another cluster's
     signs              lines of text: the evidence of lost records except the damage at which Kafka's start cuts the log
     salvage            the metadata that can be saved; None if nothing is lost or node.id is not known
     is_salvaged        whether this run salvages the log
@@ -106,6 +109,7 @@ class MetadataRecovery:
     lost: LostMetadata | None = None
     strays: list[Stray] = field(default_factory=list)
     is_loss: bool = False
+    is_doubtful: bool = False
     signs: Sequence[str] = ()
     starts: bool = True
     salvage: MetadataSalvage | None = None
@@ -637,8 +641,8 @@ class MetadataRecovery:
             ids = self._directory_ids()
             self.salvage = MetadataSalvage(lost, directories, strays, node_id, ids, is_foreign=self.is_foreign)
         if is_suspect:
-            self.is_loss = any(map(self.keeps, self.strays))
-            if self.is_loss:
+            self.is_loss = self.is_doubtful = any(map(self.keeps, self.strays))
+            if self.is_doubtful:
                 self.signs = [SUSPICION]
             else:
                 self.salvage = None
