@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from errno import ENOENT
 from pathlib import Path
 
 from formats.errors import FormatError
@@ -41,9 +42,13 @@ def nothing(_text: memoryview) -> None:
 
 
 def verify(partition: Path) -> None:
-    """Every finding, with its text."""
-    for finding in Verification([partition]).findings():
+    """Every finding, with its text. A file that is not there is a fault: nothing deletes any meanwhile."""
+    verification = Verification([partition])
+    for finding in verification.findings():
         str(finding)
+    for each in verification.unreadable:
+        if each.errno == ENOENT:
+            raise each
 
 
 def recover(partition: Path) -> None:
