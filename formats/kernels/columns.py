@@ -60,6 +60,7 @@ POSITION, START, SIZE, BASE_OFFSET, LAST_OFFSET, MAGIC, ATTRIBUTES, MAX_TIMESTAM
         *("producer_id", "faults"),
     ),
 )
+LEADER_EPOCH = BatchRow._fields.index("leader_epoch")
 
 
 class RecordRow(NamedTuple):

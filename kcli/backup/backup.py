@@ -79,13 +79,15 @@ class InTwoDirectories(FilesChanged):
 @dataclass(slots=True)
 class Result:
     """What a run has done. name: of the manifest's object. copied: bytes of new objects; objects: their number.
-    troubles: what is damaged, and was copied as it is."""
+    troubles: what is damaged, and was copied as it is. left_out: what a client of the cluster is not told, in
+    a backup over the network."""
 
     name: str
     manifest: Manifest
     copied: int
     objects: int
     troubles: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
 
 class _Surveyed(NamedTuple):
@@ -110,16 +112,19 @@ def back_up(
 
     A run whose manifest is damaged is passed over, which `troubles` of the result tell: the new run goes on after the
     last sound one. Raises UnreadableInput, also if there are manifests and none is sound; UsageError if the store has
-    the backup of a log directory that is not among these, or if these are of several nodes; FilesChanged, OSError.
+    the backup of a log directory that is not among these, or of a cluster over the network, or if these are of several
+    nodes; FilesChanged, OSError.
     """
     for directory in directories:
         if not is_log_directory(directory):
             raise UnreadableInput(str(directory), "no log directory of a broker")
-    previous, passed_over = _last_sound(store)
+    previous, passed_over = last_sound(store)
     metas = [_text_of(directory / FileKind.META_PROPERTIES) for directory in directories]
     for directory, meta in zip(directories, metas, strict=True):
         if _node(meta) != _node(metas[0]):
             raise UsageError(f"{directories[0]} and {directory} are of different nodes: give each a --to of its own")
+    if previous is not None and previous.cluster is not None:
+        raise UsageError(f"{store.address} has a backup over the network (--bootstrap-server): give another --to")
     given = {_identity(meta) for meta in metas}
     for each in () if previous is None else previous.directories:
         if _identity(each.meta_properties) not in given:
@@ -138,7 +143,7 @@ def back_up(
     raise AssertionError("the last try returns or raises")
 
 
-def _last_sound(store: Store) -> tuple[Manifest | None, list[UnreadableInput]]:
+def last_sound(store: Store) -> tuple[Manifest | None, list[UnreadableInput]]:
     """Return the newest manifest that can be read, None in a new store, and the errors of those after it. Raises
     UnreadableInput if none can be read."""
     errors: list[UnreadableInput] = []
@@ -166,7 +171,7 @@ class _Run:
         self._metas = metas
         self._now_ms = now_ms
         self._advance = advance
-        self._stored = set() if previous is None else _still_there(store, previous)
+        self._stored = set() if previous is None else still_there(store, previous)
         self._before = {} if previous is None else {_key(each): each for each in previous.partitions}
         self._copied = self._objects = 0
         self._at_ms = 0
@@ -420,7 +425,7 @@ class _Run:
         self._advance(piece.size)
 
 
-def _still_there(store: Store, previous: Manifest) -> set[str]:
+def still_there(store: Store, previous: Manifest) -> set[str]:
     """Return the names of the objects of a run that the store still has, with their sizes. The others are copied
     again: somebody has deleted or cut them. Raises UnreadableInput."""
     sizes = {each.name: each.size for each in store.list_objects() if each.odd is None}

@@ -6,6 +6,7 @@
     checkpoints       by file name, the entries [topic, partition, offset] of replication-offset-checkpoint and its like
     files             name to object: bootstrap.checkpoint
     directories       of version 2, instead of these three: for each log directory its path, and these three
+    cluster           of a backup over the network: next_producer_id, above all that any batch of the backup has had
     partitions        for each partition
       topic, partition, topic_id
       directory       of version 2: which of the log directories it is in, from 0
@@ -126,15 +127,23 @@ class BackedDirectory:
     files: Mapping[str, Piece]
 
 
+class ClusterState(NamedTuple):
+    """What a backup over the network keeps of a cluster besides its logs. next_producer_id: above all that any batch of
+    the backup has had."""
+
+    next_producer_id: int
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A run. started_ms, at_ms: it holds all that was appended before the first, and nothing that was appended after
-    the second."""
+    the second. cluster: None for a run of log directories."""
 
     started_ms: int
     at_ms: int
     directories: tuple[BackedDirectory, ...]
     partitions: tuple[BackedPartition, ...]
+    cluster: ClusterState | None = None
 
     @property
     def size(self) -> int:
@@ -157,6 +166,7 @@ def build(manifest: Manifest) -> tuple[str, bytes]:
         "started": manifest.started_ms,
         "at": manifest.at_ms,
         **(directories[0] if is_one else {"directories": directories}),
+        **({} if manifest.cluster is None else {"cluster": manifest.cluster._asdict()}),
         "partitions": [_partition(each) for each in manifest.partitions],
     }
     data = json.dumps(value, separators=(",", ":")).encode()
@@ -232,6 +242,7 @@ def parse(name: str, data: bytes, url: str) -> Manifest:
             _integer(value["at"]),
             tuple(_parsed_directory(each) for each in directories),
             tuple(_parsed(each) for each in value["partitions"]),
+            ClusterState(_integer(value["cluster"]["next_producer_id"])) if "cluster" in value else None,
         )
         _ = [found.directories[each.directory] for each in found.partitions]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

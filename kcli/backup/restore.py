@@ -234,11 +234,12 @@ class _Restore:
             epochs.truncate_from_end(restored.end)
             self._ends[each.partition] = restored.end
         self._put(directory / LEADER_EPOCHS, epochs.to_bytes())
-        if segments:
-            self._recovery_points[each.partition] = segments[-1].base
+        if segments:  # of a backup over the network Kafka makes producer snapshots and transaction indexes, too
+            point = segments[-1].base if self._manifest.cluster is None else 0
+            self._recovery_points[each.partition] = point
         for name, piece in each.snapshots.items():
             offset = int(name.partition("-")[0])
-            if offset <= (restored.end or 0):
+            if not segments or offset <= (restored.end or 0):
                 self._piece(piece, directory / name)
         if each.quorum_state is not None:
             self._put(directory / FileKind.QUORUM_STATE, each.quorum_state.encode("latin-1"))

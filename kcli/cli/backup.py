@@ -7,17 +7,26 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from kcli.cli.options import Format, current_ms, time_text
+from kcli.cli.client_options import (
+    CONNECTION,
+    DEFAULT_TIMEOUT_S,
+    ClusterOptions,
+    CommandConfig,
+    Properties,
+    Timeout,
+)
+from kcli.cli.options import Format, current_ms, not_empty, time_text
 from kcli.cli.output import aligned, count_text, json_line, verdict, write_text
 from kcli.cli.progress import Progress, size_text
 from kcli.errors import UnreadableInput, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
+    from kcli.backup.backup import Result
     from kcli.backup.checking import Sound
     from kcli.tier.store import Store
 
@@ -30,6 +39,8 @@ kcli backup /var/lib/kafka --to s3://bucket/node-1
 
 kcli backup /disk1/kafka /disk2/kafka --to s3://bucket/node-2     of a node with log.dirs=/disk1/kafka,/disk2/kafka
 
+kcli backup --bootstrap-server broker:9092 --command-config admin.properties --to s3://bucket/cluster
+
 kcli backup --to s3://bucket/node-1 --check           is all of it as it was written?
 
 kcli backup --to s3://bucket/node-1 --orphans         what no run needs
@@ -37,7 +48,7 @@ kcli backup --to s3://bucket/node-1 --orphans         what no run needs
 REMOVED_AT_ONCE = 100
 
 
-def backup(
+def backup(  # noqa: PLR0913, PLR0917 (one parameter an option)
     log_dirs: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -63,9 +74,27 @@ def backup(
         bool,
         typer.Option("--check", help="Read every object of every run, and name those that are missing or damaged."),
     ] = False,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT,...",
+            rich_help_panel=CONNECTION,
+            help="Read a cluster over the network, instead of log directories.",
+            callback=not_empty,
+            show_default=False,
+        ),
+    ] = None,
+    command_config: CommandConfig = None,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
     output: Annotated[Format, typer.Option("--format", help="How to show the result.")] = Format.TABLE,
 ) -> None:
     """Back up a node's log directories: segments, leader epochs, producers, the metadata log, groups, transactions.
+
+    With --bootstrap-server, back up a cluster as its brokers answer: all that is told to a client that may read
+    everything, so not the passwords of SCRAM users.
 
     Each run copies what the store does not have yet, and ends with a manifest: the run is whole, or not there. The
     broker goes on meanwhile; nothing in a log directory is written. kcli restore makes log directories of a run.
@@ -75,18 +104,40 @@ def backup(
     if to is None:
         raise UsageError("give --to: a directory, or the URL of a bucket")
     if orphans or check:
-        if log_dirs or (orphans and check):
-            raise UsageError(f"{'--check' if check else '--orphans'} asks the store alone: give no LOG_DIR")
+        if log_dirs or bootstrap is not None or (orphans and check):
+            told = "give no LOG_DIR, and no --bootstrap-server"
+            raise UsageError(f"{'--check' if check else '--orphans'} asks the store alone: {told}")
         from kcli.tier.opening import open_store
 
         (_check if check else _show_orphans)(open_store(to, option="--to"), output)
         return
+    if bootstrap is not None:
+        if log_dirs:
+            raise UsageError("give LOG_DIR or --bootstrap-server, not both")
+        options = ClusterOptions(bootstrap, command_config, properties, timeout)
+        _back_up_cluster(options, to, output)
     if not log_dirs:
-        raise UsageError("give the LOG_DIR to back up")
+        raise UsageError("give the LOG_DIR to back up, or --bootstrap-server")
     _back_up(log_dirs, to, output)
 
 
-def _back_up(log_dirs: list[Path], to: str, output: Format) -> None:
+def _back_up_cluster(options: ClusterOptions, to: str, output: Format) -> NoReturn:
+    from kcli.backup.cluster import back_up_cluster
+    from kcli.client.cluster_settings import read_settings
+    from kcli.client.log_reading import LogReader
+    from kcli.tier.opening import make_store
+
+    brokers = options.any_broker()
+    progress = Progress(lambda: 0)
+    with LogReader(brokers) as reader, _alone(store := make_store(to, "--to")):
+        result = back_up_cluster(
+            reader, lambda topics: read_settings(brokers, topics), store, current_ms, progress.advance
+        )
+    progress.clear()
+    _show(result, output)
+
+
+def _back_up(log_dirs: list[Path], to: str, output: Format) -> NoReturn:
     from kcli.backup.backup import back_up
     from kcli.tier.address import parse_address
     from kcli.tier.opening import make_store
@@ -103,6 +154,11 @@ def _back_up(log_dirs: list[Path], to: str, output: Format) -> None:
     with _alone(store := make_store(to, "--to")):
         result = back_up(log_dirs, store, current_ms, progress.advance)
     progress.clear()
+    _show(result, output)
+
+
+def _show(result: Result, output: Format) -> NoReturn:
+    """Show what a run has done, and end with its exit status."""
     manifest = result.manifest
     status = 1 if result.troubles else 0
     with verdict(status):
@@ -110,6 +166,7 @@ def _back_up(log_dirs: list[Path], to: str, output: Format) -> None:
             row = {"run": result.name, "started": manifest.started_ms, "at": manifest.at_ms}
             row |= {"partitions": len(manifest.partitions), "bytes": manifest.size}
             row |= {"new_objects": result.objects, "new_bytes": result.copied, "troubles": result.troubles}
+            row |= {"left_out": result.left_out} if manifest.cluster is not None else {}
             write_text(json_line(row))
         else:
             parts = [count_text(len(manifest.partitions), "partition"), size_text(manifest.size)]
@@ -117,6 +174,8 @@ def _back_up(log_dirs: list[Path], to: str, output: Format) -> None:
             write_text(f"{time_text(manifest.at_ms)}  {', '.join(parts)}\n")
             for trouble in result.troubles:
                 write_text(f"  wrong    {printable(trouble)}\n")
+            for each in result.left_out:
+                write_text(f"  left out {printable(each)}\n")
     raise typer.Exit(status)
 
 

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.kio_serial import SerialError, entity_reader, entity_writer
@@ -106,6 +106,7 @@ class AnyBroker:
 
     def __init__(self, bootstrap: str, timeout_s: float, security: Security) -> None:
         """bootstrap: HOST:PORT,... of the brokers; timeout_s: of one response, in seconds."""
+        self.timeout_s, self.security = timeout_s, security
         self._bootstrap = bootstrap
         self._servers = [Server(host, port, timeout_s, security) for host, port in _addresses(bootstrap)]
 
@@ -280,6 +281,29 @@ def call(server: Server, request: Any, response_type: type[Any]) -> Any:
         return _parsed(_exchange(connection, request), response_type)
 
 
+class Channel:
+    """A connection to one broker for many requests, one in flight at a time; a context manager."""
+
+    def __init__(self, server: Server, response_bytes_max: int = MAX_RESPONSE_BYTES) -> None:
+        """response_bytes_max: how long a response may be. Raises NoAnswer, OSError."""
+        self._stack = ExitStack()
+        self._connection = self._stack.enter_context(_connected(server))
+        self._response_bytes_max = response_bytes_max
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(self, request: Any, response_type: type[Any]) -> Any:
+        """Send a request and return its response. Raises NoAnswer, OSError; the connection is of no use then."""
+        return _parsed(_exchange(self._connection, request, self._response_bytes_max), response_type)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
 @contextmanager
 def _connected(server: Server) -> Iterator[socket.socket]:
     tls, sasl = server.security.tls, server.security.sasl
@@ -329,7 +353,7 @@ def _call(connection: socket.socket, request: Any, response_type: type[Any]) -> 
     return _parsed(data, response_type)
 
 
-def _exchange(connection: socket.socket, request: Any) -> memoryview:
+def _exchange(connection: socket.socket, request: Any, response_bytes_max: int = MAX_RESPONSE_BYTES) -> memoryview:
     """Send a request and read its response, header included. Raises NoAnswer, OSError."""
     body = io.BytesIO()
     if request.__flexible__:
@@ -339,9 +363,9 @@ def _exchange(connection: socket.socket, request: Any) -> memoryview:
     header = HEADER.pack(size, request.__api_key__, request.__version__, 0, len(CLIENT_ID), CLIENT_ID)
     connection.sendall(header + body.getvalue())
     size = int.from_bytes(_read(connection, 4), signed=True)
-    if not 4 <= size <= MAX_RESPONSE_BYTES:
+    if not 4 <= size <= response_bytes_max:
         raise Hangup(f"a response of {size} bytes")
-    return memoryview(_read(connection, size))
+    return memoryview(_read(connection, size)).toreadonly()
 
 
 def _header_size(response_type: type[Any]) -> int:
@@ -357,11 +381,12 @@ def _parsed(data: memoryview, response_type: type[Any]) -> Any:
         raise NoAnswer(str(error)) from error
 
 
-def _read(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
+def _read(connection: socket.socket, size: int) -> bytearray:
+    data, done = bytearray(size), 0
+    view = memoryview(data)
+    while done < size:
+        got = connection.recv_into(view[done:])
+        if not got:
             raise Hangup("the connection was closed")
-        data += part
-    return bytes(data)
+        done += got
+    return data

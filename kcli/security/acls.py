@@ -165,6 +165,19 @@ class Acl:
         )
 
     @property
+    def record(self) -> dict[str, Any]:
+        """The fields of the ACL's AccessControlEntryRecord, without its id."""
+        return {
+            "resourceType": self.resource_type,
+            "resourceName": self.resource_name,
+            "patternType": self.pattern_type,
+            "principal": self.principal,
+            "host": self.host,
+            "operation": self.operation,
+            "permissionType": self.permission,
+        }
+
+    @property
     def is_wildcard(self) -> bool:
         """Whether the ACL concerns every resource of its type."""
         return self.resource_name == WILDCARD and self.pattern_type is PatternType.LITERAL

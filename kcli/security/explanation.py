@@ -33,7 +33,7 @@ def explain(
 ) -> Explanation:
     """Return how StandardAuthorizer decides the access with these ACLs. unknown: the SETTINGS that the broker has set
     to values that are unknown and so not in `config`."""
-    records = {str(number): _record(acl) for number, acl in enumerate(acls)}
+    records = {str(number): acl.record for number, acl in enumerate(acls)}
     authorizer = _authorizer(config, records)
     rule, unless = authorizer.rule(access), []
     if not rule.allowed:
@@ -66,7 +66,7 @@ def is_super_user(
         if each.permission is Permission.ALLOW or each.host == WILDCARD
     ]
     config = AuthorizerConfig(allow_without_acl=ALLOW_EVERYONE in unknown)
-    authorizer = _authorizer(config, {str(number): _record(acl) for number, acl in enumerate(anywhere)})
+    authorizer = _authorizer(config, {str(number): acl.record for number, acl in enumerate(anywhere)})
     access = (Access(principal, "", each, ResourceType.CLUSTER, CLUSTER_NAME) for each in every)
     return None if all(map(authorizer.authorize, access)) else True
 
@@ -76,16 +76,3 @@ def _authorizer(config: AuthorizerConfig, records: Mapping[str, Mapping[str, Any
     authorizer.loaded = True
     authorizer.follow(records, records.keys())
     return authorizer
-
-
-def _record(acl: Acl) -> dict[str, Any]:
-    """Return the fields of the AccessControlEntryRecord of an ACL, without its id."""
-    return {
-        "resourceType": acl.resource_type,
-        "resourceName": acl.resource_name,
-        "patternType": acl.pattern_type,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": acl.operation,
-        "permissionType": acl.permission,
-    }

@@ -1,0 +1,489 @@
+"""A run of a backup over the network: what the leaders of a cluster's partitions have, as one log directory.
+
+    1  the high watermarks of all partitions: what is below them had been appended when the run began
+    2  __transaction_state, then __consumer_offsets: the batches that the store does not have yet
+    3  all others, up to their high watermarks of now: no group is ahead of a partition
+    4  the metadata log: a snapshot of the topics, and of what a client is told of the other settings
+    5  the manifest
+
+So a run has the same order as one of log directories (kcli.backup.backup), and `kcli restore` treats both alike: it
+makes the log directory of a single node that has all partitions.
+
+A partition goes on behind the last batch of the run before if the leader still has this batch, with the same CRC and
+leader epoch. Else it is copied anew, as is one whose log begins above that batch. So is a compacted topic if the run
+before is older than delete.retention.ms: tombstones in between may be gone, and what they delete would come back.
+Segments are begun at segment.bytes, not where the leader has begun them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from formats import properties
+from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
+from formats.kernels.batches import BatchTable
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, LEADER_EPOCH, PRODUCER_ID, SIZE, START, BatchRow
+from formats.message import uuid_text
+from kcli.backup.backup import HEADER_BYTES, OFFSETS_TOPIC, Advance, Result, last_sound, still_there
+from kcli.backup.manifest import (
+    BackedDirectory,
+    BackedPartition,
+    BackedSegment,
+    ClusterState,
+    Manifest,
+    Piece,
+    Tail,
+    build,
+)
+from kcli.client.cluster_settings import Settings, records
+from kcli.client.log_reading import EARLIEST, LATEST, Described, LogReader, OffsetOutOfRange
+from kcli.coordinator.machine import TRANSACTIONS_TOPIC
+from kcli.errors import UsageError
+from kcli.log.partition_directory import METADATA_TOPIC_ID
+from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.source import BytesSource
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import from_uuid
+from kcli.metadata.producer_ids import BLOCK_SIZE
+from kcli.metadata.snapshot import snapshot
+from kcli.metadata_log.quorum_records import QuorumRecords
+from kcli.metadata_log.snapshot_file import SnapshotId, snapshot_batches
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.store import ObjectMissing, Store
+
+FETCH_BYTES = 8 << 20
+PART_BYTES = 32 << 20
+"""About how many bytes an object gets, and how many are kept in memory."""
+SEGMENT_BYTES_DEFAULT = 1 << 30
+COUNT = BatchRow._fields.index("count")
+COLUMNS = len(BatchRow._fields)
+RELATIVE_OFFSET_MAX = (1 << 31) - 1
+SKIPPED_BLOCKS = 1000
+"""How many blocks of producer ids are skipped, as it is not known which of them were given to producers."""
+PASSES = 50
+COORDINATORS = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
+"""In the order in which they are copied, before all others."""
+
+
+def back_up_cluster(
+    reader: LogReader,
+    settings: Callable[[Collection[str]], Settings],
+    store: Store,
+    now_ms: Callable[[], int],
+    advance: Advance = lambda _: None,
+) -> Result:
+    """Add a run of a cluster to a store. settings: reads those of these topics. advance: called with the number of
+    bytes that were read.
+
+    `troubles` of the result tell of partitions without a leader, of which the run has what the one before had, and of
+    batches that are damaged on their leader. Raises UnreadableInput; UsageError if the store has the backup of log
+    directories, or of another cluster; NobodyAnswers, ErrorAnswer, OSError.
+    """
+    previous, passed_over = last_sound(store)
+    described = reader.describe()
+    if previous is not None and previous.cluster is None:
+        raise UsageError(f"{store.address} has the backup of log directories: give another --to")
+    known = (
+        None if previous is None else properties.parse((previous.directories[0].meta_properties or "").encode()).entries
+    )
+    if known is not None and known.get("cluster.id") != described.cluster_id:
+        raise UsageError(
+            f"{store.address} has the backup of cluster {known.get('cluster.id')}, and this is {described.cluster_id}: "
+            "give another --to"
+        )
+    meta = known or {
+        "version": "1",
+        "cluster.id": described.cluster_id,
+        "node.id": str(min(described.brokers, default=1)),
+        "directory.id": uuid_text(uuid.uuid4().bytes),
+    }
+    result = _Run(reader, settings, store, previous, meta, now_ms, advance).run(described)
+    result.troubles += (f"{each.path}: {each.reason}" for each in passed_over)
+    return result
+
+
+class _Run:
+    def __init__(
+        self,
+        reader: LogReader,
+        settings: Callable[[Collection[str]], Settings],
+        store: Store,
+        previous: Manifest | None,
+        meta: Mapping[str, str],
+        now_ms: Callable[[], int],
+        advance: Advance,
+    ) -> None:
+        self._reader, self._read_settings, self._store = reader, settings, store
+        self._meta = dict(meta)
+        self._now_ms, self._advance = now_ms, advance
+        self._previous = previous
+        self._stored = set() if previous is None else still_there(store, previous)
+        self._before = (
+            {} if previous is None else {(each.partition, each.topic_id): each for each in previous.partitions}
+        )
+        known = None if previous is None else previous.cluster
+        self._next_producer_id = 0 if known is None else known.next_producer_id
+        self._settled: Mapping[TopicPartition, int] = {}
+        self._starts: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._at_ms = 0
+        self._result = Result("", Manifest(0, 0, (), ()), 0, 0)
+
+    def run(self, described: Described) -> Result:
+        started_ms = self._now_ms()
+        self._settled = self._reader.offsets(list(described.leaders), LATEST)
+        settings = self._read_settings(described.topic_ids)
+        partitions: list[BackedPartition] = []
+        for topic in COORDINATORS:
+            partitions += self._partitions(described, lambda each, topic=topic: each == topic, settings)  # type: ignore[misc]
+        described = self._reader.describe()
+        settings = self._read_settings(described.topic_ids)
+        partitions += self._partitions(described, lambda each: each not in COORDINATORS, settings)
+        described = self._reader.describe()
+        partitions = [each for each in partitions if _is_still(each, described)]
+        here = {each.partition for each in partitions}
+        image = self._image(described, here, settings)
+        checkpoints = {
+            str(FileKind.LOG_START_OFFSETS): {each: self._starts[each] for each in here if self._starts.get(each)},
+            str(FileKind.REPLICATION_OFFSETS): {each: self._ends[each] for each in here if each in self._ends},
+        }
+        meta = properties.build(properties.Properties(self._meta)).decode()
+        directory = BackedDirectory("", meta, checkpoints, {})
+        partitions.append(self._metadata_log(image, self._at_ms))
+        state = ClusterState(self._next_producer_id)
+        manifest = Manifest(started_ms, self._at_ms, (directory,), tuple(partitions), state)
+        name, data = build(manifest)
+        self._store.write(name, [data])
+        self._result.name, self._result.manifest = name, manifest
+        self._result.left_out = settings.left_out
+        return self._result
+
+    # partitions
+
+    def _partitions(
+        self, described: Described, is_chosen: Callable[[str], bool], settings: Settings
+    ) -> Iterator[BackedPartition]:
+        """Copy the partitions of the chosen topics, up to where they end now."""
+        chosen = sorted(each for each in described.leaders if is_chosen(each.topic))
+        self._ends |= self._reader.offsets(chosen, LATEST)
+        self._at_ms = self._now_ms()
+        self._starts |= self._reader.offsets(chosen, EARLIEST)
+        for each in chosen:
+            topic_id = from_uuid(described.topic_ids[each.topic])
+            before = self._before.get((each, topic_id))
+            copied = None
+            if each in self._ends and each in self._starts:
+                copied = self._partition(each, topic_id, before, settings)
+            elif described.leaders[each] is None:
+                what = "has nothing of it" if before is None else "has what the one before had"
+                self._result.troubles.append(f"{each}: it has no leader; the run {what}")
+                copied = BackedPartition(each, topic_id, (), (0, 0), ()) if before is None else before
+            if copied is not None:
+                yield copied
+
+    def _partition(
+        self, each: TopicPartition, topic_id: str, before: BackedPartition | None, settings: Settings
+    ) -> BackedPartition | None:
+        """Copy a partition; None if it was deleted meanwhile.
+
+        The cleaner removes a record that was not read yet if a later one has its key, which may be behind the end. So a
+        compacted log is read up to its end of a later time, and again, until the last part that was read has all its
+        offsets: of what was read before that, no later record was there when the end was looked up.
+        """
+        log = _Log(
+            f"{each.topic}-{each.partition}-{topic_id}",
+            settings.segment_bytes.get(each.topic) or SEGMENT_BYTES_DEFAULT,
+            self._settled.get(each, 0),
+        )
+        if before is not None and self._goes_on(each, before, settings):
+            log.resume(before, self._starts[each])
+        begin = max(log.end, self._starts[each])
+        for left in reversed(range(PASSES)):
+            records = log.records
+            reached = self._copy(each, log, begin)
+            if reached is None:
+                return None
+            is_whole = log.records - records == reached - begin
+            if each.topic not in settings.tombstones_ms or is_whole or reached < self._ends[each]:
+                break
+            self._ends |= self._reader.offsets([each], LATEST)
+            self._at_ms = self._now_ms()
+            begin = reached
+            if not left:
+                self._result.troubles.append(f"{each}: cleaned faster than it is read: keys may be missing")
+        self._store_parts(log)
+        segments = tuple(log.finish(self._starts[each]))
+        return BackedPartition(each, topic_id, tuple(log.epochs), log.settled, segments)
+
+    def _copy(self, each: TopicPartition, log: _Log, begin: int) -> int | None:
+        """Read from an offset up to the partition's end. Returns the offset that was reached: the end, unless there is
+        damage before it; None if the partition was deleted meanwhile."""
+        while begin < self._ends[each]:
+            try:
+                fetched = self._reader.fetch(each, begin, FETCH_BYTES)
+            except OffsetOutOfRange:  # retention has deleted what was copied, or the log was truncated
+                start = self._reader.offsets([each], EARLIEST).get(each, 0)
+                if start <= begin:
+                    self._result.troubles.append(f"{each}: its leader has no offset {begin:,} any more")
+                    return begin
+                begin = self._starts[each] = start
+                log.restart()
+                continue
+            if fetched is None:
+                return None
+            following = self._take(each, log, fetched.records, begin)
+            if following is None:
+                return begin
+            begin = following
+        return begin
+
+    def _goes_on(self, each: TopicPartition, before: BackedPartition, settings: Settings) -> bool:
+        """Whether the leader still has the last batch that the run before has, and nothing between is missing."""
+        last = before.segments[-1] if before.segments else None
+        if last is None or last.last is None or last.tail is None:
+            return False
+        if not self._starts[each] <= last.last < self._ends[each]:
+            return False
+        if any(piece.name not in self._stored for one in before.segments for piece in one.parts):
+            return False
+        elapsed_ms = self._now_ms() - (self._previous.started_ms if self._previous is not None else 0)
+        tombstones_ms = settings.tombstones_ms.get(each.topic)
+        if tombstones_ms is not None and elapsed_ms >= tombstones_ms:
+            return False
+        try:
+            fetched = self._reader.fetch(each, last.last, 1)
+        except OffsetOutOfRange:
+            return False
+        header = bytes.fromhex(last.tail.header)
+        return fetched is not None and fetched.records[: len(header)] == header
+
+    def _take(self, each: TopicPartition, log: _Log, data: bytes, begin: int) -> int | None:
+        """Add the batches of a response that are below the partition's end. Returns the offset to go on with; None if
+        there is none that can be read."""
+        following, end = None, self._ends[each]
+        for part in read_segment(BytesSource(data, str(each)), resync=False, window_bytes=max(1, len(data))):
+            if isinstance(part, Damage):  # the last batch is cut, or the leader's log is damaged
+                break
+            batches, view = part.batches, memoryview(part.data)
+            fault = batches.first_fault()
+            count = batches.count if fault < 0 else fault
+            first = bisect_left(range(count), begin, key=lambda i: batches.field(i, LAST_OFFSET))
+            stop = bisect_left(range(count), end, key=lambda i: batches.field(i, BASE_OFFSET))
+            while first < stop:
+                until = log.room_until(batches, first, stop)
+                if until == first:
+                    self._store_parts(log)
+                    log.roll()
+                    continue
+                log.add(batches, view, first, until)
+                first = until
+            if stop:
+                producers = _column(batches, PRODUCER_ID, 0, stop)
+                self._next_producer_id = max(self._next_producer_id, max(producers) + 1)
+                behind = batches.field(stop - 1, LAST_OFFSET) + 1
+                following = behind if behind > begin else None
+            if stop < count:
+                following = end
+            if fault >= 0:
+                break
+        if log.unstored >= PART_BYTES:
+            self._store_parts(log)
+        if following is None:
+            where = f"no sound batch at offset {begin:,} of its leader"
+            self._result.troubles.append(f"{each}: {where}; the run ends there")
+        return following
+
+    # objects
+
+    def _store_parts(self, log: _Log) -> None:
+        data = log.take()
+        if data:
+            digest = hashlib.sha256()
+            for each in data:
+                digest.update(each)
+            size = sum(map(len, data))
+            name = f"{log.home}/{log.base:020}-{log.position - size:010}-{digest.hexdigest()[:32]}{FileKind.LOG}"
+            log.parts.append(self._put(name, data, size, digest.hexdigest()))
+
+    def _put(self, name: str, data: Sequence[bytes], size: int, sha256: str) -> Piece:
+        piece = Piece(name, size, sha256)
+        if not self._has(piece):
+            self._store.write(name, data)
+            self._stored.add(name)
+            self._result.copied += size
+            self._result.objects += 1
+        self._advance(size)
+        return piece
+
+    def _has(self, piece: Piece) -> bool:
+        if piece.name in self._stored:
+            return True
+        try:
+            return self._store.size(piece.name) == piece.size
+        except ObjectMissing:
+            return False
+
+    # the metadata log
+
+    def _image(self, described: Described, here: Collection[TopicPartition], settings: Settings) -> MetadataImage:
+        """Return the metadata of a single node with these partitions."""
+        image, node_id = MetadataImage(), int(self._meta["node.id"])
+        for name, record in records(settings):
+            if name == "FeatureLevelRecord":
+                image.apply(name, record, 0)
+        topics = sorted({each.topic for each in here})
+        for topic in topics:
+            image.apply("TopicRecord", {"name": topic, "topicId": from_uuid(described.topic_ids[topic])}, 0)
+        for each in sorted(here):
+            record = {
+                "partitionId": each.partition,
+                "topicId": from_uuid(described.topic_ids[each.topic]),
+                "replicas": [node_id],
+                "isr": [node_id],
+                "leader": node_id,
+                "leaderEpoch": max(0, described.leader_epochs[each]),
+                "partitionEpoch": 0,
+                "leaderRecoveryState": 0,
+                "directories": [self._meta["directory.id"]],
+            }
+            image.apply("PartitionRecord", record, 0)
+        for name, record in records(settings):
+            if name != "FeatureLevelRecord":
+                image.apply(name, record, 0)
+        following = (-(-self._next_producer_id // BLOCK_SIZE) + SKIPPED_BLOCKS) * BLOCK_SIZE
+        image.apply("ProducerIdsRecord", {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": following}, 0)
+        return image
+
+    def _metadata_log(self, image: MetadataImage, at_ms: int) -> BackedPartition:
+        """Return the metadata log: a snapshot alone, behind which it goes on."""
+        which = SnapshotId(1, 1)
+        batches = snapshot_batches(list(snapshot(image)), which.epoch, at_ms, at_ms, QuorumRecords().controls())
+        data = b"".join(map(bytes, batches))
+        digest = hashlib.sha256(data).hexdigest()
+        home = f"{METADATA_DIRECTORY}-{METADATA_TOPIC_ID}"
+        piece = self._put(f"{home}/{which.file_name[:-11]}-{digest[:32]}.checkpoint", [data], len(data), digest)
+        partition = TopicPartition(METADATA_TOPIC, 0)
+        return BackedPartition(partition, METADATA_TOPIC_ID, (), (0, 0), (), snapshots={which.file_name: piece})
+
+
+def _is_still(each: BackedPartition, described: Described) -> bool:
+    """Whether a partition's topic is still there: if it was deleted, another topic of its name may have been read."""
+    topic_id = described.topic_ids.get(each.partition.topic)
+    return topic_id is not None and from_uuid(topic_id) == each.topic_id
+
+
+def _column(batches: BatchTable, column: int, first: int, stop: int) -> memoryview:
+    """Return a column of the batches [first, stop)."""
+    return memoryview(batches).cast("B").cast("q")[first * COLUMNS + column : stop * COLUMNS : COLUMNS]
+
+
+@dataclass(slots=True)
+class _Log:
+    """A partition's log in the run: closed segments, and the one that is added to.
+
+    home: of its objects. records: how many were added. settled_offset: what is below it had been appended when the run
+    began. base, position, last, tail, parts: of the last segment. settled: as in BackedPartition.
+    """
+
+    home: str
+    segment_bytes: int
+    settled_offset: int
+    closed: list[BackedSegment] = field(default_factory=list)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    settled: tuple[int, int] = (0, 0)
+    base: int | None = None
+    position: int = 0
+    last: int | None = None
+    tail: Tail | None = None
+    parts: list[Piece] = field(default_factory=list)
+    unstored: int = 0
+    records: int = 0
+    _data: list[bytes] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The offset after the last batch; 0 without one."""
+        if self.last is not None:
+            return self.last + 1
+        return next((each.last + 1 for each in reversed(self.closed) if each.last is not None), 0)
+
+    def resume(self, before: BackedPartition, start: int) -> None:
+        """Go on behind what the run before has. Segments that end below the log start offset are left out."""
+        kept = [
+            each
+            for each, following in zip(before.segments, [*before.segments[1:], None], strict=True)
+            if following is None or following.base > start
+        ]
+        self.closed, last = list(kept[:-1]), kept[-1]
+        self.epochs = list(before.epochs)
+        self.base, self.position, self.last, self.tail = last.base, last.size, last.last, last.tail
+        self.parts = list(last.parts)
+        self.settled = last.base, last.size
+
+    def restart(self) -> None:
+        """Forget all batches."""
+        self.closed, self.epochs, self.settled, self.records = [], [], (0, 0), 0
+        self.base, self.position, self.last, self.tail, self.parts = None, 0, None, None, []
+        self.take()
+
+    def room_until(self, batches: BatchTable, first: int, stop: int) -> int:
+        """Return the row before which batches [first, stop) fill the segment; `first` if the next one begins a new
+        segment."""
+        if self.base is None:
+            self.base = batches.field(first, BASE_OFFSET)
+        base, origin = self.base, self.position - batches.field(first, START)
+        rows = range(first, stop)
+        by_bytes = bisect_right(
+            rows, self.segment_bytes, key=lambda i: origin + batches.field(i, START) + batches.field(i, SIZE)
+        )
+        by_offset = bisect_right(rows, base + RELATIVE_OFFSET_MAX, key=lambda i: batches.field(i, LAST_OFFSET))
+        until = first + min(by_bytes, by_offset)
+        return first + 1 if until == first and self.position == 0 else until
+
+    def roll(self) -> None:
+        """End the segment, when its batches are stored; the next batch begins another one."""
+        self._close()
+        self.base, self.position, self.last, self.tail, self.parts = None, 0, None, None, []
+
+    def add(self, batches: BatchTable, data: memoryview, first: int, stop: int) -> None:
+        """Append the batches [first, stop), which have room in the segment. data: what their START counts in."""
+        assert self.base is not None, "room_until is called before"
+        known = self.epochs[-1][0] if self.epochs else -1
+        if batches.field(stop - 1, LEADER_EPOCH) > known:
+            for i in range(first, stop):
+                if (epoch := batches.field(i, LEADER_EPOCH)) > known:
+                    self.epochs.append((epoch, batches.field(i, BASE_OFFSET)))
+                    known = epoch
+        begin, last = batches.field(first, START), batches.field(stop - 1, START)
+        behind = last + batches.field(stop - 1, SIZE)
+        unsettled = bisect_left(range(first, stop), self.settled_offset, key=lambda i: batches.field(i, BASE_OFFSET))
+        if unsettled:
+            row = first + unsettled - 1
+            self.settled = self.base, self.position + batches.field(row, START) + batches.field(row, SIZE) - begin
+        header = bytes(data[last : last + HEADER_BYTES])
+        self.tail = Tail(self.position + last - begin, header.hex())
+        self._data.append(bytes(data[begin:behind]))
+        self.records += sum(_column(batches, COUNT, first, stop))
+        self.position += behind - begin
+        self.unstored += behind - begin
+        self.last = batches.field(stop - 1, LAST_OFFSET)
+
+    def take(self) -> list[bytes]:
+        """Return the bytes that are not stored yet."""
+        data, self._data, self.unstored = self._data, [], 0
+        return data
+
+    def finish(self, start: int) -> list[BackedSegment]:
+        """Return all segments. start: the log start offset, with which an empty log begins."""
+        if self.base is None:
+            self.base = start
+        self._close()
+        return self.closed
+
+    def _close(self) -> None:
+        if self.base is not None:
+            self.closed.append(BackedSegment(self.base, self.last, tuple(self.parts), self.tail))
