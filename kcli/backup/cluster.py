@@ -20,10 +20,11 @@ from __future__ import annotations
 import hashlib
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from formats import properties
+from formats.checkpoint import EpochEntry
 from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, LEADER_EPOCH, PRODUCER_ID, SIZE, START, BatchRow
@@ -43,6 +44,7 @@ from kcli.client.cluster_settings import Settings, records
 from kcli.client.log_reading import EARLIEST, LATEST, Described, LogReader, OffsetOutOfRange
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import UsageError
+from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.partition_directory import METADATA_TOPIC_ID
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import BytesSource
@@ -217,7 +219,7 @@ class _Run:
                 self._result.troubles.append(f"{each}: cleaned faster than it is read: keys may be missing")
         self._store_parts(log)
         segments = tuple(log.finish(self._starts[each]))
-        return BackedPartition(each, topic_id, tuple(log.epochs), log.settled, segments)
+        return BackedPartition(each, topic_id, _epochs_from(log.epochs, segments[0].base), log.settled, segments)
 
     def _copy(self, each: TopicPartition, log: _Log, begin: int) -> int | None:
         """Read from an offset up to the partition's end. Returns the offset that was reached: the end, unless there is
@@ -374,6 +376,13 @@ def _is_still(each: BackedPartition, described: Described) -> bool:
     """Whether a partition's topic is still there: if it was deleted, another topic of its name may have been read."""
     topic_id = described.topic_ids.get(each.partition.topic)
     return topic_id is not None and from_uuid(topic_id) == each.topic_id
+
+
+def _epochs_from(epochs: Iterable[tuple[int, int]], start: int) -> tuple[tuple[int, int], ...]:
+    """Return the leader epochs of a log that begins at an offset."""
+    known = LeaderEpochCache(EpochEntry(*each) for each in epochs)
+    known.truncate_from_start(start)
+    return tuple((each.epoch, each.start_offset) for each in known.entries)
 
 
 def _column(batches: BatchTable, column: int, first: int, stop: int) -> memoryview:

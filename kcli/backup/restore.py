@@ -19,14 +19,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from formats import txn_index
+from formats import producer_snapshot, txn_index
 from formats.checkpoint import EpochEntry
 from formats.file_name import METADATA_TOPIC, FileKind, FileName, build
 from formats.kernels.columns import LAST_OFFSET, BatchRow
 from formats.kernels.indexes import SegmentIndexes
+from formats.kernels.producers import RECOVERY_MORE, ProducerTable, follow_producers
+from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
 from formats.properties import PartitionMetadata, Properties, build_partition_metadata
 from formats.properties import build as build_properties
 from formats.properties import parse as parse_properties
+from formats.txn_index import AbortedTxn
 from kcli.backup.cut import end_of, transactions
 from kcli.backup.fencing import fence
 from kcli.backup.manifest import BackedPartition, BackedSegment, Manifest, Piece
@@ -41,6 +44,7 @@ from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.log_directory import LogDirectory
 from kcli.log.new_directory import new_directory
 from kcli.log.partition_view import PartitionView
+from kcli.log.producer_state import read_control
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource
 from kcli.log.synced_together import SyncedTogether
@@ -227,16 +231,18 @@ class _Restore:
             self._log(directory, segment)
         if states is not None:
             segments = self._cut(each, segments, directory, states, restored)
+        producers = None
+        if self._manifest.cluster is not None and each.partition.topic != METADATA_TOPIC:
+            producers = ProducerTable(read_control)
         for segment in segments:
-            self._beside(directory, segment, restored, is_last=segment is segments[-1])
+            self._beside(directory, segment, restored, producers, is_last=segment is segments[-1])
         epochs = LeaderEpochCache(EpochEntry(*entry) for entry in each.epochs)
         if restored.end is not None:
             epochs.truncate_from_end(restored.end)
             self._ends[each.partition] = restored.end
         self._put(directory / LEADER_EPOCHS, epochs.to_bytes())
-        if segments:  # of a backup over the network Kafka makes producer snapshots and transaction indexes, too
-            point = segments[-1].base if self._manifest.cluster is None else 0
-            self._recovery_points[each.partition] = point
+        if segments:
+            self._recovery_points[each.partition] = segments[-1].base
         for name, piece in each.snapshots.items():
             offset = int(name.partition("-")[0])
             if not segments or offset <= (restored.end or 0):
@@ -255,9 +261,23 @@ class _Restore:
                     position += file.write([chunk], position)
                     self._advance(len(chunk))
 
-    def _beside(self, directory: Path, segment: BackedSegment, restored: Restored, *, is_last: bool) -> None:
-        """Write the files beside a .log file, and note what is in it."""
+    def _beside(
+        self,
+        directory: Path,
+        segment: BackedSegment,
+        restored: Restored,
+        producers: ProducerTable | None,
+        *,
+        is_last: bool,
+    ) -> None:
+        """Write the files beside a .log file, and note what is in it. producers: those before the segment, which this
+        applies the segment to; None if the run has their snapshots, and the aborted transactions."""
         path = directory / build(FileName(FileKind.LOG, segment.base))
+        aborted: list[AbortedTxn] = []
+        if producers is not None and restored.start is not None:
+            entries = tuple(map(ProducerEntry._make, producers.entries()))
+            state = producer_snapshot.build(ProducerSnapshot(entries))
+            self._put(directory / build(FileName(FileKind.PRODUCER_SNAPSHOT, segment.base)), state)
         indexes = SegmentIndexes(segment.base, DEFAULT_INTERVAL_BYTES)
         source = FileSource(path)
         restored.start = segment.base if restored.start is None else restored.start
@@ -270,6 +290,8 @@ class _Restore:
                     break
                 restored.end = part.batches.field(part.batches.count - 1, LAST_OFFSET) + 1
                 indexes.add(memoryview(part.data)[: part.stop])
+                if producers is not None:
+                    aborted += self._aborted(producers, part, restored)
                 part.release()
         finally:
             source.close()
@@ -278,13 +300,24 @@ class _Restore:
         indexes.finish()
         for kind, data in ((FileKind.OFFSET_INDEX, indexes.offsets), (FileKind.TIME_INDEX, indexes.times)):
             self._put(directory / build(FileName(kind, segment.base)), bytes(data))
+        if aborted:
+            self._put(directory / build(FileName(FileKind.TXN_INDEX, segment.base)), txn_index.build(tuple(aborted)))
         if segment.txn_index is not None:
             path = directory / build(FileName(FileKind.TXN_INDEX, segment.base))
             if is_last:  # it may be ahead of the .log file
-                entries = txn_index.parse(b"".join(map(bytes, read_piece(self._store, segment.txn_index))))
-                self._put(path, txn_index.build(tuple(each for each in entries if each.last_offset < restored.end)))
+                found = txn_index.parse(b"".join(map(bytes, read_piece(self._store, segment.txn_index))))
+                self._put(path, txn_index.build(tuple(each for each in found if each.last_offset < restored.end)))
             else:
                 self._piece(segment.txn_index, path)
+
+    def _aborted(self, producers: ProducerTable, part: Window, restored: Restored) -> Iterator[AbortedTxn]:
+        """Apply batches to the producers. Yields the transactions that they abort."""
+        how, completed = follow_producers(producers, part.batches, memoryview(part.data))
+        if how != RECOVERY_MORE:
+            restored.troubles.append(f"{restored.partition}: {producers.reason}")
+        for producer_id, first, marker, stable, is_aborted in completed or ():
+            if is_aborted:
+                yield AbortedTxn(0, producer_id, first, marker, stable)
 
     # the end of a partition
 
