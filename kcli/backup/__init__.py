@@ -1,6 +1,7 @@
 """Backups of a node's log directories in a store, and new log directories of them.
 
-    in    log directories, which a broker may be writing, or a cluster; a store (kcli.tier.store): a directory or a bucket
+    in    log directories, which a broker may be writing, or a cluster; a store (kcli.tier.store), a directory or a
+          bucket
     out   objects with the bytes of its partitions, and a manifest for each run; a log directory that Kafka opens
 
     manifest   what a run has: partitions, segments, the objects of each, with their SHA-256

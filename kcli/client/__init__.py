@@ -8,7 +8,7 @@ consuming   records out of partitions       ranges       first and last offset t
 group_consuming  records, as a member of a group             membership   the member's protocol and assignor
 groups      groups and their offsets        resets       new offsets of a group
 acls        access control lists            users        who logs in by SCRAM            tokens  delegation tokens
-log_reading batches of partitions as their leaders have them     cluster_settings  features, configurations, quotas, ACLs
+log_reading batches of partitions           cluster_settings  features, configurations, quotas, ACLs
 formats     a record as text
 wire        requests that librdkafka does not send
 security    TLS and SASL of wire            command_config  a file of Kafka's client properties

@@ -30,9 +30,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kcli.errors import UnreadableInput, UsageError, needing
 from kcli.log.source import BytesSource, Source
 from kcli.tier.address import INSIDE, Bucket
-from kcli.tier.bucket_errors import is_cut_list, is_empty_object, is_missing_bucket, is_of_one_object, reason
+from kcli.tier.bucket_errors import (
+    is_cut_list,
+    is_empty_object,
+    is_missing_bucket,
+    is_of_one_object,
+    is_passing,
+    no_store,
+    reason,
+)
 from kcli.tier.spool import spooled
-from kcli.tier.store import FilePart, ObjectMissing, ObjectPart, StoredObject, StoreFailed, checked_key, checked_name
+from kcli.tier.store import (
+    FilePart,
+    ObjectMissing,
+    ObjectPart,
+    StoreAway,
+    StoredObject,
+    StoreFailed,
+    checked_key,
+    checked_name,
+)
 from kcli.tier.windows import FIRST_BYTES, WindowedSource
 
 if TYPE_CHECKING:
@@ -44,6 +61,7 @@ PART_BYTES = 8 << 20
 """The size of a part of a multipart upload; S3 takes 10,000 of them."""
 PARTS_AT_ONCE = 3
 LISTED_AT_ONCE = 1000
+ABSENT = "kcli-tells-a-store-by-this-object-that-is-absent"
 REQUESTS_AT_ONCE = 4
 BACKOFF_S, BACKOFF_S_MAX = 0.1, 5.0
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
@@ -69,12 +87,19 @@ class Limits(NamedTuple):
 class BucketStore:
     """A bucket, or the objects below a prefix of it. spool: the directory for copies, else that of the system.
     look_inside: whether the prefix may be that of what `kafka-tiered-storage` lies in, which a request tells.
+    may_be_away: make this request with the first other one, which then fails if the store does not answer.
 
     Raises UnreadableInput if it cannot be listed, NotInstalled.
     """
 
     def __init__(
-        self, bucket: Bucket, limits: Limits | None = None, spool: Path | None = None, *, look_inside: bool = True
+        self,
+        bucket: Bucket,
+        limits: Limits | None = None,
+        spool: Path | None = None,
+        *,
+        look_inside: bool = True,
+        may_be_away: bool = False,
     ) -> None:
         with needing("tier"):
             import obstore
@@ -87,9 +112,25 @@ class BucketStore:
             self._remote = _connected(bucket, self._limits)
         except (obstore.exceptions.BaseError, ValueError) as error:
             raise UnreadableInput(str(bucket), reason(bucket.service, error)) from None
-        inside = f"{bucket.prefix}/{INSIDE}" if bucket.prefix else INSIDE
-        if look_inside and next(self._listed(f"{inside}/"), None) is not None:
-            self._bucket = bucket._replace(prefix=inside)
+        self._has_looked = not look_inside
+        if not may_be_away:
+            self._look()
+
+    def check(self, limit_s: float) -> None:
+        """Make a request. Raises StoreAway if the store does not answer within limit_s; UnreadableInput if it grants no
+        access, or there is none."""
+        try:
+            self._threads.submit(self._look).result(limit_s)
+        except FutureTimeout:
+            raise StoreAway(self.address, f"no answer in {limit_s:,.0f} s") from None
+
+    def _look(self) -> None:
+        if not self._has_looked:
+            prefix = self._bucket.prefix
+            inside = f"{prefix}/{INSIDE}" if prefix else INSIDE
+            if next(self._listed(f"{inside}/"), None) is not None and not self._has_looked:
+                self._bucket = self._bucket._replace(prefix=inside)
+            self._has_looked = True
 
     @property
     def bucket(self) -> Bucket:
@@ -117,8 +158,20 @@ class BucketStore:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no object at all, which looks the same as a wrong prefix."""
-        return next(self._listed(self._key("")), None) is None
+        """Whether there is no object at all, which looks the same as a wrong prefix. Raises StoreFailed, also for a web
+        page in place of a list, in which no object can be found."""
+        if next(self._listed(self._key("")), None) is not None:
+            return False
+        known = self._obstore.exceptions
+        request = self._submit(self._obstore.head, self._remote, self._key(ABSENT))
+        try:
+            request.result(self._limits.total_s)
+        except (FileNotFoundError, PermissionError, known.PermissionDeniedError, known.UnauthenticatedError):
+            return True
+        except (known.BaseError, FutureTimeout) as error:
+            if is_passing(error) or isinstance(error, FutureTimeout):
+                raise StoreAway(self.address, self._reason(error)) from None
+        raise StoreFailed(self.address, no_store(self._bucket.service))
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects whose names begin with `prefix`, and the keys that no object can have (`odd`), as whole
@@ -213,6 +266,7 @@ class BucketStore:
     # names
 
     def _key(self, name: str) -> str:
+        self._look()
         return f"{self._bucket.prefix}/{name}" if self._bucket.prefix else name
 
     def _url(self, name: str) -> str:
@@ -339,6 +393,8 @@ def _kind(error: BaseException) -> type[UnreadableInput]:
         return _EmptyRange
     if is_cut_list(error):
         return _PageCut
+    if isinstance(error, FutureTimeout) or is_passing(error):
+        return StoreAway
     return UnreadableInput if is_of_one_object(error) else StoreFailed
 
 

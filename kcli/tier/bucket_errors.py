@@ -31,6 +31,7 @@ _CONNECTION = (
     ("HostUnreachable", "no route to the host"),
     ("certificate", "its certificate is not trusted"),
 )
+_UNREACHED = ("ConnectionRefused", "dns error", "NetworkUnreachable", "HostUnreachable")
 _ANSWERS = (
     (re.compile(r"kind: Timeout|TimedOut"), "does not answer in time"),
     (re.compile(r"IncompleteMessage|IncompleteBody|UnexpectedEof|Interrupted|ConnectionReset|ConnectionAborted"),
@@ -53,6 +54,15 @@ def is_cut_list(error: BaseException) -> bool:
 def is_missing_bucket(error: BaseException) -> bool:
     """Whether there is no such bucket; for a request of an object, obstore raises FileNotFoundError for this too."""
     return _code(_text(error)) in _NO_BUCKET
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the server may answer later: it is not reached, does not answer in time, or is overloaded."""
+    text = _text(error)
+    status = _status(text)
+    if status is not None:
+        return status >= 500 or status == 429
+    return any(word in text for word in _UNREACHED) or any(pattern.search(text) for pattern, _ in _ANSWERS[:2])
 
 
 def is_of_one_object(error: BaseException) -> bool:
@@ -95,13 +105,18 @@ def reason(service: str, error: BaseException) -> str:
     return _otherwise(service, error, text, server)
 
 
+def no_store(service: str, server: str = "the server") -> str:
+    """Return the words for a server of another kind. server: with its name, if that is known."""
+    return f"{server} does not answer as such a store does; check {CHECK_ENDPOINT[service]}"
+
+
 def _otherwise(service: str, error: BaseException, text: str, server: str) -> str:
     if "Account must be specified" in text:
         return "the account is not known; set AZURE_STORAGE_ACCOUNT_NAME"
     if type(error).__name__ == "InvalidPathError" or "invalid path" in text:
         return "an object's name there has an empty part or '..', and kcli cannot list it: move such objects away"
     if "invalid list response" in text or "Parse(" in text:
-        return f"{server} does not answer as such a store does; check {CHECK_ENDPOINT[service]}"
+        return no_store(service, server)
     if "builder error" in text or "Unable to parse" in text or "Configuration" in text:
         return f"the environment's settings are not valid; check {CHECK_ENDPOINT[service]}"
     return f"the request failed ({type(error).__name__}); check {CHECK_ENDPOINT[service]} and the network"

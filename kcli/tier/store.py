@@ -92,6 +92,10 @@ class StoreFailed(UnreadableInput):
     """The store does not answer, or grants no access: every request to it fails, not only that for one object."""
 
 
+class StoreAway(StoreFailed):
+    """The store does not answer now, and may later: the network is down, or the server is slow or overloaded."""
+
+
 class KeyMissing(StoreFailed):
     """The store is encrypted with a key pair that was not given."""
 

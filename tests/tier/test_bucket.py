@@ -14,7 +14,7 @@ from kcli.tier.address import Bucket
 from kcli.tier.bucket import PART_BYTES, BucketStore, Limits
 from kcli.tier.local import LocalStore
 from kcli.tier.opening import open_store
-from kcli.tier.store import ObjectMissing, StoredObject
+from kcli.tier.store import ObjectMissing, StoreAway, StoredObject
 from kcli.tier.windows import WindowedSource
 from tests.tier.conftest import REMOTE
 from tests.tier.s3 import Fault, Proxy, Reply, client, http, pass_on, s3_error
@@ -331,6 +331,28 @@ def test_a_prefix_without_objects(s3: str, url: str) -> None:
 def test_no_such_bucket(s3: str) -> None:
     with pytest.raises(UnreadableInput, match="s3://nothing/x: no such bucket"):
         open_store("s3://nothing/x")
+
+
+def test_a_web_page_in_place_of_a_list(proxy: Proxy) -> None:
+    """As that of a console, or of a network that wants a login."""
+    page = b"<html><head><title>Console</title></head><body>login</body></html>"
+    proxy.fault = answering(http("200 OK", page))
+    with pytest.raises(UnreadableInput, match="does not answer as such a store does; check AWS_ENDPOINT_URL"):
+        open_store("s3://golden/a/tier")
+
+
+def test_a_store_that_is_away_is_looked_at_later(proxy: Proxy) -> None:
+    proxy.fault = lambda *_: [1.0]
+    store = BucketStore(GOLDEN_BUCKET, QUICK, may_be_away=True)
+    with pytest.raises(StoreAway):
+        store.check(0.2)
+    with pytest.raises(StoreAway):
+        next(iter(store.list_objects()))
+    proxy.fault = pass_on
+    assert store.size(NAME)
+    assert store.address == "s3://golden/a/tier/kafka-tiered-storage"
+    with pytest.raises(UnreadableInput, match="no such bucket"):
+        BucketStore(Bucket("s3", "nothing", ""), QUICK, may_be_away=True).check(10)
 
 
 # profiles

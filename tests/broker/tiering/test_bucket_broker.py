@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -107,6 +108,16 @@ def test_a_server_that_fails_in_every_way(proxy: Proxy, s3: str, tmp_path: Path)
             proxy.fault = pass_on
         wait_until(lambda: offsets(node, "orders")["local"] > end - 150, lambda: offsets(node, "orders"))
         assert consumed(node, "orders", 0, end) == [f"value {i:06}" for i in range(end)]
+    proxy.fault = lambda *_: [4.0]
+    with served_node(tmp_path / "data", *arguments, warm=False) as node:  # the store is away when the broker starts
+        produce(node, "orders", end, 40)
+        end += 40
+        proxy.fault = pass_on
+        wait_until(lambda: offsets(node, "orders")["local"] > end - 150, lambda: offsets(node, "orders"))
+        assert consumed(node, "orders", 0, end) == [f"value {i:06}" for i in range(end)]
+        code, log = node.signal(signal.SIGTERM)
+    assert code == 0
+    assert "no answer in 3 s; copies, deletions and reads from the tier are tried again" in log
     tier = Tier.read(open_store(url), tmp_path / "data")
     assert [each for each in TierVerification(tier).findings() if each.severity != "info"] == []
     assert [each for each in Orphans(tier).findings() if each.kind == "tier-orphan"] == []
