@@ -45,6 +45,8 @@ from kcli.protocol.topic_partition import TopicPartition
 VERSION, SEVERAL_DIRECTORIES = 1, 2
 DIRECTORY = "manifests"
 DIGEST_LENGTH = 32
+NAME_LENGTH_MAX = 1024
+SHOWN = 100
 _NAME = re.compile(rf"{DIRECTORY}/(\d{{8}}T\d{{6}}\.\d{{3}}Z)-([0-9a-f]{{{DIGEST_LENGTH}}})\.json")
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 _HEX = re.compile("[0-9a-f]{64}")
@@ -298,7 +300,9 @@ def _snapshot(name: str) -> str:
 def _piece(value: list[Any]) -> Piece:
     name, size, sha256 = value
     if not isinstance(name, str) or not _HEX.fullmatch(sha256):
-        raise ValueError(f"{value!r} is no object")
+        raise ValueError(f"{str(value)[:SHOWN]!r} is no object")
+    if len(name) > NAME_LENGTH_MAX:
+        raise ValueError(f"an object's name has {len(name):,} characters")
     return Piece(name, _integer(size), sha256)
 
 
@@ -315,6 +319,9 @@ def _name(value: Any) -> str:
 
 
 def _text(value: Any) -> str | None:
+    """Return the text of a file, whose characters are its bytes."""
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
+    if value is not None and any(each > "\xff" for each in value):
+        raise ValueError("a text has characters that are no bytes")
     return value

@@ -86,6 +86,9 @@ def restore(
             raise UsageError("--topic restores a topic: give --out, too")
         _show_runs(opened, found, output)
         return
+    for out in outs:
+        if not opened.is_remote and out.resolve().is_relative_to(Path(opened.address).resolve()):
+            raise UsageError(f"--out {printable(out)} is inside the backup")
     _restore(opened, _newest(opened, found, outs, topics or []), outs, topics or [], output)
 
 

@@ -116,6 +116,10 @@ def _read(
     tier = Tier.read(open_tier(store, spool, KeyPairs.given(key_pairs)), log_dir, topic, only)
     if only is not None and not tier.inventory.partitions:
         raise UnreadableInput(f"{tier.store.address}/{directory_name(only)}", "no object is there")
+    if topic is not None and not tier.partitions:
+        raise UnreadableInput(topic, "the tier has no such topic")
+    if log_dir is None and not tier.partitions:
+        raise UnreadableInput(tier.store.address, "no object in it is named as one of a tier")
     return tier
 
 

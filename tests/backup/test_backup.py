@@ -405,6 +405,7 @@ def test_orphans_of_a_removed_run(data: Path, tmp_path: Path) -> None:
         (["restore", "none"], "none: No such file or directory"),
         (["restore", "data", "--out", "new"], "no manifest of a backup is in it"),
         (["restore", "backup", "--out", "data"], "data: is there already"),
+        (["restore", "backup", "--out", "backup/new"], "--out backup/new is inside the backup"),
         (["restore", "backup", "--at", "soon"], "--at 'soon' is no time"),
         (["restore", "backup", "--topic", "t-mix"], "--topic restores a topic: give --out, too"),
     ],

@@ -43,6 +43,8 @@ def forged(store: Path, change: dict[str, Any]) -> None:
                         "txn_index": None, "snapshot": None}]}, "no object can have this name"),
         ({"settled": [0]}, "no manifest of a backup"),
         ({"at": 2**70}, "no manifest of a backup"),
+        ({"meta_properties": "\ud800"}, "characters that are no bytes"),
+        ({"files": {"bootstrap.checkpoint": ["x" * 100_000, 1, "0" * 64]}}, "an object's name has 100,000 characters"),
     ],
 )  # fmt: skip
 def test_a_forged_manifest(change: dict[str, Any], complaint: str, tmp_path: Path) -> None:

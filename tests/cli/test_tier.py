@@ -137,10 +137,18 @@ def test_bad_input(arguments: list[str | Path], complaint: str, tmp_path: Path) 
     assert complaint in ended.complaint
 
 
-def test_an_empty_store(tmp_path: Path) -> None:
-    for command in ("list", "verify"):
-        ended = kcli("tier", command, "--tier", tmp_path)
-        assert (ended.status, ended.stderr) == (0, "")
+@pytest.mark.parametrize("command", ["list", "verify", "orphans"])
+def test_a_directory_that_is_no_tier(tmp_path: Path, command: str) -> None:
+    """A path that is misspelt is no sound tier; nor is the topic of another."""
+    (tmp_path / "passwd").write_text("x")
+    ended = kcli("tier", command, "--tier", tmp_path)
+    assert (ended.stdout, ended.status) == ("", 2)
+    assert "no object in it is named as one of a tier" in ended.stderr
+    if command != "orphans":
+        for place in ([], [DATA]):
+            ended = kcli("tier", command, *place, "--tier", REMOTE, "--topic", "nosuch")
+            assert (ended.stdout, ended.status) == ("", 2)
+            assert "the tier has no such topic" in ended.stderr
 
 
 def test_names_with_escapes(copy: Copy, tmp_path: Path) -> None:
