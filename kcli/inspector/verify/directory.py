@@ -67,11 +67,11 @@ from kcli.inspector.verify.missing_snapshots import forgotten_producers
 from kcli.inspector.verify.others_checkpoints import checkpoints_of_others
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments
 from kcli.inspector.verify.renamed_logs import RenamedLog
-from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
+from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, file_beside, log_name
 from kcli.inspector.verify.small_files import REBUILD_EPOCHS
 from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, with_refusals
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap
+from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap, without_indexes
 from kcli.inspector.verify.tier_objects import of_object
 from kcli.inspector.verify.verification import KRAFT, KRAFT_SNAPSHOTS, MARKERS, Logs, LogsFound, status_of
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
@@ -91,6 +91,7 @@ SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
 SEVERAL = 2
+MISSING_INDEX = ("index-missing", "timeindex-missing")
 """If the owner of at least so many files may not read or write them, one finding stands for all of them."""
 
 Entry = tuple[Path, FileName]
@@ -357,13 +358,22 @@ class DirectoryVerifier:
         verifier = LogVerifier(
             segments, contents.local_snapshots(), self._advance, orphans=orphans, known=known, causes=in_log
         )
-        of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
+        swapped = {file_beside(each.files[FileKind.LOG], FileKind.LOG).stem for each in completed}
+        of_log = [
+            with_own_log(each, verifier.renamed)
+            for each in self._run(path, verifier)
+            if each.kind not in MISSING_INDEX or Path(each.path).stem not in swapped
+        ]
         if parsed_name is not None and parsed_name.state == "":
             self._all.logs_found[path] = logs._replace(
                 renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
             )
         own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
-        own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
+        swaps = contents.swaps()
+        own += self._swaps([each for each in swaps if each not in completed], segments, known.gaps)
+        if parsed_name is not None and parsed_name.state == "":
+            lacking = (without_indexes(each, segments, known) for each in swaps)
+            own += [each for each in lacking if each is not None]
         for one in contents.remote(self._advance):
             own += self._run(path, one)
         # Kafka empties the leader-epoch-checkpoint of a directory that it renames to -delete or -stray: missing entries
@@ -393,7 +403,7 @@ class DirectoryVerifier:
                 causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
             elif cause.kind in ("file-type", "log-link"):
                 causes.add(cause, partial(_is_about, Path(cause.path)))
-            elif cause.kind == "swap-log":
+            elif cause.kind in ("swap-log", "swap-index"):
                 causes.add(cause, partial(_is_swap, Path(cause.path)))
             else:
                 alone.append(cause)
@@ -857,9 +867,11 @@ def _is_of_id(cause: Finding, finding: Finding) -> bool:
 
 
 def _is_swap(path: Path, finding: Finding) -> bool:
-    """Return whether the finding is about a leftover file of the same `.swap` segment as `path`."""
+    """Return whether the finding is about a leftover file, or a missing index, of the same `.swap` segment as
+    `path`."""
     other = Path(finding.path)
-    return finding.kind == "leftover-file" and other.suffix == path.suffix and other.name[:20] == path.name[:20]
+    is_of_swap = finding.kind in ("leftover-file", "swap-index")
+    return is_of_swap and other.suffix == path.suffix and other.name[:20] == path.name[:20]
 
 
 def _lacking(status: os.stat_result, name: FileName) -> int:
