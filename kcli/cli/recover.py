@@ -593,7 +593,8 @@ class _Show:
             return
         if is_shown:
             return
-        if not (self._has_next or totals.losses or totals.refused_partitions or totals.is_salvaged):
+        is_mended = totals.is_salvaged or totals.mended > 0
+        if not (self._has_next or totals.losses or totals.refused_partitions or is_mended):
             if totals.refused or self._is_bad:
                 command = self._verify_command
                 why = ": salvage does not mend this" if recovery.salvage else ""
