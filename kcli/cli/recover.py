@@ -1374,7 +1374,8 @@ class _Totals:
             parts.append(f"Kafka {loses} {records} in {count_text(self.losses, 'partition')}")
         if recovery.salvage and (self._saved_records or (self._gaps and self.losses)):
             keeps = "kept" if changes else "would keep"
-            parts.append(f"--salvage {keeps} {count_text(self._saved_records, 'record')} of them")
+            which = "of them" if self.losses else "that Kafka alone would not"
+            parts.append(f"--salvage {keeps} {count_text(self._saved_records, 'record')} {which}")
         if self._gaps:
             out = "are left out" if changes else "would be left out"
             gaps = count_text(self._gaps, "gap")
