@@ -73,7 +73,15 @@ from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, w
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap, without_indexes
 from kcli.inspector.verify.tier_objects import of_object
-from kcli.inspector.verify.verification import KRAFT, KRAFT_SNAPSHOTS, MARKERS, Logs, LogsFound, status_of
+from kcli.inspector.verify.verification import (
+    KRAFT,
+    KRAFT_SNAPSHOTS,
+    MARKERS,
+    Logs,
+    LogsFound,
+    may_follow_from_metadata,
+    status_of,
+)
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
@@ -265,6 +273,7 @@ class DirectoryVerifier:
         their causes."""
         causes = below.causes
         damage = below.metadata_damage
+        self._note_metadata_log(around, damage)
         if not damage:
             damage = list(foreign_metadata_log(around))
             damage = damage or list(old_metadata_log(around, below.partitions, below.logs))
@@ -294,7 +303,7 @@ class DirectoryVerifier:
             pass
         if damage:
             whole = [without_topic_id(each) for each in whole]
-            causes.add(damage[0], _follows_from_metadata)
+            causes.add(damage[0], may_follow_from_metadata)
         try:
             for cause, takes in (
                 *checkpoints_of_others(around),
@@ -320,6 +329,14 @@ class DirectoryVerifier:
             causes.add(cause, partial(_is_entry_of, {Path(cause.path).name}))
         alone = ("partition-missing", "partition-swapped", "meta-properties-node", "partition-metadata-topic")
         yield from causes.settle(each for each in whole if each.kind not in alone)
+
+    def _note_metadata_log(self, around: Surroundings, damage: Sequence[Finding]) -> None:
+        """Note for the node's other log directories where its metadata log lies. damage: the damage in the metadata log
+        of this log directory."""
+        if damage:
+            self._all.metadata_damage[around.path] = damage[0].path, damage[0].position
+        elif around.metadata is not None and around.metadata.home != around.path:
+            self._all.metadata_homes[around.path] = around.metadata.home
 
     def _logs(
         self, path: Path, parsed_name: DirectoryName | None, mine: list[Entry], below: _Inside, inside: _Inside
@@ -845,17 +862,6 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
     if path == around.renamed_metadata_log:
         return True
     return any(each.renamed is not None and each.renamed.path == path for each in around.missing)
-
-
-def _follows_from_metadata(finding: Finding) -> bool:
-    """Return whether the finding may be a consequence of damage in the metadata log. Two kinds of findings may be:
-
-    - a stray directory: the damaged records may have created its topic;
-    - a missing partition, if the finding is only a warning: the damaged records may have deleted its topic. The finding
-      is an error if a checkpoint has an offset of the partition, or if the partition's directory may have another name.
-    """
-    is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
-    return finding.kind == "partition-stray" or is_unknown
 
 
 def _is_of_id(cause: Finding, finding: Finding) -> bool:
