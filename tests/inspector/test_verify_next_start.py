@@ -46,6 +46,21 @@ def test_below_the_recovery_point_nothing_is_cut(directory: Path, tmp_path: Path
     assert any(json.loads(line).get("position") == torn.position for line in shown.stdout.splitlines()), shown
 
 
+def test_the_copies_of_two_partitions_have_two_names(directory: Path, tmp_path: Path) -> None:
+    """The commands to which verify's next steps lead can be pasted one after the other."""
+    for partition in (PARTITION, OTHER):
+        (directory / partition / "leader-epoch-checkpoint").write_bytes(bytes(8))
+    steps = nexts(run(directory.name, cwd=tmp_path).stdout)
+    shown = [kcli(*shlex.split(each)[1:], cwd=tmp_path).stdout.splitlines() for each in steps]
+    salvages = [line.removeprefix("next").strip() for lines in shown for line in lines if line.startswith("next")]
+    assert len(salvages) == 2
+    for each in salvages:
+        ended = kcli(*shlex.split(each)[1:], cwd=tmp_path)
+        assert (ended.status, ended.stderr) == (0, "")
+    for partition in (PARTITION, OTHER):
+        assert loud(tmp_path / f"NEW-{partition}") == []
+
+
 def test_a_piece_of_a_batch_behind_all_batches_of_a_segment(directory: Path) -> None:
     """A disk was full at a roll: consumers read all offsets. It is damage only where a start reads the segment."""
     log, following = logs(directory)[1:3]
