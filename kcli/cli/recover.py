@@ -593,7 +593,8 @@ class _Show:
             return
         if is_shown:
             return
-        if not (self._has_next or totals.losses or totals.refused_partitions or totals.is_salvaged):
+        is_mended = totals.is_salvaged or totals.mended > 0
+        if not (self._has_next or totals.losses or totals.refused_partitions or is_mended):
             if totals.refused or self._is_bad:
                 command = self._verify_command
                 why = ": salvage does not mend this" if recovery.salvage else ""
@@ -603,9 +604,19 @@ class _Show:
         if recovery.clean is not None and not recovery.finds_marker:
             options.append("--clean" if recovery.clean else "--unclean")
         options += [] if self._coverage is None else ["--tier", self._coverage.address]
-        command = shlex.join(["kcli", "recover", "--salvage", *options, "--out", "NEW", str(recovery.directory)])
+        command = shlex.join(["kcli", "recover", "--salvage", *options, "--out", self._new, str(recovery.directory)])
         words = "keeps in a copy what is sound" if recovery.salvage else NEXT
         write_text(_text_line("next", command, f"{words}{self._left_to_do()}"))
+
+    @property
+    def _new(self) -> str:
+        """The placeholder for the copy's path in the next command. In a log directory each partition has its own, so
+        that the commands of several can be pasted one after the other."""
+        from kcli.log.log_directory import is_log_directory
+
+        directory = self._recovery.directory.absolute()
+        is_one_of_many = self._recovery.is_partition and is_log_directory(directory.parent)
+        return f"NEW-{directory.name}" if is_one_of_many else "NEW"
 
     @property
     def _config_options(self) -> list[str]:
@@ -1373,7 +1384,8 @@ class _Totals:
             parts.append(f"Kafka {loses} {records} in {count_text(self.losses, 'partition')}")
         if recovery.salvage and (self._saved_records or (self._gaps and self.losses)):
             keeps = "kept" if changes else "would keep"
-            parts.append(f"--salvage {keeps} {count_text(self._saved_records, 'record')} of them")
+            which = "of them" if self.losses else "that Kafka alone would not"
+            parts.append(f"--salvage {keeps} {count_text(self._saved_records, 'record')} {which}")
         if self._gaps:
             out = "are left out" if changes else "would be left out"
             gaps = count_text(self._gaps, "gap")

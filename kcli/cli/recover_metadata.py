@@ -184,7 +184,11 @@ def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: 
     if metadata.is_salvaged:
         return [("salvaged", METADATA_DIRECTORY, f"{'kept' if changes else 'to be kept'} in a snapshot: {words}")]
     option = [] if config is None else ["--config", str(config)]
-    command = shlex.join(["kcli", "recover", "--salvage", *option, "--out", "NEW", str(metadata.home)])
+    new = "NEW"
+    if metadata.is_elsewhere:  # the copy of this directory is another one
+        new = f"NEW-{metadata.home.absolute().name}"
+        words += "; when the copy has its place, recover this directory anew"
+    command = shlex.join(["kcli", "recover", "--salvage", *option, "--out", new, str(metadata.home)])
     return [("next", printable(command), f"keeps {words}")]
 
 

@@ -880,7 +880,8 @@ def test_two_log_directories(tmp_path: Path) -> None:
     assert names(found, "stray") == partitions(other)
     ended = kcli("recover", "--salvage", "--config", config, other)
     assert "kept" not in ended.stdout
-    assert f"kcli recover --salvage --config {config} --out NEW {directory}" in ended.stdout
+    assert f"kcli recover --salvage --config {config} --out NEW-{directory.name} {directory}" in ended.stdout
+    assert "when the copy has its place, recover this directory anew" in ended.stdout
     new = tmp_path / "new"
     assert kcli("recover", "--salvage", "--config", config, "--out", new, directory).status == 0
     assert {from_uuid(each) for each in image_of(new).topics[DAMAGED_TOPIC].partitions[0].directories} == {

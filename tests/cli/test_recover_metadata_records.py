@@ -224,6 +224,9 @@ def test_a_file_is_moved_away_only_where_kafka_then_keeps_the_metadata(
     moved = f"Next: mv -nT -- {directory / file} {directory / file}.moved"
     assert f"  {directory / file}  " in lines[0]
     assert command == (f"Next: kcli recover --salvage --dry-run {directory}" if is_log_damaged else moved)
+    dry_run = kcli("recover", "--salvage", directory).stdout
+    assert f"next             kcli recover --salvage --out NEW {directory}\n" in dry_run
+    assert "does not mend" not in dry_run
     new = tmp_path / "new"
     assert kcli("recover", "--salvage", "--out", new, directory).status == 0
     assert image_of(new).topics.keys() == image_of(GOLDEN / SET).topics.keys()

@@ -324,6 +324,47 @@ def test_a_high_watermark_far_above_all_else(tmp_path: Path, number: int, *, is_
     assert ("lost at the end of 1 partition" in text_of_all) != is_doubtful
 
 
+def test_an_emptied_log_that_was_never_flushed(tmp_path: Path) -> None:
+    """Its recovery point is 0, as that of any log before the first flush: verify names the log, as recover does."""
+    directory = copied(tmp_path, "unclean/crashed")
+    partition = directory / "u-plain-1"
+    for each in partition.iterdir():
+        if each.name != "partition.metadata":
+            each.unlink()
+    log = partition / f"{0:020}.log"
+    log.touch()
+    for suffix, entry_bytes in ((".index", 8), (".timeindex", 12)):
+        log.with_suffix(suffix).write_bytes(bytes(1000 * entry_bytes))
+    points = directory / "recovery-point-offset-checkpoint"
+    points.write_text(points.read_text().replace("u-plain 1 124", "u-plain 1 0"))
+    (directory / "replication-offset-checkpoint").write_text("0\n1\nu-plain 1 8\n")
+    shown = map(json.loads, kcli("verify", "--format", "jsonl", directory).stdout.splitlines())
+    places = str(partition), str(directory / "replication")
+    loud = [each for each in shown if each.get("path", "").startswith(places) and each["severity"] != "info"]
+    (found,) = loud
+    assert (found["kind"], found["severity"], found["path"]) == ("log-end", "error", str(log))
+    assert found["found"] == "0 bytes: the log ends at 0: offsets 0..7 are lost"
+    assert (
+        "the log ends at 0, and had reached 8 by the checkpoints; lost: offsets 0..7"
+        in kcli("recover", directory).stdout
+    )
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_records_that_salvage_keeps_are_of_something_named(tmp_path: Path, *, is_refused: bool) -> None:
+    """A start that Kafka refuses loses nothing: the records are not some of those that Kafka alone would lose."""
+    partition = copied(tmp_path, "codecs/data/java-none-0")
+    with (partition / f"{0:020}.log").open("r+b") as log:
+        second = 12 + int.from_bytes(log.read(12)[8:])
+        log.seek(second + (2 if is_refused else 40))  # a bit of the base offset, or one that the CRC covers
+        log.write(b"\x10")
+    summary = kcli("recover", "--salvage", partition).stdout.splitlines()[-1]
+    assert re.search(r"--salvage would keep [0-9,]+ records (.*?);", summary)[1] == (
+        "that Kafka alone would not" if is_refused else "of them"
+    ), summary
+    assert ("Kafka alone would lose" in summary) != is_refused
+
+
 def test_what_salvage_does_not_mend_is_for_verify_to_tell(tmp_path: Path) -> None:
     """meta.properties is emptied: no other file of the directory has the id of the cluster, which has other nodes."""
     directory = copied(tmp_path, "kraft/controller-100")

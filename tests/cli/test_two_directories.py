@@ -18,6 +18,7 @@ from kcli.log.log_directory import read_properties
 from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.directory_ids import directory_ids
 from tests.cli.run import kcli
+from tests.metadata_damage import LOG, byte_of, flip
 from tests.two_directories import MOVED, SECOND_ID, two_directories
 
 PAIR = ("meta.properties", "recovery-point-offset-checkpoint")
@@ -547,6 +548,29 @@ def test_next_steps_keep_the_configuration(directories: Directories) -> None:
     assert finding.command == f"kcli recover --config {directories[2]} --dry-run {directories[1]}"
     ended = kcli("recover", "--config", directories[2], directories[1])
     assert f"kcli recover --salvage --config {directories[2]} --out NEW {directories[1]}" in ended.stdout
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+@pytest.mark.parametrize("order", [1, -1])
+def test_strays_in_both_directories_follow_from_one_metadata_log(
+    directories: Directories, order: int, *, with_config: bool
+) -> None:
+    """The finding of the damage counts them, in whatever order the directories are given."""
+    holder = next(each for each in directories[:2] if (each / LOG).is_file())
+    other = next(each for each in directories[:2] if each != holder)
+    flip(holder / LOG, byte_of(holder, "TopicRecord", MOVED[0].rpartition("-")[0]))
+    config = directories[2] if with_config else None
+    server = read_properties(config) if config else {}
+    verification = Verification([*directories[:2]][::order], server=server, config=config)
+    told = [each for each in verification.findings() if each.severity != "info"]
+    assert not {"partition-stray", "metadata-log-end"} & {each.kind for each in told}
+    by_holder = sum(each.consequences.get("partition-stray", 0) for each in Verification([holder]).findings())
+    of_other = list(Verification([other], server=read_properties(directories[2])).findings())
+    in_other = sum(each.kind == "partition-stray" for each in of_other)
+    in_other += sum(each.consequences.get("partition-stray", 0) for each in of_other)
+    assert in_other > 0
+    damage = next(each for each in told if each.path == str(holder / LOG))
+    assert damage.consequences["partition-stray"] == by_holder + in_other
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -46,6 +46,21 @@ def test_below_the_recovery_point_nothing_is_cut(directory: Path, tmp_path: Path
     assert any(json.loads(line).get("position") == torn.position for line in shown.stdout.splitlines()), shown
 
 
+def test_the_copies_of_two_partitions_have_two_names(directory: Path, tmp_path: Path) -> None:
+    """The commands to which verify's next steps lead can be pasted one after the other."""
+    for partition in (PARTITION, OTHER):
+        (directory / partition / "leader-epoch-checkpoint").write_bytes(bytes(8))
+    steps = nexts(run(directory.name, cwd=tmp_path).stdout)
+    shown = [kcli(*shlex.split(each)[1:], cwd=tmp_path).stdout.splitlines() for each in steps]
+    salvages = [line.removeprefix("next").strip() for lines in shown for line in lines if line.startswith("next")]
+    assert len(salvages) == 2
+    for each in salvages:
+        ended = kcli(*shlex.split(each)[1:], cwd=tmp_path)
+        assert (ended.status, ended.stderr) == (0, "")
+    for partition in (PARTITION, OTHER):
+        assert loud(tmp_path / f"NEW-{partition}") == []
+
+
 def test_a_piece_of_a_batch_behind_all_batches_of_a_segment(directory: Path) -> None:
     """A disk was full at a roll: consumers read all offsets. It is damage only where a start reads the segment."""
     log, following = logs(directory)[1:3]
@@ -211,7 +226,7 @@ def test_a_bad_swap_file_is_moved_away(directory: Path) -> None:
         (finding,) = loud(directory)
         assert (finding.kind, finding.severity, finding.path) == ("swap-log", "error", str(swap))
         assert finding.lost_last_offset == int(following.stem) - 1
-        assert finding.consequences == {"leftover-file": 1}
+        assert finding.consequences == {"leftover-file": 1, "swap-index": 1}
         next_of(directory)
         assert loud(directory) == []
         swap.with_name(f"{swap.name}.moved").unlink()
@@ -237,10 +252,8 @@ def test_a_swap_file_without_the_first_batches(directory: Path) -> None:
 
 
 def test_a_sound_swap_file_is_calm(directory: Path) -> None:
-    log = logs(directory)[1]
-    log.with_name(f"{log.name}.swap").write_bytes(log.read_bytes())
-    (finding,) = loud(directory)
-    assert (finding.kind, finding.severity) == ("leftover-file", "warning")
+    as_swap_beside(logs(directory)[1])
+    assert {(each.kind, each.severity) for each in loud(directory)} == {("leftover-file", "warning")}
 
 
 @pytest.mark.parametrize("partition", ["c-plain-0", "c-append-time-0"])
@@ -248,15 +261,22 @@ def test_a_swap_file_of_a_compacted_topic_that_lacks_records(tmp_path: Path, par
     """The swap file has the next segment's records: its swap would lose records that no later record supersedes."""
     directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
     held = [log for log in logs(directory, partition) if log.stat().st_size]
-    swap = held[0].with_name(f"{held[0].name}.swap")
-    swap.write_bytes(held[0].read_bytes())
-    assert [each.kind for each in loud(directory)] == ["leftover-file"]
+    swap = as_swap_beside(held[0])
+    assert {each.kind for each in loud(directory)} == {"leftover-file"}
     swap.write_bytes(held[1].read_bytes())
     finding = loud(directory)[0]
     assert (finding.kind, finding.path) == ("swap-log", str(swap))
     assert "no later one of the same key supersedes" in str(finding.found)
     next_of(directory)
     assert loud(directory) == []
+
+
+def as_swap_beside(log: Path) -> Path:
+    """Copy the log and its indexes as a crash of the cleaner before its last renames leaves them. Returns the log."""
+    for path in log.parent.glob(f"{log.stem}.*"):
+        if path.suffix in (".log", ".index", ".timeindex"):
+            path.with_name(f"{path.name}.swap").write_bytes(path.read_bytes())
+    return log.with_name(f"{log.name}.swap")
 
 
 def as_swap(log: Path) -> Path:
@@ -272,6 +292,67 @@ def test_a_swap_file_that_is_the_only_one_with_its_records(directory: Path, numb
     """The next start completes the swap, and nothing is lost."""
     as_swap(logs(directory)[number])
     assert {(each.kind, each.severity) for each in loud(directory)} == {("leftover-file", "warning")}
+
+
+BOTH = {".index", ".timeindex"}
+
+
+@pytest.mark.parametrize(
+    ("swapped", "beside", "gets"),
+    [
+        (set(), BOTH, "Kafka then reads the indexes beside it"),  # a hand has renamed the log alone
+        (set(), {".index"}, "Kafka then rebuilds the indexes"),  # which it does not beside an index without the other
+        (set(), set(), "Kafka then rebuilds the indexes"),
+        ({".index"}, set(), "Kafka then rebuilds the indexes"),
+        ({".timeindex"}, BOTH, "Kafka then reads the indexes beside it"),
+    ],
+)
+def test_a_swap_file_without_its_indexes(directory: Path, swapped: set[str], beside: set[str], gets: str) -> None:
+    """Below the recovery point Kafka deletes the indexes beside it, and rebuilds none: no advice says otherwise."""
+    log = logs(directory, OTHER)[1]
+    log.rename(log.with_name(f"{log.name}.swap"))
+    for suffix in BOTH:
+        index = log.with_suffix(suffix)
+        if suffix in swapped:
+            shutil.copyfile(index, index.with_name(f"{index.name}.swap"))
+        if suffix not in beside:
+            index.unlink()
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("swap-index", f"{log}.swap")
+    assert finding.consequences["leftover-file"] == 1 + len(swapped)
+    assert all((f"{log.stem}{suffix}.swap" in str(finding.found)) == (suffix not in swapped) for suffix in BOTH)
+    assert finding.action.endswith(gets)
+    started, new = directory.parent / "started", directory.parent / "new"
+    assert kcli("recover", "--out", started, directory).status == 0
+    made = [(started / OTHER / f"{log.stem}{suffix}").read_bytes().rstrip(b"\0") for suffix in sorted(BOTH)]
+    assert [suffix for suffix, data in zip(sorted(BOTH), made, strict=True) if data] == sorted(swapped)
+    salvaged = kcli("recover", "--salvage", "--out", new, directory)
+    assert "rebuilt from the batches" in salvaged.stdout
+    assert loud(new) == []
+    assert all((new / OTHER / f"{log.stem}{suffix}").read_bytes().rstrip(b"\0") for suffix in BOTH)
+    next_of(directory)
+    assert {each.action for each in loud(directory)} <= {REBUILT}
+    list(Recovery(directory, 0).in_place("after"))
+    assert loud(directory) == []
+
+
+def test_a_swap_file_without_its_indexes_that_replaces_a_log(directory: Path) -> None:
+    swap = as_swap_beside(logs(directory)[1])
+    swap.with_name(swap.name.replace(".log", ".timeindex")).unlink()
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("swap-index", str(swap))
+    assert "recover --unclean --salvage" in str(finding.command)
+
+
+def test_a_swap_file_whose_indexes_a_start_rebuilds(directory: Path) -> None:
+    """After a crash, at or above the recovery point, the start recovers the segment."""
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (directory / name).unlink()
+    log = logs(directory)[1]
+    log.rename(log.with_name(f"{log.name}.swap"))
+    assert [each.kind for each in loud(directory)] == ["leftover-file"]
+    list(Recovery(directory, 0).in_place("before"))
+    assert loud(directory) == []
 
 
 @pytest.mark.parametrize("number", [0, 1])

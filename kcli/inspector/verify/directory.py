@@ -67,13 +67,21 @@ from kcli.inspector.verify.missing_snapshots import forgotten_producers
 from kcli.inspector.verify.others_checkpoints import checkpoints_of_others
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments
 from kcli.inspector.verify.renamed_logs import RenamedLog
-from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
+from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, file_beside, log_name
 from kcli.inspector.verify.small_files import REBUILD_EPOCHS
 from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, with_refusals
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap
+from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap, without_indexes
 from kcli.inspector.verify.tier_objects import of_object
-from kcli.inspector.verify.verification import KRAFT, KRAFT_SNAPSHOTS, MARKERS, Logs, LogsFound, status_of
+from kcli.inspector.verify.verification import (
+    KRAFT,
+    KRAFT_SNAPSHOTS,
+    MARKERS,
+    Logs,
+    LogsFound,
+    may_follow_from_metadata,
+    status_of,
+)
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
@@ -91,6 +99,7 @@ SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
 SEVERAL = 2
+MISSING_INDEX = ("index-missing", "timeindex-missing")
 """If the owner of at least so many files may not read or write them, one finding stands for all of them."""
 
 Entry = tuple[Path, FileName]
@@ -264,6 +273,7 @@ class DirectoryVerifier:
         their causes."""
         causes = below.causes
         damage = below.metadata_damage
+        self._note_metadata_log(around, damage)
         if not damage:
             damage = list(foreign_metadata_log(around))
             damage = damage or list(old_metadata_log(around, below.partitions, below.logs))
@@ -293,7 +303,7 @@ class DirectoryVerifier:
             pass
         if damage:
             whole = [without_topic_id(each) for each in whole]
-            causes.add(damage[0], _follows_from_metadata)
+            causes.add(damage[0], may_follow_from_metadata)
         try:
             for cause, takes in (
                 *checkpoints_of_others(around),
@@ -319,6 +329,14 @@ class DirectoryVerifier:
             causes.add(cause, partial(_is_entry_of, {Path(cause.path).name}))
         alone = ("partition-missing", "partition-swapped", "meta-properties-node", "partition-metadata-topic")
         yield from causes.settle(each for each in whole if each.kind not in alone)
+
+    def _note_metadata_log(self, around: Surroundings, damage: Sequence[Finding]) -> None:
+        """Note for the node's other log directories where its metadata log lies. damage: the damage in the metadata log
+        of this log directory."""
+        if damage:
+            self._all.metadata_damage[around.path] = damage[0].path, damage[0].position
+        elif around.metadata is not None and around.metadata.home != around.path:
+            self._all.metadata_homes[around.path] = around.metadata.home
 
     def _logs(
         self, path: Path, parsed_name: DirectoryName | None, mine: list[Entry], below: _Inside, inside: _Inside
@@ -357,13 +375,22 @@ class DirectoryVerifier:
         verifier = LogVerifier(
             segments, contents.local_snapshots(), self._advance, orphans=orphans, known=known, causes=in_log
         )
-        of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
+        swapped = {file_beside(each.files[FileKind.LOG], FileKind.LOG).stem for each in completed}
+        of_log = [
+            with_own_log(each, verifier.renamed)
+            for each in self._run(path, verifier)
+            if each.kind not in MISSING_INDEX or Path(each.path).stem not in swapped
+        ]
         if parsed_name is not None and parsed_name.state == "":
             self._all.logs_found[path] = logs._replace(
                 renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
             )
         own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
-        own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
+        swaps = contents.swaps()
+        own += self._swaps([each for each in swaps if each not in completed], segments, known.gaps)
+        if parsed_name is not None and parsed_name.state == "":
+            lacking = (without_indexes(each, segments, known) for each in swaps)
+            own += [each for each in lacking if each is not None]
         for one in contents.remote(self._advance):
             own += self._run(path, one)
         # Kafka empties the leader-epoch-checkpoint of a directory that it renames to -delete or -stray: missing entries
@@ -393,7 +420,7 @@ class DirectoryVerifier:
                 causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
             elif cause.kind in ("file-type", "log-link"):
                 causes.add(cause, partial(_is_about, Path(cause.path)))
-            elif cause.kind == "swap-log":
+            elif cause.kind in ("swap-log", "swap-index"):
                 causes.add(cause, partial(_is_swap, Path(cause.path)))
             else:
                 alone.append(cause)
@@ -837,17 +864,6 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
     return any(each.renamed is not None and each.renamed.path == path for each in around.missing)
 
 
-def _follows_from_metadata(finding: Finding) -> bool:
-    """Return whether the finding may be a consequence of damage in the metadata log. Two kinds of findings may be:
-
-    - a stray directory: the damaged records may have created its topic;
-    - a missing partition, if the finding is only a warning: the damaged records may have deleted its topic. The finding
-      is an error if a checkpoint has an offset of the partition, or if the partition's directory may have another name.
-    """
-    is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
-    return finding.kind == "partition-stray" or is_unknown
-
-
 def _is_of_id(cause: Finding, finding: Finding) -> bool:
     """Return whether the finding is a consequence of a wrong topic id (`cause`): a finding about the directory's entry
     in a checkpoint, or about the missing partition of the topic that has the id."""
@@ -857,9 +873,11 @@ def _is_of_id(cause: Finding, finding: Finding) -> bool:
 
 
 def _is_swap(path: Path, finding: Finding) -> bool:
-    """Return whether the finding is about a leftover file of the same `.swap` segment as `path`."""
+    """Return whether the finding is about a leftover file, or a missing index, of the same `.swap` segment as
+    `path`."""
     other = Path(finding.path)
-    return finding.kind == "leftover-file" and other.suffix == path.suffix and other.name[:20] == path.name[:20]
+    is_of_swap = finding.kind in ("leftover-file", "swap-index")
+    return is_of_swap and other.suffix == path.suffix and other.name[:20] == path.name[:20]
 
 
 def _lacking(status: os.stat_result, name: FileName) -> int:

@@ -108,6 +108,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "log-start-offset",
         "transaction-state-end",
         "swap-log",
+        "swap-index",
     ),
     ("meta-properties-missing", "meta-properties-content", "meta-properties-version", "meta-properties-node"),
     ("directory-name", "directory-duplicate"),

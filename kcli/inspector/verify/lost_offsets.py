@@ -472,7 +472,8 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
 
     end: the log end offset now. snapshots: the end offset that the log had according to its producer snapshots. Returns
     an empty list if there is too little evidence: only the last leader epoch begins above `end`; or only one checkpoint
-    has an offset above `end`, while the other one has `end` itself.
+    has an offset above `end`, while the other one has `end` itself. A recovery point of 0 does not agree with an empty
+    log: each log has it until Kafka first flushes one of its segments.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
@@ -480,7 +481,8 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     if not beyond and not others:
         return []
     others += [(FileKind.LEADER_EPOCHS, start) for _, start in known.epochs[-1:] if start > end]
-    if any(offset == end for _, offset in stated) and not others:
+    agreed = [offset for kind, offset in stated if offset == end and (offset or kind is not FileKind.RECOVERY_POINTS)]
+    if agreed and not others:
         return []
     return beyond + others
 
@@ -499,6 +501,7 @@ def short_log(log: Path, start: int, end: int, beyond: Sequence[tuple[FileKind, 
     stated = [known.ends[kind] for kind in CHECKPOINT_KINDS if kind in known.ends]
     doubtful = is_one and is_doubtful(stated, start, end, log.parent)
     homes = [known.home or log.parent, *known.beside]
+    empty = "" if log.stat().st_size else "0 bytes: "
     or_wrong = f", or that number is wrong: the log has {end - start:,} offsets" if doubtful else ""
     return Finding(
         path=str(log),
@@ -506,7 +509,7 @@ def short_log(log: Path, start: int, end: int, beyond: Sequence[tuple[FileKind, 
         severity="warning" if doubtful else "error",
         offset=end,
         expected=f"a log up to {last + 1:,}: {reasons}",
-        found=f"the log ends at {end:,}: {offsets_text(end, last)} lost{or_wrong}",
+        found=f"{empty}the log ends at {end:,}: {offsets_text(end, last)} lost{or_wrong}",
         lost_first_offset=end,
         lost_last_offset=last,
         action=REFETCH_END,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -15,8 +16,9 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.inspector.verify import misplaced_logs
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.gaps import Gaps
-from kcli.inspector.verify.segment_names import INDEX_KINDS, log_name
+from kcli.inspector.verify.segment_names import INDEX_KINDS, file_beside, log_name
 from kcli.inspector.verify.surroundings import Surroundings
+from kcli.inspector.verify.swap_file import INDEXES
 from kcli.inspector.verify.verification import LogsFound, Verification
 from kcli.log.inflated import inflated_size
 from kcli.log.log_directory import is_log_directory
@@ -43,6 +45,9 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
     def note(finding: Finding) -> None:
         if finding.severity != "info" and finding.kind.startswith(KINDS):
             contradictions.append(finding)
+        elif finding.kind == "swap-index":
+            log = Path(finding.path)
+            contradictions.extend(replace(finding, path=str(file_beside(log, kind))) for kind in INDEXES)
 
     verification = Verification([directory], server=server, tell=note)
     for finding in verification.findings():

@@ -3,6 +3,11 @@
 At its next start Kafka deletes every segment whose base offset is within the offsets of the `.log.swap` file, and
 renames that file to `.log`, without checking it. If these segments are deleted already, only the `.log.swap` file has
 their records: then it is checked like the partition's .log files. Source: LogLoader.load.
+
+The start also deletes the index files whose base offset is within these offsets: the `.swap` file's own indexes are
+`.index.swap` and `.timeindex.swap`, which the cleaner renames before the old segments go. Where a `.log.swap` file
+lacks them, as after a rename by hand, the start makes an `.index.swap` full of zeros and an empty time index. It
+recovers the segment, and so rebuilds both, only after a crash and only at or above the recovery point.
 """
 
 from __future__ import annotations
@@ -12,14 +17,16 @@ from dataclasses import replace
 
 from formats.file_name import FileKind
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import next_steps
+from kcli.inspector.verify import next_start, next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.gaps import Gaps
+from kcli.inspector.verify.lost_offsets import Known
 from kcli.inspector.verify.partition import LogVerifier
-from kcli.inspector.verify.segment_names import SegmentFiles, end_of
+from kcli.inspector.verify.segment_names import SegmentFiles, end_of, file_beside
 from kcli.log.stored_batches import read_batches
 
 SUFFIX = ".swap"
+INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 def harmful(
@@ -68,6 +75,51 @@ def harmful(
         lost_last_offset=last_lost,
         action="before the broker starts, move it away: what it would replace is still there",
         command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in swap.files.values()]),
+    )
+
+
+def without_indexes(swap: SegmentFiles, segments: Sequence[SegmentFiles], known: Known) -> Finding | None:
+    """Return the finding that a `.log.swap` file has no `.index.swap` or no `.timeindex.swap` beside it, so that the
+    segment has a wrong index after Kafka's next start; None if it has both, or if that start rebuilds them.
+
+    segments: the partition's segments, in which a completed swap is itself. known: what other files say about the
+    partition.
+    """
+    lacking = [kind for kind in INDEXES if kind not in swap.files]
+    following = min((each.base for each in segments if each.base > swap.base), default=None)
+    is_recovered = next_start.of_segment(known, following) is next_start.NextStart.RECOVERS
+    if not lacking or (known.home is not None and is_recovered):
+        return None
+    log = swap.files[FileKind.LOG]
+    beside = {kind: file_beside(log, kind) for kind in INDEXES}
+    names = " and no ".join(f"{beside[kind].name}{SUFFIX}" for kind in lacking)
+    deleted = [path.name for path in beside.values() if path.is_file()]
+    deletes = f", and deletes {' and '.join(deleted)}" if deleted else ""
+    if FileKind.TIME_INDEX in lacking:
+        outcome = "the time index is then empty, and consumers skip records, or begin at wrong ones"
+    else:
+        outcome = "the offset index then has zeros alone, and each read begins at the segment's first byte"
+    action = f"Kafka does not rebuild what is missing when it starts: {outcome}"
+    covered = max(end_of(log), swap.base + 1)
+    if any(swap.base <= each.base < covered for each in segments if each.files[FileKind.LOG] != log):
+        action += "; salvage rebuilds the indexes, in a copy"
+        command = next_steps.salvage(log.parent)
+    else:
+        keeps = len(deleted) == len(INDEXES)
+        reads = "Kafka then reads the indexes beside it" if keeps else "Kafka then rebuilds the indexes"
+        action += f"; before the broker starts, give the file its name: {reads}"
+        aside = [swap.files[kind] for kind in INDEXES if kind in swap.files]
+        aside += [] if keeps else [path for path in beside.values() if path.is_file()]
+        moved = ((path, path.with_name(f"{path.name}.moved")) for path in aside)
+        command = next_steps.move([(log, file_beside(log, FileKind.LOG)), *moved])
+    return Finding(
+        path=str(log),
+        kind="swap-index",
+        severity="warning",
+        expected="a swap file with its indexes",
+        found=f"no {names} beside it: Kafka puts the log in its place when it starts{deletes}",
+        action=action,
+        command=command,
     )
 
 

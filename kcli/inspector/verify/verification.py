@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.file_name import FileKind, FileName, parse
+from formats.file_name import METADATA_DIRECTORY, FileKind, FileName, parse
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from kcli.inspector.verify.directory import DirectoryVerifier
     from kcli.inspector.verify.renamed_logs import RenamedLog
 
+METADATA_LOG_END = "metadata-log-end"
+"""The kind of the finding that the partitions of a log directory know of more than its node's metadata log has."""
 KRAFT = FileKind.KRAFT_SNAPSHOT
 KRAFT_SNAPSHOTS = (KRAFT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
@@ -63,7 +66,9 @@ class Verification:
     number of log directories without a clean shutdown. unknown: the number of log directories without a metadata log.
     is_partial: whether the metadata log places partitions in a log directory that is not given.
     unreadable: the files that could not be read, which do not end the verification. logs_found: the .log files found
-    under other names or in other directories, by the directory of the partition.
+    under other names or in other directories, by the directory of the partition. metadata_damage: path and byte of the
+    first damage in a metadata log, by the log directory that holds it. metadata_homes: for each log directory without a
+    metadata log the one that holds the node's.
     """
 
     def __init__(
@@ -87,13 +92,15 @@ class Verification:
         self.is_partial = False
         self.unreadable: list[UnreadableInput] = []
         self.logs_found: dict[Path, LogsFound] = {}
+        self.metadata_damage: dict[Path, tuple[str, int | None]] = {}
+        self.metadata_homes: dict[Path, Path] = {}
         self._without_files: list[Path] = []
         self._directories: DirectoryVerifier | None = None
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings, path by path; in a partition, causes come first."""
         reported: set[Path] = set()
-        for each in self._findings():
+        for each in self._of_node(self._findings()) if len(self.paths) > 1 else self._findings():
             if each.kind == "meta-properties-missing":
                 reported.add(Path(each.path).parent)
             if self._config is None or each.command is None:
@@ -108,6 +115,37 @@ class Verification:
                 for path in self._without_files
                 if not any(same_path(path, each) for each in reported)
             )
+
+    def _of_node(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Yield the findings. Where one log directory holds a damaged metadata log, the finding of the damage counts
+        what follows from it in the node's other log directories: only when all are verified is that known, so these
+        findings come last."""
+        from kcli.inspector.verify.causes import Causes
+
+        held = []
+        for each in findings:
+            is_of_metadata_log = Path(each.path).parent.name == METADATA_DIRECTORY and each.severity != "info"
+            if is_of_metadata_log or may_follow_from_metadata(each):
+                held.append(each)
+            else:
+                yield each
+        causes, alone = Causes(self.tell), []
+        for each in held:
+            home = Path(each.path).parent.parent
+            if self.metadata_damage.get(home) == (each.path, each.position):
+                causes.add(each, partial(self._follows_elsewhere, home), is_of_many=True)
+            else:
+                alone.append(each)
+        yield from causes.settle(alone)
+
+    def _follows_elsewhere(self, home: Path, finding: Finding) -> bool:
+        """Whether a finding in another log directory may follow from damage in the metadata log of `home`."""
+        from kcli.log.recovery.node_directories import same_path
+
+        if finding.kind == METADATA_LOG_END:
+            return same_path(Path(finding.path).parent.parent, home)
+        holder = self.metadata_homes.get(Path(finding.path).parent)
+        return may_follow_from_metadata(finding) and holder is not None and same_path(holder, home)
 
     def _findings(self) -> Iterator[Finding]:
         for path in self.paths:
@@ -206,6 +244,17 @@ class Verification:
             yield from small_files.check_leader_epochs(path, content, bounds, epochs)
         elif kind in small_files.OFFSET_CHECKPOINTS:
             yield from small_files.check_offsets(kind, path, content, logs)
+
+
+def may_follow_from_metadata(finding: Finding) -> bool:
+    """Return whether the finding may be a consequence of damage in the metadata log. Two kinds of findings may be:
+
+    - a stray directory: the damaged records may have created its topic;
+    - a missing partition, if the finding is only a warning: the damaged records may have deleted its topic. The finding
+      is an error if a checkpoint has an offset of the partition, or if the partition's directory may have another name.
+    """
+    is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
+    return finding.kind == "partition-stray" or is_unknown
 
 
 def status_of(path: Path) -> os.stat_result:

@@ -119,6 +119,7 @@ class LoadOptions:
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
+    indexes_swaps: bool = False  # salvage: the indexes of a swap that lacks one are built anew, which Kafka does not do
     home: Home | None = None  # the partition; None if its topic's number of partitions is not known
 
 
@@ -254,17 +255,25 @@ class LogLoader:
 
     def _swap(self, swaps: list[str]) -> None:
         ranges = []
+        lacking, made = set(), set()  # .log files whose indexes stay wrong, and the indexes that Kafka makes
         for name in swaps:
             if name.endswith(".log.swap"):
                 segment = self._segment(offset_of(name), state="swap")
                 if name != segment.log_name:
                     raise StartRefused(name, "a swap file whose name is not of 20 digits")
                 self._swapped.append(segment.base_offset)
-                if segment.index_name not in self.view:  # Kafka creates a missing index of full size
-                    self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
-                    ranges.append((segment.base_offset, segment.read_next_offset(b"")))
-                else:
+                if segment.index_name in self.view:
                     ranges.append((segment.base_offset, segment.read_next_offset()))
+                else:  # Kafka creates a missing index of full size
+                    created = bytes(self.options.max_index_bytes // 8 * 8)
+                    self.view.write(segment.index_name, created)
+                    made.add(segment.index_name)
+                    ranges.append((segment.base_offset, segment.read_next_offset(b"")))
+                if segment.index_name in made or segment.time_index_name not in self.view:
+                    if self.options.clean or ranges[-1][1] <= self.options.recovery_point:
+                        lacking.add(name)
+                    if self.options.indexes_swaps:
+                        self.view.remove(segment.index_name)  # a start rebuilds all indexes of a segment without it
         if ranges:
             lowest, highest = min(first for first, _ in ranges), max(end for _, end in ranges)
             for name in self.view.names():
@@ -277,7 +286,10 @@ class LogLoader:
                         self.replaced[name] = self.view.files[name]
                     self.view.remove(name)
         for name in [each for each in self.view.names() if each.endswith(".swap")]:
-            self._event(EventKind.SWAP_COMPLETED, name, "renamed: a swap was interrupted")
+            if name not in made:
+                more = "; it lacks an index, and gets an empty one, which no start fills"
+                reason = f"renamed: a swap was interrupted{more if name in lacking else ''}"
+                self._event(EventKind.SWAP_COMPLETED, name, reason)
             self.view.rename(name, name.removesuffix(".swap"))
 
     # step 3: segments

@@ -344,7 +344,7 @@ def _salvaged(
     as in `plan`. readable: as in `_plan`. given: the exchanged .log files that belong in this directory. missed: the
     logs to restore that the start would delete though the partition's log lacks their offsets. Raises
     UnreadableInput."""
-    directory, options = planned.view.directory, replace(planned.options, clean=False)
+    directory, options = planned.view.directory, replace(planned.options, clean=False, indexes_swaps=True)
     logs: dict[str, int] = {}
     last, drops_swaps = planned, _is_swap_at_fault(planned)
     restored, outside = _restored(directory, missed, checked, given)
