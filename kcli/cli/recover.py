@@ -815,7 +815,8 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
     for each in plan.saved.renamed:
         yield {"partition": plan.name, "kind": "renamed", "file": each.file, "name": each.name}
     for each in plan.saved.restored:
-        yield {"partition": plan.name, "kind": "restored", "file": each.file, "name": each.name}
+        parts = {"parts": [each.file, *each.others]} if each.others else {}
+        yield {"partition": plan.name, "kind": "restored", "file": each.file, "name": each.name, **parts}
     for file in plan.saved.text_mode:
         yield {"partition": plan.name, "kind": "text-mode", "file": file}
     for file in plan.saved.rebuilt:
@@ -1044,7 +1045,8 @@ def _mending_words(row: Row) -> str:
     if row["kind"] == "rebuilt":
         return "wrong or missing, and no start mends it: rebuilt from the batches"
     if row["kind"] == "restored":
-        return f"kept as {row['name']}: the log lacks its offsets"
+        last = f", joined with the parts after it, up to {row['parts'][-1]}" if "parts" in row else ""
+        return f"kept as {row['name']}{last}: the log lacks its offsets"
     return f"kept as {row['name']}, by the offset of its first batch"
 
 

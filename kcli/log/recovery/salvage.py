@@ -34,7 +34,7 @@ from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.legacy_message import message_at
-from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
+from kcli.log.partition_view import Content, ContentSource, FileRange, Part, PartitionView, paths_in
 from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.end_markers import EndMarker
@@ -133,10 +133,12 @@ class Refilled:
 @dataclass(frozen=True, slots=True)
 class Renamed:
     """A file and its new name. The file is a .log file whose name is above its first offset, or a file of a segment
-    that has another name, such as one with the suffix .deleted."""
+    that has another name, such as one with the suffix .deleted. others: if the .log file was cut into parts, of which
+    `file` is the first, the parts after it."""
 
     file: str
     name: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -165,17 +167,18 @@ class Checked:
     contradicted: the names of indexes and of the leader-epoch checkpoint that contradict the batches. renamed: by the
     name that each gets, the files with batches that no .log file of the partition has, and the other files of the same
     segments. removed: the names of files that salvage leaves out: those of another partition, those of segments that
-    the cleaner has replaced, and empty .log files that other files replace. compressed: by the name that each gets, the
-    decompressed content of compressed files with batches that no .log file has. unused: the files that salvage does not
-    use, but reports. lost: the first and last offset of each range of offsets that no .log file of a segment has; last
-    is None if it is not known. moved: by name, the .log files that salvage puts into the directories of other
-    partitions, each with words that name the .log file to which its batches belong.
+    the cleaner has replaced, and empty .log files that other files replace. made: by the name that each gets, the
+    content of .log files that are made of other files, whose batches no .log file has: of a compressed file, or of the
+    parts into which a .log file was cut. unused: the files that salvage does not use, but reports. lost: the first and
+    last offset of each range of offsets that no .log file of a segment has; last is None if it is not known. moved: by
+    name, the .log files that salvage puts into the directories of other partitions, each with words that name the .log
+    file to which its batches belong.
     """
 
     contradicted: Collection[str] = ()
     renamed: Mapping[str, Path] = field(default_factory=dict)
     removed: Collection[str] = ()
-    compressed: Mapping[str, InflatedRange] = field(default_factory=dict)
+    made: Mapping[str, Content] = field(default_factory=dict)
     unused: Sequence[LeftOut] = ()
     lost: Sequence[tuple[int, int | None]] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
@@ -186,33 +189,36 @@ class Checked:
         why = f"is not used: with it a start would fail: {refused.file}: {refused.reason}"
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}, and {why}")
-            for name, path in self._paths.items()
+            for name, paths in self._paths.items()
+            for path in paths
             if is_log(name)
         ]
-        return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
+        return replace(self, renamed={}, made={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
         """Return this Checked without the files from outside the directory and without `moved`; both are added to
         `unused`. Recovery in place renames files within a directory, but does not copy files."""
-        outside = {name: path for name, path in self._paths.items() if path.parent != directory}
+        outside = {name: each for name, each in self._paths.items() if any(path.parent != directory for path in each)}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
-            for name, path in outside.items()
+            for name, paths in outside.items()
+            for path in paths
         ]
         renamed = {name: path for name, path in self.renamed.items() if name not in outside}
-        compressed = {name: part for name, part in self.compressed.items() if name not in outside}
+        made = {name: content for name, content in self.made.items() if name not in outside}
         unused += [LeftOut(name, f"{what}: salvage with --out puts it there") for name, what in self.moved.items()]
-        return replace(self, renamed=renamed, compressed=compressed, unused=[*self.unused, *unused], moved={})
+        return replace(self, renamed=renamed, made=made, unused=[*self.unused, *unused], moved={})
 
     @property
     def has_logs(self) -> bool:
-        """Whether there are .log files under other names to restore, or compressed ones."""
-        return bool(self.renamed or self.compressed)
+        """Whether there are .log files to restore that have other names, are compressed or are cut into parts."""
+        return bool(self.renamed or self.made)
 
     @property
-    def _paths(self) -> dict[str, Path]:
+    def _paths(self) -> dict[str, Sequence[Path]]:
         """The files under other names, by the name that each gets when salvage restores it."""
-        return {**self.renamed, **{name: part.path for name, part in self.compressed.items()}}
+        renamed = {name: (path,) for name, path in self.renamed.items()}
+        return {**renamed, **{name: paths_in(content) for name, content in self.made.items()}}
 
 
 @dataclass(frozen=True, slots=True)
