@@ -990,7 +990,8 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "refilled":
         kept = count_text(row["batches"], "batch is", "batches are")
         offsets = f"{row['first_offset']:,}..{row['last_offset']:,}"
-        return f"{kept} taken from {row['source']}, the segment before the log cleaner replaced it: offsets {offsets}"
+        what = "a copy of the log" if "/" in row["source"] else "the segment before the log cleaner replaced it"
+        return f"{kept} taken from {row['source']}, {what}: offsets {offsets}"
     if row["kind"] == "leader-epoch":
         wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['leader_epoch']:,} again, as in the batches around it"

@@ -54,6 +54,7 @@ from kcli.inspector.verify.broker_directory import (
 )
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.copied_directories import copied_directories
+from kcli.inspector.verify.copied_strays import with_copies
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.future_logs import copied_anew, only_copy, unknown_current
@@ -204,7 +205,7 @@ class DirectoryVerifier:
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
         found = self._with_promoted(path, found, inside.around)
         whole, near = (found, inside.around) if around is None else (self._as_broker(around, below, found), around)
-        told = (copied_anew(each, path, near) for each in with_refusals(whole, near))
+        told = (copied_anew(each, path, near) for each in with_copies(with_refusals(whole, near), path, near))
         yield from salvage_first(told, near, self._with_renamed(path))
 
     def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:

@@ -382,7 +382,7 @@ def _salvaged(
             loader.tidy()
         except StartRefused:  # a bad swap file: whether the logs that it replaces are complete is not known
             return planned
-        saved = salvage(view, logs, loader.replaced, home, options.reached or None)
+        saved = salvage(view, logs, loader.replaced, home, options.reached or None, checked.copies)
         if drops_swaps:
             _leave_swaps_out(planned, saved)
         saved.left_out += _without_wrong_snapshots(view)
