@@ -11,6 +11,7 @@ from kcli.inspector.verify.segment_names import headers
 from kcli.inspector.verify.split_logs import with_parts
 from tests.cli.run import kcli
 from tests.cli.test_recover_renamed_logs import rows
+from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import PARTITION, directory, files_of, logs, loud
 from tests.inspector.test_verify_renamed_logs import missing
 
@@ -152,3 +153,16 @@ def test_copies_and_segments_are_not_joined(directory: Path) -> None:
     assert with_parts(copies) == [(each,) for each in copies], "as of a log rotation"
     found = [shutil.copyfile(log, one.with_name(f"#{number}")) for number, log in enumerate((one, two), 131077)]
     assert with_parts(found) == [(each,) for each in found], "as in a lost+found"
+
+
+def test_the_parts_of_a_compacted_log(tmp_path: Path) -> None:
+    """It lacks offsets without any loss; bytes between its parts are lost all the same."""
+    directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
+    log = max(logs(directory, "c-snappy-0")[1:-1], key=lambda each: each.stat().st_size)
+    before, begin = log.read_bytes(), ends_of(log)[0][0]
+    cut(log, named(log, ["aa", "ab", "ac"]), [begin + 10, begin + 20])
+    subprocess.run(["sh", "-c", str(missing(directory).command)], check=True)
+    assert log.read_bytes() == before
+    log.unlink()
+    log.with_name(f"{log.name}.ab").unlink()
+    assert "whose join has all of them" not in str(missing(directory).found)

@@ -137,7 +137,7 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
             if first is None or (first.first < gap.first and not gap.is_whole):
                 continue
             base = _base_of(source, first, gap)
-            part = None if base is None or len(files) == 1 else _part(files, source, directory, gap, first.first)
+            part = None if base is None or len(files) == 1 else _part(files, source, directory, gap, base)
             if part is not None and part.end is not None:
                 parts.append(part)
                 continue
@@ -148,7 +148,7 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
             if end is not None and (gap.until is None or end <= gap.until):
                 spans.setdefault(first.first, []).append((end, files))
             if first.first == gap.first and _is_of_log(files[0], directory, gap.first):
-                part = _part(files, source, directory, gap, gap.first)
+                part = _part(files, source, directory, gap)
                 if part is not None and part.end is None:
                     found.setdefault(gap.first, []).append(files)
                 elif part is not None:
@@ -167,18 +167,30 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
     return [max(parts, key=lambda each: each.end or 0)]
 
 
-def _part(files: _Files, source: Source, directory: Path, gap: Gap, begin: int) -> RenamedLog | None:
+def _part(
+    files: _Files, source: Source, directory: Path, gap: Gap, proven_base: int | None = None
+) -> RenamedLog | None:
     """Return what a file, or the joined parts in `files`, have of the missing .log file; None if they have nothing of
-    it. The `end` of the result is None if joined parts lack none of the offsets. source: the content of the files.
-    begin: their first offset. Raises UnreadableInput."""
-    offsets = OffsetRanges((row.base_offset, row.last_offset) for row in sound_batches(source))
-    end = max((last + 1 for _, last in offsets), default=begin)
-    if end <= begin or (gap.until is not None and end > gap.until) or is_of_another(source, directory):
+    it. The `end` of the result is None if joined parts lack none of the offsets.
+
+    source: the content of the files. proven_base: the base offset of the missing .log file if an index leads to a batch
+    of the files; else the files begin at the first offset of the gap. Raises UnreadableInput.
+    """
+    base = gap.first if proven_base is None else proven_base
+    offsets, sound_bytes = OffsetRanges(), 0
+    for row in sound_batches(source):
+        offsets.add(row.base_offset, row.last_offset)
+        sound_bytes += row.size
+    end = max((last + 1 for _, last in offsets), default=base)
+    if end <= base or (gap.until is not None and end > gap.until) or is_of_another(source, directory):
         return None
-    holes = tuple(offsets.lacking(begin, end - 1)) if gap.is_exact else ()
-    is_whole = len(files) > 1 and not holes and gap.until in (None, end)
+    holes = tuple(offsets.lacking(base, end - 1)) if gap.is_exact else ()
+    # A compacted log may end below the next one, and lack offsets; but then it has no damage.
+    is_sound = not holes if gap.is_exact else sound_bytes == source.size()
+    ends_well = gap.until in (None, end) or (proven_base is not None and not gap.is_exact)
+    is_whole = len(files) > 1 and is_sound and ends_well
     return RenamedLog(
-        files[0], begin, next_steps.salvage(directory), None if is_whole else end, others=files[1:], holes=holes
+        files[0], base, next_steps.salvage(directory), None if is_whole else end, others=files[1:], holes=holes
     )
 
 
