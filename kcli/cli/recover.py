@@ -826,7 +826,8 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
     for each in plan.saved.renamed:
         yield {"partition": plan.name, "kind": "renamed", "file": each.file, "name": each.name}
     for each in plan.saved.restored:
-        yield {"partition": plan.name, "kind": "restored", "file": each.file, "name": each.name}
+        parts = {"parts": [each.file, *each.others]} if each.others else {}
+        yield {"partition": plan.name, "kind": "restored", "file": each.file, "name": each.name, **parts}
     for file in plan.saved.text_mode:
         yield {"partition": plan.name, "kind": "text-mode", "file": file}
     for file in plan.saved.rebuilt:
@@ -1000,7 +1001,8 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "refilled":
         kept = count_text(row["batches"], "batch is", "batches are")
         offsets = f"{row['first_offset']:,}..{row['last_offset']:,}"
-        return f"{kept} taken from {row['source']}, the segment before the log cleaner replaced it: offsets {offsets}"
+        what = "a copy of the log" if "/" in row["source"] else "the segment before the log cleaner replaced it"
+        return f"{kept} taken from {row['source']}, {what}: offsets {offsets}"
     if row["kind"] == "leader-epoch":
         wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
         return f"{wrong}: {row['leader_epoch']:,} again, as in the batches around it"
@@ -1055,7 +1057,8 @@ def _mending_words(row: Row) -> str:
     if row["kind"] == "rebuilt":
         return "wrong or missing, and no start mends it: rebuilt from the batches"
     if row["kind"] == "restored":
-        return f"kept as {row['name']}: the log lacks its offsets"
+        last = f", joined with the parts after it, up to {row['parts'][-1]}" if "parts" in row else ""
+        return f"kept as {row['name']}{last}: the log lacks its offsets"
     return f"kept as {row['name']}, by the offset of its first batch"
 
 

@@ -86,6 +86,11 @@ class Content:
         return Content(tuple(parts))
 
 
+def paths_in(content: Content) -> tuple[Path, ...]:
+    """Return the files on disk of which a content has bytes, in its order."""
+    return tuple(part.path for part in content.parts if isinstance(part, FileRange))
+
+
 class ContentSource:
     """A `Source` (see kcli.log.source) of the bytes of a `Content`: reads its parts from the files on disk or from
     memory. name: of the file, for messages. Raises UnreadableInput if one of the files on disk cannot be opened or

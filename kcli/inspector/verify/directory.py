@@ -54,6 +54,7 @@ from kcli.inspector.verify.broker_directory import (
 )
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.copied_directories import copied_directories
+from kcli.inspector.verify.copied_strays import with_copies
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.future_logs import copied_anew, only_copy, unknown_current
@@ -208,12 +209,12 @@ class DirectoryVerifier:
             found += map(_unknown, unknown)
         found += self._logs(path, parsed_name, mine, below, inside)
         logs_found = self._all.logs_found.get(path, LogsFound())
-        named = {str(each.path) for each in logs_found.renamed}
+        named = {str(path) for each in logs_found.renamed for path in each.files}
         self._all.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
         found = self._with_promoted(path, found, inside.around)
         whole, near = (found, inside.around) if around is None else (self._as_broker(around, below, found), around)
-        told = (copied_anew(each, path, near) for each in with_refusals(whole, near))
+        told = (copied_anew(each, path, near) for each in with_copies(with_refusals(whole, near), path, near))
         yield from salvage_first(told, near, self._with_renamed(path))
 
     def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:
@@ -348,6 +349,7 @@ class DirectoryVerifier:
         is_tier = parsed_name is not None and parsed_name.state == "remote"
         contents, own = self._sorted_out(mine, is_partition=parsed_name is not None and not is_tier)
         misplaced: list[Finding] = []
+        longer: list[RenamedLog] = []
         logs = LogsFound()
         if parsed_name is not None and parsed_name.state == "":
             directory = path.absolute().name
@@ -375,12 +377,17 @@ class DirectoryVerifier:
         verifier = LogVerifier(
             segments, contents.local_snapshots(), self._advance, orphans=orphans, known=known, causes=in_log
         )
+<<<<<<< HEAD
         swapped = {file_beside(each.files[FileKind.LOG], FileKind.LOG).stem for each in completed}
         of_log = [
             with_own_log(each, verifier.renamed)
             for each in self._run(path, verifier)
             if each.kind not in MISSING_INDEX or Path(each.path).stem not in swapped
         ]
+=======
+        of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
+        of_log = _without_replaced(path, of_log, longer, {each.found for each in misplaced})
+>>>>>>> wR1
         if parsed_name is not None and parsed_name.state == "":
             self._all.logs_found[path] = logs._replace(
                 renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
@@ -825,7 +832,7 @@ def _foretold(
 
 def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
     """Return the longer versions of .log files that lie beside them under other names. In `contents`, each longer
-    version that is not in a compressed file (such as .gz) replaces the .log file."""
+    version that is in one file, and not compressed (as .gz), replaces the .log file."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):
@@ -833,9 +840,18 @@ def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
         each = renamed_logs.longer(segment, until, is_compacted=gaps is Gaps.NORMAL)
         if each is not None:
             found.append(each)
-            if each.codec is None:
+            if each.is_as_stored:
                 segment.files[FileKind.LOG] = each.path
     return found
+
+
+def _without_replaced(
+    path: Path, found: Sequence[Finding], longer: Sequence[RenamedLog], told: Collection[object]
+) -> list[Finding]:
+    """Return the findings without those in .log files whose longer versions `_longer` could not put in their place, as
+    they are compressed or in parts. told: the texts of the findings that name the longer versions, which are kept."""
+    replaced = {str(path / log_name(each.base_offset)) for each in longer if not each.is_as_stored}
+    return [each for each in found if each.path not in replaced or each.found in told]
 
 
 def _log_base(file: str) -> int | None:

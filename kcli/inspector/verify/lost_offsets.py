@@ -40,6 +40,8 @@ REFETCH = (
 REFETCH_END = f"{REFETCH.partition(' Without')[0]} Without either, new records get these offsets"
 RENAMED_SHOWN = 4
 """The maximum number of .log files that a finding names, and whose names its command puts right."""
+RANGES_SHOWN = 3
+"""The maximum number of ranges of lost offsets that a finding names."""
 TIMESTAMP_FACTOR = 4
 """An index whose last timestamp is larger than the largest of any batch by more than this factor is not the log's
 own."""
@@ -236,22 +238,27 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
     """
     end, last = renamed[-1].end, finding.lost_last_offset
     if end is not None and len(renamed) == 1:
-        lost = f"; {offsets_text(end, last)} lost" if last is None or end <= last else ""
+        ranges: list[tuple[int, int | None]] = [*renamed[0].holes]
+        ranges += [(end, last)] if last is None or end <= last else []
+        lost = "".join(f"; {offsets_text(*each)} lost" for each in ranges[:RANGES_SHOWN])
+        more = len(ranges) - RANGES_SHOWN
+        lost += f", and {more:,} more range{'s' if more > 1 else ''}" if more > 0 else ""
         return replace(
             finding,
             path=str(directory / log_name(renamed[0].base_offset)),
-            found=f"no such file: a part of it, up to offset {end - 1:,}, is {renamed[0].path}{lost}",
-            lost_first_offset=end if lost else None,
-            lost_last_offset=last if lost else None,
+            found=f"no such file: a part of it, up to offset {end - 1:,}, is {renamed[0].text}{lost}",
+            lost_first_offset=ranges[0][0] if ranges else None,
+            lost_last_offset=ranges[-1][1] if ranges else None,
             action="look for the whole file; salvage keeps this part in a copy",
             command=renamed[0].command,
         )
-    paths = names_text([each.path for each in renamed], RENAMED_SHOWN)
+    paths = names_text([each.text for each in renamed], RENAMED_SHOWN)
     paths += next(filter(None, (other_case(each.path.name, log_name(each.base_offset)) for each in renamed)), "")
     if len(renamed) > RENAMED_SHOWN and all(each.path.parent == directory for each in renamed):
         action, command = "salvage gives the files their names, in a copy", next_steps.salvage(directory)
     else:
         action = f"stop the broker, and give the {'file its name' if len(renamed) == 1 else 'files their names'}"
+        action = "stop the broker, and join the parts" if any(each.others for each in renamed) else action
         command = " && ".join(each.command for each in renamed)
     return replace(
         finding,
@@ -324,8 +331,8 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
         position=size if foreign is None else 0,
         offset=renamed.base_offset,
         expected="all batches of the segment",
-        found=f"{zeros or what}; all batches are in {renamed.path}",
-        action="stop the broker, and put that file in its place",
+        found=f"{zeros or what}; all batches are in {renamed.text}",
+        action=f"stop the broker, and put {'the joined parts' if renamed.others else 'that file'} in its place",
         command=renamed.command,
     )
 

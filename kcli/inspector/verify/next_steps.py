@@ -232,6 +232,11 @@ def decompress(path: Path, target: Path, codec: int) -> str:
     return f"{_command('test', '!', '-e', target)} && {program} -dc < {quoted(path)} > {quoted(target)}"
 
 
+def join(parts: Iterable[Path], target: Path) -> str:
+    """Return the command that writes the content of several files, one after the other, to a new file."""
+    return f"{_command('test', '!', '-e', target)} && {_command('cat', '--', *parts)} > {quoted(target)}"
+
+
 def permit(path: str | Path) -> str:
     """The command that lets the owner read and write a file."""
     return _command("chmod", "u+rw", "--", path)

@@ -9,6 +9,7 @@
     .<offset>.log.<any text> an incomplete or whole copy, as rsync names it until it is whole
     .rsync-partial/, .~tmp~/ rsync keeps incomplete files there
     <offset>.log.part        an incomplete or whole download, also as .partial, .crdownload, .tmp
+    <offset>.log.partaa, ... the file cut into parts (see split_logs), which are read joined
 
 A file is the missing .log file if the headers of its batches have the missing offsets and one more condition holds: the
 last entry of the indexes that were left behind leads to one of these batches; or, if no index is left, the batches of
@@ -17,7 +18,7 @@ its base offset if it has every sound batch of that .log file, by offsets and CR
 batch, the file is a longer version if an index leads to its last batch, or if it ends where the next .log file begins.
 A file whose name contains that of the missing .log file, and that begins at the first missing offset but has no other
 of these proofs, is a part of the missing .log file, unless it is a copy of another partition's .log file: its batches
-are kept.
+are kept. Joined parts with such a name that lack none of the offsets are the whole file.
 """
 
 from __future__ import annotations
@@ -34,23 +35,32 @@ from formats.compression import GZIP
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import next_steps
+from kcli.inspector.verify import next_steps, split_logs
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_any_headers
 from kcli.log.inflated import SUFFIXES, InflatedSource, codec_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
+from kcli.log.partition_view import ContentSource
 from kcli.log.recovery.foreign import is_of_another
+from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource, Source
 
 FILES_MAX = 10_000
 """The maximum number of files that are examined."""
-
+PARTS_NAMED = 4
+"""The maximum number of parts of a .log file that a text names one by one."""
 
 DELETED = f"{FileKind.LOG}.deleted"
 _OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
 """The names under which a program writes a .log file until it is complete, or under which it keeps a copy of it."""
+
+
+_Files = tuple[Path, ...]
+"""A file, or the parts of one .log file in their order."""
+_Spans = Mapping[int, Sequence[tuple[int, _Files]]]
+"""By first offset, the files that begin there, each with the last offset of its last batch plus 1."""
 
 
 class Gap(NamedTuple):
@@ -73,12 +83,37 @@ class Gap(NamedTuple):
 class RenamedLog(NamedTuple):
     """A file with the batches of a missing segment, or a longer version of a .log file. command: the shell command that
     gives the file, and the files that belong to the same segment, their right names. end: for a file with only a part
-    of the missing .log file, the last offset of its last batch plus 1; else None."""
+    of the missing .log file, the last offset of its last batch plus 1; else None. others: if the .log file was cut into
+    parts, those after `path`, in their order. holes: the offsets below `end` that the file lacks, as ranges (first,
+    last), both inclusive."""
 
     path: Path
     base_offset: int
     command: str
     end: int | None = None
+    others: tuple[Path, ...] = ()
+    holes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file; if the .log file was cut into parts, all of them in their order."""
+        return (self.path, *self.others)
+
+    @property
+    def text(self) -> str:
+        """Return the path; for a .log file that was cut into parts, their number and paths."""
+        if not self.others:
+            return str(self.path)
+        count = f"{len(self.files):,} parts"
+        is_short = len(self.files) <= PARTS_NAMED
+        paths = ", ".join(map(str, self.files)) if is_short else f"{self.path} to {self.files[-1]}"
+        return f"{count}, whose join has all of them: {paths}" if self.end is None else f"the join of {count}: {paths}"
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether the content of `path` is that of the .log file: it is neither compressed nor one of several parts.
+        Raises UnreadableInput."""
+        return not self.others and self.codec is None
 
     @property
     def codec(self) -> int | None:
@@ -92,39 +127,71 @@ def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
 
     directory: the partition's directory. home: the log directory that contains it.
     """
-    found: dict[int, list[Path]] = {}
-    spans: dict[int, list[tuple[int, Path]]] = {}
+    found: dict[int, list[_Files]] = {}
+    spans: dict[int, list[tuple[int, _Files]]] = {}
     parts: list[RenamedLog] = []
     is_bare = gap.is_exact and not gap.indexes and gap.until is not None
-    for path in islice(_files(directory, home), FILES_MAX):
-        with suppress(UnreadableInput, FormatError), closing(_open(path)) as source:
+    for files in split_logs.with_parts(list(islice(_files(directory, home), FILES_MAX))):
+        with suppress(UnreadableInput, FormatError), closing(_open(*files)) as source:
             first = next(read_any_headers(source, 0), None)
             if first is None or (first.first < gap.first and not gap.is_whole):
                 continue
             base = _base_of(source, first, gap)
+            part = None if base is None or len(files) == 1 else _part(files, source, directory, gap, base)
+            if part is not None and part.end is not None:
+                parts.append(part)
+                continue
             if base is not None:
-                found.setdefault(base, []).append(path)
+                found.setdefault(base, []).append(files)
                 continue
             end = _end(read_any_headers(source, 0)) if is_bare else None
             if end is not None and (gap.until is None or end <= gap.until):
-                spans.setdefault(first.first, []).append((end, path))
-            if first.first == gap.first and _is_of_log(path, directory, gap.first):
-                end = max((row.last_offset + 1 for row in sound_batches(source)), default=gap.first)
-                is_within = end > gap.first and (gap.until is None or end <= gap.until)
-                if is_within and not is_of_another(source, directory):
-                    parts.append(RenamedLog(path, gap.first, next_steps.salvage(directory), end))
+                spans.setdefault(first.first, []).append((end, files))
+            if first.first == gap.first and _is_of_log(files[0], directory, gap.first):
+                part = _part(files, source, directory, gap)
+                if part is not None and part.end is None:
+                    found.setdefault(gap.first, []).append(files)
+                elif part is not None:
+                    parts.append(part)
     if is_bare:
         found |= _chain(gap, spans)
     whole = [
-        RenamedLog(paths[0], base, _command(paths[0], directory, base))
-        for base, paths in sorted(found.items())
-        if len(paths) == 1 and (base in gap.foreign or not (directory / log_name(base)).exists())
+        RenamedLog(each[0][0], base, _command(each[0], directory, base), others=each[0][1:])
+        for base, each in sorted(found.items())
+        if len(each) == 1 and (base in gap.foreign or not (directory / log_name(base)).exists())
     ]
     if whole:
         return whole
     if not parts or gap.first in found or (directory / log_name(gap.first)).exists():
         return []
     return [max(parts, key=lambda each: each.end or 0)]
+
+
+def _part(
+    files: _Files, source: Source, directory: Path, gap: Gap, proven_base: int | None = None
+) -> RenamedLog | None:
+    """Return what a file, or the joined parts in `files`, have of the missing .log file; None if they have nothing of
+    it. The `end` of the result is None if joined parts lack none of the offsets.
+
+    source: the content of the files. proven_base: the base offset of the missing .log file if an index leads to a batch
+    of the files; else the files begin at the first offset of the gap. Raises UnreadableInput.
+    """
+    base = gap.first if proven_base is None else proven_base
+    offsets, sound_bytes = OffsetRanges(), 0
+    for row in sound_batches(source):
+        offsets.add(row.base_offset, row.last_offset)
+        sound_bytes += row.size
+    end = max((last + 1 for _, last in offsets), default=base)
+    if end <= base or (gap.until is not None and end > gap.until) or is_of_another(source, directory):
+        return None
+    holes = tuple(offsets.lacking(base, end - 1)) if gap.is_exact else ()
+    # A compacted log may end below the next one, and lack offsets; but then it has no damage.
+    is_sound = not holes if gap.is_exact else sound_bytes == source.size()
+    ends_well = gap.until in (None, end) or (proven_base is not None and not gap.is_exact)
+    is_whole = len(files) > 1 and is_sound and ends_well
+    return RenamedLog(
+        files[0], base, next_steps.salvage(directory), None if is_whole else end, others=files[1:], holes=holes
+    )
 
 
 def _is_of_log(path: Path, directory: Path, base: int) -> bool:
@@ -135,31 +202,28 @@ def _is_of_log(path: Path, directory: Path, base: int) -> bool:
     return name is not None and int(name[1]) == base and is_other
 
 
-def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[int, list[Path]]:
+def _chain(gap: Gap, spans: _Spans) -> dict[int, list[_Files]]:
     """Return the files, by first offset, that one after the other have all offsets of the gap; empty if there are no
     such files, or if several files begin at the same offset.
 
-    spans: by first offset, the files that begin there, each with the last offset of its last batch plus 1.
     """
     begins = sorted(spans, key=lambda begin: (_was_deleted(spans[begin]), begin)) if gap.is_whole else [gap.first]
     return next((chain for begin in begins if (chain := _chain_from(begin, gap.until, spans))), {})
 
 
-def _was_deleted(files: Iterable[tuple[int, Path]]) -> bool:
+def _was_deleted(files: Iterable[tuple[int, _Files]]) -> bool:
     """Whether, by its name, one of these files is a segment that Kafka had deleted, and so no part of the log any
     more."""
-    return any(DELETED in path.name for _, path in files)
+    return any(DELETED in paths[0].name for _, paths in files)
 
 
-def _chain_from(
-    first: int, until: int | None, spans: Mapping[int, Sequence[tuple[int, Path]]]
-) -> dict[int, list[Path]]:
-    chain: dict[int, list[Path]] = {}
+def _chain_from(first: int, until: int | None, spans: _Spans) -> dict[int, list[_Files]]:
+    chain: dict[int, list[_Files]] = {}
     while first != until:
         if len(spans.get(first, ())) != 1:
             return {}
-        end, path = spans[first][0]
-        chain[first] = [path]
+        end, files = spans[first][0]
+        chain[first] = [files]
         first = end
     return chain
 
@@ -178,21 +242,24 @@ def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> R
         for path in _listed(log.parent)
         if path.name.removeprefix(".").startswith(f"{base:020}.") and parse(path.name) is None and path.is_file()
     )
-    found = [path for path in islice(files, FILES_MAX) if _is_longer(path, segment, until, is_compacted=is_compacted)]
+    beside = split_logs.with_parts(list(islice(files, FILES_MAX)))
+    found = [each for each in beside if _is_longer(each, segment, until, is_compacted=is_compacted)]
     if len(found) != 1:
         return None
     moved = [(log, log.with_name(f"{log.name}.moved"))]
-    codec = codec_of(found[0])
-    if codec is not None:
-        return RenamedLog(found[0], base, f"{next_steps.move(moved)} && {next_steps.decompress(found[0], log, codec)}")
-    return RenamedLog(found[0], base, next_steps.move([*moved, (found[0], log)]))
+    path, *others = found[0]
+    codec = codec_of(path)
+    if codec is not None or others:
+        made = next_steps.join(found[0], log) if codec is None else next_steps.decompress(path, log, codec)
+        return RenamedLog(path, base, f"{next_steps.move(moved)} && {made}", others=tuple(others))
+    return RenamedLog(path, base, next_steps.move([*moved, (path, log)]))
 
 
-def _is_longer(path: Path, segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> bool:
+def _is_longer(files: _Files, segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> bool:
     base = segment.base
     indexes = {kind: file for kind, file in segment.files.items() if kind in INDEX_KINDS}
     try:
-        source = _open(path)
+        source = _open(*files)
     except UnreadableInput:
         return False
     try:
@@ -337,15 +404,22 @@ def _end(headers: Iterable[Header]) -> int:
     return end or 0
 
 
-def _open(path: Path) -> Source:
+def _open(path: Path, *others: Path) -> Source:
+    """Return the content of a file, decompressed if it is compressed; with `others`, the joined content of parts.
+    Raises UnreadableInput."""
+    if others:
+        return ContentSource(str(path), split_logs.content_of((path, *others)))
     codec = codec_of(path)
     return FileSource(path) if codec is None else InflatedSource(path, codec)
 
 
-def _command(path: Path, directory: Path, base: int) -> str:
-    """Return the command that gives a .log file the name that its base offset demands. If the present name differs from
-    that name only in case, the command also renames the index and snapshot files beside it."""
-    target = directory / log_name(base)
+def _command(files: _Files, directory: Path, base: int) -> str:
+    """Return the command that gives a .log file the name that its base offset demands, or makes it from its parts. If
+    the present name differs from that name only in case, the command also renames the index and snapshot files beside
+    it."""
+    path, target = files[0], directory / log_name(base)
+    if len(files) > 1:
+        return next_steps.join(files, target)
     codec = codec_of(path)
     if codec is not None:
         return next_steps.decompress(path, target, codec)

@@ -17,12 +17,13 @@ from kcli.inspector.verify import misplaced_logs
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.segment_names import INDEX_KINDS, file_beside, log_name
+from kcli.inspector.verify.split_logs import content_of
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.swap_file import INDEXES
 from kcli.inspector.verify.verification import LogsFound, Verification
 from kcli.log.inflated import inflated_size
 from kcli.log.log_directory import is_log_directory
-from kcli.log.partition_view import InflatedRange
+from kcli.log.partition_view import Content, InflatedRange
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint, names_absent_partitions
 from kcli.log.recovery.salvage import Checked, LeftOut
 from kcli.protocol.topic_partition import TopicPartition
@@ -141,24 +142,30 @@ class KnownTopics:
 
 def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checked:
     renamed = {build(right): directory / name for name, right in logs.right_names.items()}
-    renamed |= {log_name(each.base_offset): each.path for each in logs.renamed if each.codec is None}
+    renamed |= {log_name(each.base_offset): each.path for each in logs.renamed if each.is_as_stored}
     renamed |= logs.elsewhere
-    compressed: dict[str, InflatedRange] = {}
+    made: dict[str, Content] = {}
     damaged: list[LeftOut] = []
-    for name, path, codec in ((log_name(each.base_offset), each.path, each.codec) for each in logs.renamed):
-        if codec is not None:
+    for each in logs.renamed:
+        name, path, codec = log_name(each.base_offset), each.path, each.codec
+        if each.others:
+            made[name] = content_of(each.files)
+        elif codec is not None:
             try:
-                compressed[name] = InflatedRange(path, 0, inflated_size(path, codec), codec=codec)
+                made[name] = Content((InflatedRange(path, 0, inflated_size(path, codec), codec=codec),))
             except UnreadableInput as error:
                 damaged.append(LeftOut(os.path.relpath(path, directory), f"it is {name}, compressed: {error.reason}"))
-    stems = {name.removesuffix(FileKind.LOG) for name in compressed}  # compressed logs: their indexes are unchecked
+    stems = {name.removesuffix(FileKind.LOG) for name in made}  # the indexes of these logs are unchecked
     contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
+    for each in logs.renamed:
+        if each.holes:  # the indexes are those of the whole file
+            contradicted |= {f"{each.base_offset:020}{kind}" for kind in INDEX_KINDS}
     if logs.outdated:  # the start that made these empty logs has also truncated the leader epochs
         contradicted.add(FileKind.LEADER_EPOCHS)
     others = {**logs.foreign, **logs.replaced}
     foreign = [LeftOut(name, what) for name, what in others.items() if name.endswith(FileKind.LOG)]
     removed = {*logs.outdated, *others}
-    return Checked(contradicted, renamed, removed, compressed, [*damaged, *foreign], logs.lost, logs.moved)
+    return Checked(contradicted, renamed, removed, made, [*damaged, *foreign], logs.lost, logs.moved)
 
 
 def _is_rebuildable(file: str) -> bool:

@@ -17,7 +17,7 @@ from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.producer_snapshot import ProducerEntry
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from kcli.log.partition_view import Content, FileRange, PartitionView, offset_of
+from kcli.log.partition_view import Content, FileRange, PartitionView, offset_of, paths_in
 from kcli.log.recovery.apply import INDEXES, MOVED
 from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs, with_right_epochs, wrong_epochs
 from kcli.log.recovery.coordinator_load import LoadEnd
@@ -359,7 +359,7 @@ def _salvaged(
         or anew
         or checked.removed
         or checked.moved
-        or checked.compressed
+        or checked.made
         or before
         or epochs
         or planned.view.taken_names
@@ -382,7 +382,7 @@ def _salvaged(
             loader.tidy()
         except StartRefused:  # a bad swap file: whether the logs that it replaces are complete is not known
             return planned
-        saved = salvage(view, logs, loader.replaced, home, options.reached or None)
+        saved = salvage(view, logs, loader.replaced, home, options.reached or None, checked.copies)
         if drops_swaps:
             _leave_swaps_out(planned, saved)
         saved.left_out += _without_wrong_snapshots(view)
@@ -401,8 +401,7 @@ def _salvaged(
         kept_indexes = _salvaged(planned, advance, given, missed, without, readable)
         return kept_indexes if kept_indexes.refused else _with_wrong_indexes(kept_indexes, indexes, last.refused)
     last.saved.rebuilt = sorted(name for name in anew if last.view.files.get(name) != _left(planned, name))
-    others = outside | {name: part.path for name, part in checked.compressed.items()}
-    last.saved.restored = [*restored, *(Renamed(os.path.relpath(path, directory), at) for at, path in others.items())]
+    last.saved.restored = [*restored, *_made_of_others(directory, outside, checked)]
     _add_kept(last, planned, before, epochs, logs, outside)
     _add_unused(last, planned, checked)
     last.saved.misdirected = [Misdirected(name, tuple(runs)) for name, runs in elsewhere.items() if name in logs]
@@ -463,6 +462,15 @@ def _restored(
     renamed = {name: path for name, path in checked.renamed.items() if name not in taken}
     found += [Renamed(path.name, name) for name, path in renamed.items() if path.parent == directory]
     return found, {name: path for name, path in renamed.items() if path.parent != directory}
+
+
+def _made_of_others(directory: Path, outside: Mapping[str, Path], checked: Checked) -> Iterator[Renamed]:
+    """Yield the .log files that are files from outside the directory, or made of other files. outside: the paths of the
+    former, by the name that each gets."""
+    made = {name: paths_in(content) for name, content in checked.made.items()}
+    for name, paths in ({name: (path,) for name, path in outside.items()} | made).items():
+        file, *others = (os.path.relpath(path, directory) for path in paths)
+        yield Renamed(file, name, tuple(others))
 
 
 def _leave_swaps_out(planned: PartitionPlan, saved: Salvaged) -> None:
@@ -593,21 +601,22 @@ def _view(
     epochs: Mapping[str, Sequence[RightEpoch]] | None = None,
 ) -> PartitionView:
     """Return a view of the directory with which salvage begins. exchanged: the paths of the .log files to put into the
-    view, by the name that each gets. restored: the files that get another name. anew: the
-    indexes to rebuild; the offset indexes of their segments are removed, because a start rebuilds all indexes of a
-    segment without an offset index. checked: has the files that are left out, and the compressed .log files. readable:
-    as in PartitionView. before: the .log files as they were before a transfer in text mode, by name. epochs: the
-    batches whose leader epoch is put right, by the name of their .log file."""
+    view, by the name that each gets. restored: the files that get another name. anew: the indexes to rebuild; the
+    offset indexes of their segments are removed, because a start rebuilds all indexes of a segment without an offset
+    index. checked: has the files that are left out, and the .log files that are made of other files. readable: as in
+    PartitionView. before: the .log files as they were before a transfer in text mode, by name. epochs: the batches
+    whose leader epoch is put right, by the name of their .log file."""
     view = PartitionView(directory, readable)
     view.make_room()
     for name in (*checked.removed, *checked.moved):
         view.remove(name)
     for each in restored:
         view.rename(each.file, each.name)
-    for name, part in checked.compressed.items():
-        if part.path.parent == directory:
-            view.remove(part.path.name)
-        view.put(name, Content((part,)))
+    for name, content in checked.made.items():
+        for path in paths_in(content):
+            if path.parent == directory:
+                view.remove(path.name)
+        view.put(name, content)
     for name in anew:
         view.remove(f"{name.partition('.')[0]}{FileKind.OFFSET_INDEX}")
     for name, path in exchanged.items():

@@ -73,6 +73,7 @@ from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
 from kcli.log.recovery.salvage import Checked, LogStart
 from kcli.log.recovery.shared import told_directories, told_files
 from kcli.log.recovery.snapshots import reached_by_snapshots
+from kcli.log.recovery.stray_copies import stray_copies
 from kcli.log.recovery.wrong_log_starts import (
     ONLY_COMPACTED,
     WrongLogStarts,
@@ -231,7 +232,7 @@ class Recovery:
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
         self.wrong_starts = self._find_wrong_starts()
         """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
-        self._checked = self._with_completing(self.checked()) if self.salvage else {}
+        self._checked = self._with_copies(self._with_completing(self.checked())) if self.salvage else {}
 
     def _pass_over_others(self, *, starts_clean: bool) -> None:
         """Add to `passed_over` the checkpoints of other brokers that make the start do harm. starts_clean: whether the
@@ -251,6 +252,19 @@ class Recovery:
                 lost = [ends for ends in own.lost if build(FileName(FileKind.LOG, ends[0])) not in files]
                 completed[each.path] = replace(own, renamed={**own.renamed, **files}, lost=lost)
         return {**checked, **completed}
+
+    def _with_copies(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
+        """Return the checks with the strays that may be copies of the partitions' directories."""
+        copies = stray_copies(self._holder, self.count) if self._has_holder else {}
+        found = [each for each in self.partitions if each.partition in copies and not each.name.state]
+        return {
+            **checked,
+            **{
+                each.path: replace(checked.get(each.path, NOT_CHECKED), copies=copies[each.partition])
+                for each in found
+                if each.path not in copies[each.partition]
+            },
+        }
 
     def _find_wrong_starts(self) -> WrongLogStarts | None:
         """Return the log start offsets that no broker has written, and add log-start-offset-checkpoint to

@@ -26,6 +26,7 @@ import struct
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -34,7 +35,7 @@ from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.legacy_message import message_at
-from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
+from kcli.log.partition_view import Content, ContentSource, FileRange, Part, PartitionView, paths_in
 from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.end_markers import EndMarker
@@ -43,6 +44,7 @@ from kcli.log.recovery.misdirected import Home, Run
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in_place
 from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
+from kcli.log.recovery.stray_copies import lacking_in
 from kcli.log.segment_reader import UNSOUND, Damage, read_segment
 
 FIRST_BYTES = 1 << 16
@@ -121,7 +123,8 @@ class Reordered:
 @dataclass(frozen=True, slots=True)
 class Refilled:
     """Batches that take the place of damaged ones in a .log file. source: the file that has them: the .deleted file of
-    the same segment, as the segment was before the log cleaner replaced it. batches: their number."""
+    the same segment, as the segment was before the log cleaner replaced it; or the file of the same name in a copy of
+    the partition's directory, as <directory>/<file>. batches: their number."""
 
     file: str
     source: str
@@ -133,10 +136,12 @@ class Refilled:
 @dataclass(frozen=True, slots=True)
 class Renamed:
     """A file and its new name. The file is a .log file whose name is above its first offset, or a file of a segment
-    that has another name, such as one with the suffix .deleted."""
+    that has another name, such as one with the suffix .deleted. others: if the .log file was cut into parts, of which
+    `file` is the first, the parts after it."""
 
     file: str
     name: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -165,20 +170,23 @@ class Checked:
     contradicted: the names of indexes and of the leader-epoch checkpoint that contradict the batches. renamed: by the
     name that each gets, the files with batches that no .log file of the partition has, and the other files of the same
     segments. removed: the names of files that salvage leaves out: those of another partition, those of segments that
-    the cleaner has replaced, and empty .log files that other files replace. compressed: by the name that each gets, the
-    decompressed content of compressed files with batches that no .log file has. unused: the files that salvage does not
-    use, but reports. lost: the first and last offset of each range of offsets that no .log file of a segment has; last
-    is None if it is not known. moved: by name, the .log files that salvage puts into the directories of other
-    partitions, each with words that name the .log file to which its batches belong.
+    the cleaner has replaced, and empty .log files that other files replace. made: by the name that each gets, the
+    content of .log files that are made of other files, whose batches no .log file has: of a compressed file, or of the
+    parts into which a .log file was cut. unused: the files that salvage does not use, but reports. lost: the first and
+    last offset of each range of offsets that no .log file of a segment has; last is None if it is not known. moved: by
+    name, the .log files that salvage puts into the directories of other partitions, each with words that name the .log
+    file to which its batches belong. copies: the strays that may be copies of the directory, from whose .log files
+    salvage takes batches (see kcli.log.recovery.stray_copies).
     """
 
     contradicted: Collection[str] = ()
     renamed: Mapping[str, Path] = field(default_factory=dict)
     removed: Collection[str] = ()
-    compressed: Mapping[str, InflatedRange] = field(default_factory=dict)
+    made: Mapping[str, Content] = field(default_factory=dict)
     unused: Sequence[LeftOut] = ()
     lost: Sequence[tuple[int, int | None]] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
+    copies: Sequence[Path] = ()
 
     def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
         """Return a Checked like this one that uses no files under other names, and lists these as `unused`. refused:
@@ -186,33 +194,36 @@ class Checked:
         why = f"is not used: with it a start would fail: {refused.file}: {refused.reason}"
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}, and {why}")
-            for name, path in self._paths.items()
+            for name, paths in self._paths.items()
+            for path in paths
             if is_log(name)
         ]
-        return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
+        return replace(self, renamed={}, made={}, unused=[*self.unused, *unused])
 
     def within(self, directory: Path) -> Checked:
         """Return this Checked without the files from outside the directory and without `moved`; both are added to
-        `unused`. Recovery in place renames files within a directory, but does not copy files."""
-        outside = {name: path for name, path in self._paths.items() if path.parent != directory}
+        `unused`. Recovery in place renames files within a directory, but copies no files and no batches of `copies`."""
+        outside = {name: each for name, each in self._paths.items() if any(path.parent != directory for path in each)}
         unused = [
             LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
-            for name, path in outside.items()
+            for name, paths in outside.items()
+            for path in paths
         ]
         renamed = {name: path for name, path in self.renamed.items() if name not in outside}
-        compressed = {name: part for name, part in self.compressed.items() if name not in outside}
+        made = {name: content for name, content in self.made.items() if name not in outside}
         unused += [LeftOut(name, f"{what}: salvage with --out puts it there") for name, what in self.moved.items()]
-        return replace(self, renamed=renamed, compressed=compressed, unused=[*self.unused, *unused], moved={})
+        return replace(self, renamed=renamed, made=made, unused=[*self.unused, *unused], moved={}, copies=())
 
     @property
     def has_logs(self) -> bool:
-        """Whether there are .log files under other names to restore, or compressed ones."""
-        return bool(self.renamed or self.compressed)
+        """Whether there are .log files to restore that have other names, are compressed or are cut into parts."""
+        return bool(self.renamed or self.made)
 
     @property
-    def _paths(self) -> dict[str, Path]:
+    def _paths(self) -> dict[str, Sequence[Path]]:
         """The files under other names, by the name that each gets when salvage restores it."""
-        return {**self.renamed, **{name: part.path for name, part in self.compressed.items()}}
+        renamed = {name: (path,) for name, path in self.renamed.items()}
+        return {**renamed, **{name: paths_in(content) for name, content in self.made.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +375,7 @@ def salvage(
     replaced: Mapping[str, Content],
     home: Home,
     reached: int | None = None,
+    copies: Sequence[Path] = (),
 ) -> Salvaged:
     """Replace .log files of a view by their readable batches, in order. Returns the changes.
 
@@ -372,7 +384,7 @@ def salvage(
     them. replaced: the .log files that a swap file has replaced, by name; if one of these is also in `files`, its
     batches after those of the swap file are restored. home: the partition; in the files that it names, batches of
     other partitions are left out. reached: the log end offset that the checkpoints state; None if they have no entry.
-    Raises UnreadableInput.
+    copies: as in Checked. Raises UnreadableInput.
     """
     salvaged = Salvaged()
     for name in [each for each in view.names() if each in files and not is_log(each)]:
@@ -391,7 +403,7 @@ def salvage(
     names = {_base_of(name): name for name in (*replaced, *view.names()) if is_log(name)}
     bases = sorted(names)
     remaining = sorted(_base_of(name) for name in view.names() if is_log(name))
-    copies = _Copies({name: content for name, content in view.files.items() if is_log(name)})
+    twice = _Copies({name: content for name, content in view.files.items() if is_log(name)})
     next_offset = 0
     for number, base in enumerate(bases):
         name = names[base]
@@ -414,10 +426,9 @@ def salvage(
             max(first, next_offset),
             limit,
             reached if following is None else following,
-            copies.has,
+            twice.has,
         )
-        older = f"{name}.deleted"
-        kept.fill_from(older, view.original.get(older, Content(())))
+        _fill(kept, name, view, copies)
         kept.read(contents[0], files[name])
         for more in contents[1:]:
             kept.read_behind(more)
@@ -433,6 +444,23 @@ def salvage(
             salvaged.renamed.append(Renamed(name, new))
         view.put(new, Content(tuple(kept.ranges)))
     return salvaged
+
+
+def _fill(kept: _Kept, name: str, view: PartitionView, copies: Iterable[Path]) -> None:
+    """Let `kept` take batches for the damaged bytes of a .log file from its .deleted file; if there is none, from the
+    first of the directories `copies` that has any. Raises UnreadableInput."""
+    older = f"{name}.deleted"
+    if older in view.original:
+        kept.fill_from(older, view.original[older])
+        return
+    own = view.files.get(name, Content(()))
+    for path in (each / name for each in copies if (each / name).is_file()):
+        other = Content((FileRange(path, 0, path.stat().st_size),))
+        with closing(ContentSource(name, own)) as log, closing(ContentSource(str(path), other)) as copy:
+            offsets = lacking_in(log, copy)
+        if any(True for _ in offsets):
+            kept.fill_from(f"{path.parent.name}/{name}", other, offsets)
+            return
 
 
 def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int, int | None]) -> Iterator[PutBack]:
@@ -722,11 +750,13 @@ class _Kept:
         self._older_rows: Iterator[BatchRow] = iter(())
         self._next_older: BatchRow | None = None
 
-    def fill_from(self, source: str, content: Content) -> None:
-        """Let `read` fill gaps: where it leaves out bytes of the file, it keeps the batches that an older version of
-        the file has for the missing offsets. source: the name of the older version. content: its content."""
+    def fill_from(self, source: str, content: Content, offsets: OffsetRanges | None = None) -> None:
+        """Let `read` fill gaps: where it leaves out bytes of the file, it keeps the batches that an older version or a
+        copy of the file has for the missing offsets. source: the name of that file. content: its content. offsets: if
+        set, only batches with these offsets are kept."""
         self._source, self._older = source, content
-        self._older_rows = iter(_Rows(self._name, self._home, content, Room()))
+        rows = _Rows(self._name, self._home, content, Room())
+        self._older_rows = (row for row in rows if offsets is None or offsets.has(first_offset(row)))
         self._next_older = next(self._older_rows, None)
 
     def _fill(self, limit: int) -> None:

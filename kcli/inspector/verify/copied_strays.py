@@ -1,0 +1,104 @@
+"""Strays that are copies of a partition's directory beside it, and damage in that partition which the copy can fill.
+
+A copy that Kafka renames to -stray loses nothing: its finding is a warning. A finding of damage in a .log file names
+the copy that has the offsets, and salvage, which takes them from there. See kcli.log.recovery.stray_copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from formats.file_name import FileKind
+from kcli.errors import UnreadableInput
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.findings import Finding, offsets_text
+from kcli.inspector.verify.surroundings import Surroundings
+from kcli.log.log_directory import LogDirectory, partition_named
+from kcli.log.recovery.stray_copies import is_copy, lacking_in_file, logs_in_both, stray_copies
+from kcli.protocol.topic_partition import TopicPartition
+
+RANGES_SHOWN = 3
+"""The maximum number of ranges of offsets that a finding names."""
+FETCH = ": fetch the partition from another replica"
+"""The words with which an advice goes on that the copy makes needless."""
+Copies = Mapping[TopicPartition, Sequence[Path]]
+
+
+def with_copies(findings: Iterable[Finding], directory: Path, around: Surroundings | None) -> Iterator[Finding]:
+    """Yield the findings in a directory. One that a directory becomes a stray says whether that is a copy of another
+    directory; the first error in a .log file of `directory` says which copy has the offsets that the file lacks.
+
+    around: the log directory that `directory` is, or lies in; None if there is none.
+    """
+    copies: Copies | None = None
+    told: set[str] = set()
+    for each in findings:
+        path = Path(each.path)
+        is_damage = path.parent == directory and path.suffix == FileKind.LOG and each.severity == "error"
+        is_stray = each.kind == "partition-stray"
+        if around is None or not (is_stray or is_damage) or each.path in told:
+            yield each
+            continue
+        changed = None
+        with suppress(UnreadableInput, OSError):  # other checks report what cannot be read
+            copies = stray_copies(LogDirectory(around.path), around.partition_count) if copies is None else copies
+            changed = _of_stray(each, around, copies) if is_stray else _of_damage(each, path, around, copies)
+        told |= set() if changed is None else {each.path}
+        yield changed or each
+
+
+def _of_stray(finding: Finding, around: Surroundings, copies: Copies) -> Finding | None:
+    """Return the finding that a directory becomes a stray, changed for one that is a copy of another partition's; None
+    if it is no copy. Raises UnreadableInput."""
+    stray = Path(finding.path)
+    of = [str(each) for each, strays in copies.items() if any(path.name == stray.name for path in strays)]
+    original = next((each for each in of if is_copy(stray, around.path / each)), None)
+    if original is None:
+        return None
+    files = logs_in_both(around.path / original, stray)
+    ranges = [each for log, copy in files for each in lacking_in_file(log, copy)]
+    changed = replace(
+        finding,
+        severity="warning",
+        found=f"{finding.found}; it is a copy of {original}",
+        action="nothing is lost with it: move it out of the log directory",
+        command=next_steps.move([(stray, next_steps.beside(stray))]),
+    )
+    if not ranges:
+        return changed
+    return replace(
+        changed,
+        found=f"{changed.found}, and has what that lacks: {_text(ranges)}",
+        action=f"keep it until salvage has put these into {original}, in a copy",
+        command=next_steps.salvage_log_directory(around.path),
+    )
+
+
+def _of_damage(finding: Finding, log: Path, around: Surroundings, copies: Copies) -> Finding | None:
+    """Return the finding of damage in a .log file, changed if a copy of the file has the offsets; None if there is no
+    such copy. Raises UnreadableInput."""
+    name = partition_named(log.absolute().parent.name)
+    partition = None if name is None or name.state else TopicPartition(name.topic, name.partition)
+    for stray in () if partition is None else copies.get(partition, ()):
+        copy = stray / log.name
+        ranges = [*lacking_in_file(log, copy)] if copy.is_file() else []
+        if ranges:
+            return replace(
+                finding,
+                found=f"{finding.found}; {copy}, a copy of the file, has what it lacks: {_text(ranges)}",
+                lost_first_offset=None,
+                lost_last_offset=None,
+                action=f"{finding.action.partition(FETCH)[0]}; salvage puts these back, in a copy of the log directory",
+                command=next_steps.salvage_log_directory(around.path),
+            )
+    return None
+
+
+def _text(ranges: Sequence[tuple[int, int]]) -> str:
+    """Return the first ranges of offsets in words, and how many more there are."""
+    named = [offsets_text(*each).rpartition(" ")[0] for each in ranges[:RANGES_SHOWN]]
+    more = len(ranges) - RANGES_SHOWN
+    return ", ".join(named) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,107 @@
+"""Strays that are copies of a partition's directory in the same log directory, as `cp -r orders-0 orders-2` makes them.
+
+Such a directory has the topic id of the partition, and it is a stray, or becomes one at the start: its number is not
+that of a partition of the topic. Where a .log file of the partition is damaged, the .log file of the same name in the
+copy may have the batches. A batch of the copy counts only if the bytes prove that both files were one: the last sound
+batch before the damage and the first one behind it are also in the copy, with the same offset, CRC and size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.kernels.columns import BatchRow
+from kcli.log.log_directory import LogDirectory
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.segment_reader import sound_batches
+from kcli.log.source import FileSource, Source
+from kcli.protocol.topic_partition import TopicPartition
+
+BATCHES_COMPARED = 1_000
+"""The maximum number of batches of a .log file that are compared to recognize a copy."""
+
+
+def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[TopicPartition, Sequence[Path]]:
+    """Return, for each partition of a log directory, the strays that may be copies of its directory: those with its
+    topic id. count: returns a topic's number of partitions; 0 if that is not known. Raises UnreadableInput."""
+    strays: dict[tuple[str, str], list[Path]] = {}
+    served = []
+    for each in home.partitions():
+        topic, number = each.partition
+        if topic == METADATA_TOPIC or each.name.state not in ("", "stray"):
+            continue
+        if each.name.state or 0 < count(topic) <= number:
+            topic_id = topic_id_of(each.path)
+            if topic_id is not None:
+                strays.setdefault((topic, topic_id), []).append(each.path)
+        else:
+            served.append(each)
+    if not strays:
+        return {}
+    ids = {each.partition: topic_id_of(each.path) for each in served}
+    return {each: strays[each.topic, found] for each, found in ids.items() if found and (each.topic, found) in strays}
+
+
+def is_copy(stray: Path, directory: Path) -> bool:
+    """Return whether two directories have a .log file of the same name, and all sound batches of one of the two files
+    are also in the other one, up to the offset at which the first of the two ends. Raises UnreadableInput."""
+    for one, two in ((_identities(log), _identities(other)) for log, other in logs_in_both(directory, stray)):
+        if one and two:
+            end = min(max(one), max(two))
+            mine, its = ({each for each in batches if each <= end} for batches in (one, two))
+            return bool(mine & its) and (mine <= its or its <= mine)
+    return False
+
+
+def lacking_in(log: Source, copy: Source) -> OffsetRanges:
+    """Return the offsets that damaged bytes of a .log file had, by the batches that a copy of the file has between the
+    same two batches; at the end of the file, behind the same batch. Raises UnreadableInput."""
+    found = OffsetRanges()
+    run: tuple[int, int] | None = None  # the offsets of the copy behind the last batch that both have
+    rows = sound_batches(log)
+    own, end = next(rows, None), 0
+    is_same, has_same = True, False  # before the first batch both are at the beginning of the file
+    for row in sound_batches(copy):
+        while own is not None and own.last_offset < row.base_offset:
+            end = own.position + own.size
+            own, is_same, run = next(rows, None), False, None
+        if own is None or row.last_offset < own.base_offset:
+            run = row.base_offset if run is None else run[0], row.last_offset
+        elif _identity(own) == _identity(row):
+            if run is not None and is_same and own.position > end:
+                found.add(*run)
+            end = own.position + own.size
+            own, is_same, has_same, run = next(rows, None), True, True, None
+        else:
+            is_same, run = False, None
+    if own is None and run is not None and is_same and has_same and end < log.size():
+        found.add(*run)
+    return found
+
+
+def lacking_in_file(log: Path, copy: Path) -> OffsetRanges:
+    """Return what `lacking_in` returns, for two files. Raises UnreadableInput."""
+    with closing(FileSource(log)) as one, closing(FileSource(copy)) as other:
+        return lacking_in(one, other)
+
+
+def logs_in_both(directory: Path, copy: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the .log files of a directory for which a copy of it has a file of the same name, and that file."""
+    for path in sorted(directory.glob(f"*{FileKind.LOG}")):
+        name = parse(path.name)
+        if name is not None and not name.state and (copy / path.name).is_file():
+            yield path, copy / path.name
+
+
+def _identities(path: Path) -> set[tuple[int, int, int]]:
+    with closing(FileSource(path)) as source:
+        return {_identity(row) for row in islice(sound_batches(source), BATCHES_COMPARED)}
+
+
+def _identity(row: BatchRow) -> tuple[int, int, int]:
+    return row.base_offset, row.crc, row.size

@@ -1,0 +1,131 @@
+"""A partition's directory that was copied to the name of a partition which the topic does not have."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding
+from kcli.log.recovery.stray_copies import lacking_in_file
+from tests.cli.run import kcli
+from tests.cli.test_recover_renamed_logs import rows
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, logs, loud
+from tests.inspector.test_verify_split_logs import ends_of
+
+__all__ = ["directory"]  # a fixture
+
+COPY = "java-none-7"
+
+
+def copied(directory: Path) -> Path:
+    return Path(shutil.copytree(directory / PARTITION, directory / COPY))
+
+
+def zero(log: Path, begin: int, size: int) -> None:
+    data = bytearray(log.read_bytes())
+    data[begin : begin + size] = bytes(size)
+    log.write_bytes(data)
+
+
+def zero_batches(log: Path, first: int, last: int) -> tuple[int, int]:
+    """Overwrite the batches with the numbers `first` to `last` with zeros. Returns their first and last offset."""
+    ends = [(0, int(log.stem)), *ends_of(log)]
+    zero(log, ends[first][0], ends[last + 1][0] - ends[first][0])
+    return ends[first][1], ends[last + 1][1] - 1
+
+
+def of(directory: Path, kind: str) -> Finding:
+    (finding,) = (each for each in loud(directory) if each.kind == kind)
+    return finding
+
+
+def test_the_damage_comes_before_the_copy_that_can_fill_it(directory: Path, tmp_path: Path) -> None:
+    log = logs(directory)[0]
+    whole = log.read_bytes()
+    copy = copied(directory)
+    first, last = zero_batches(log, 2, 3)
+    damage, stray = loud(directory)[:2]
+    offsets = f"offsets {first:,}..{last:,}" if last > first else f"offset {first:,}"
+    assert (damage.path, damage.severity) == (str(log), "error")
+    assert str(damage.found).endswith(f"{copy / log.name}, a copy of the file, has what it lacks: {offsets}")
+    assert damage.command == f"kcli recover --salvage --dry-run '{directory}'"
+    assert "fetch the partition" not in damage.action
+    assert (stray.kind, stray.path, stray.severity) == ("partition-stray", str(copy), "warning")
+    assert f"it is a copy of {PARTITION}, and has what that lacks: {offsets}" in str(stray.found)
+    assert stray.command == damage.command
+    out = tmp_path / "out"
+    (row,) = (row for row in rows(directory, "--out", out) if row["kind"] == "refilled")
+    assert (row["source"], row["first_offset"], row["last_offset"]) == (f"{COPY}/{log.name}", first, last)
+    assert (out / PARTITION / log.name).read_bytes() == whole
+    assert "a copy of the log" in kcli("recover", "--salvage", directory).stdout
+    assert of(out, "partition-stray").action == "nothing is lost with it: move it out of the log directory"
+
+
+def test_a_copy_of_a_sound_partition_is_a_warning(directory: Path) -> None:
+    copy = copied(directory)
+    finding = of(directory, "partition-stray")
+    assert (finding.path, finding.severity) == (str(copy), "warning")
+    assert str(finding.found).endswith(f"it is a copy of {PARTITION}")
+    assert str(finding.command).startswith("mv ")
+
+
+def test_a_partition_that_is_no_copy_is_an_error(directory: Path) -> None:
+    """Its records are in no other directory: they leave service."""
+    copy = copied(directory)
+    for log in logs(directory, COPY):
+        log.unlink()
+    for log in logs(directory, OTHER):
+        shutil.copyfile(log, copy / log.name)
+    found = [each for each in loud(directory) if each.kind == "partition-stray"]
+    assert [each.severity for each in found] == ["error"]
+
+
+def test_recovery_in_place_takes_nothing_from_another_directory(directory: Path) -> None:
+    log = logs(directory)[0]
+    copied(directory)
+    zero_batches(log, 2, 3)
+    assert "refilled" not in [row["kind"] for row in rows(directory, "--in-place")]
+
+
+def of_another_log(copy: Path) -> None:
+    """The batch behind the damage is another one."""
+    ends = ends_of(copy)
+    data = bytearray(copy.read_bytes())
+    data[ends[4][0] - 1] ^= 1
+    copy.write_bytes(data)
+
+
+def with_same_damage(copy: Path) -> None:
+    zero_batches(copy, 2, 3)
+
+
+@pytest.mark.parametrize("change", [of_another_log, with_same_damage], ids=lambda change: change.__name__)
+def test_a_copy_without_proof_fills_nothing(directory: Path, tmp_path: Path, change: Callable[[Path], None]) -> None:
+    log = logs(directory)[0]
+    copy = copied(directory)
+    zero_batches(log, 2, 3)
+    change(copy / log.name)
+    assert "has what it lacks" not in "".join(str(each.found) for each in loud(directory))
+    assert "refilled" not in [row["kind"] for row in rows(directory, "--out", tmp_path / "out")]
+
+
+def test_the_begin_and_the_end_of_a_file(directory: Path) -> None:
+    log = logs(directory)[0]
+    copy = copied(directory) / log.name
+    ends = ends_of(log)
+    last = zero_batches(log, len(ends) - 2, len(ends) - 1)
+    assert [*lacking_in_file(log, copy)] == [last]
+    first = zero_batches(log, 0, 0)
+    assert [*lacking_in_file(log, copy)] == [first, last]
+    zero(log, 0, log.stat().st_size)
+    assert [*lacking_in_file(log, copy)] == [], "no batch is in both"
+
+
+def test_offsets_without_damage_are_not_lacking(directory: Path) -> None:
+    """As after a compaction, and where the log was cut at the end."""
+    log = logs(directory)[0]
+    copy = copied(directory) / log.name
+    ends, data = ends_of(log), log.read_bytes()
+    log.write_bytes(data[: ends[1][0]] + data[ends[2][0] : ends[-2][0]])
+    assert [*lacking_in_file(log, copy)] == []
