@@ -377,17 +377,13 @@ class DirectoryVerifier:
         verifier = LogVerifier(
             segments, contents.local_snapshots(), self._advance, orphans=orphans, known=known, causes=in_log
         )
-<<<<<<< HEAD
         swapped = {file_beside(each.files[FileKind.LOG], FileKind.LOG).stem for each in completed}
         of_log = [
             with_own_log(each, verifier.renamed)
             for each in self._run(path, verifier)
             if each.kind not in MISSING_INDEX or Path(each.path).stem not in swapped
         ]
-=======
-        of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
         of_log = _without_replaced(path, of_log, longer, {each.found for each in misplaced})
->>>>>>> wR1
         if parsed_name is not None and parsed_name.state == "":
             self._all.logs_found[path] = logs._replace(
                 renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
