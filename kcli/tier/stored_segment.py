@@ -2,16 +2,19 @@
 last batch of the .log object has the end offset.
 
 leader_epoch_checkpoint   the leader epochs of the log up to the end of the segment; the segment's own are those that
-                          end above its start offset
+                          end above its start offset. One that contradicts the first or the last batch is another
+                          log's, or damaged: then the batches tell the segment's own
 .index                    the last entry leads to a batch near the end of the .log object, where the last batch is
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind
-from formats.kernels.columns import LAST_OFFSET, BatchRow
+from formats.kernels.columns import BASE_OFFSET, LEADER_EPOCH, BatchRow
 from kcli.errors import KcliError
 from kcli.log.index_entries import OFFSET_ENTRY_BYTES, OffsetIndexReader
 from kcli.log.leader_epochs import LeaderEpochCache
@@ -24,6 +27,8 @@ from kcli.tier.store import KeyMissing, Store, StoreFailed
 CHECKPOINT_BYTES_MAX = 4 << 20
 """The size of the largest leader_epoch_checkpoint that is read: more than 100,000 leader epochs."""
 INDEX_BYTES_MAX = 64 << 20
+HEADER_WINDOW_BYTES = 4 << 10
+"""The size of the window in which the first batch is read, if it is not larger."""
 
 
 def read_object(store: Store, name: str, limit_bytes: int) -> bytes:
@@ -53,6 +58,12 @@ def epochs_in(store: Store, objects: SegmentObjects) -> tuple[EpochEntry, ...] |
         return None
 
 
+def has_epochs_of(epochs: Sequence[EpochEntry], segment: RemoteSegment) -> bool:
+    """Whether a leader_epoch_checkpoint has the leader epochs that a segment is known to have."""
+    own = LeaderEpochCache(epochs).entries_in(segment.start_offset, segment.end_offset + 1)
+    return not segment.leader_epochs or own == segment.leader_epochs
+
+
 def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
     """Return what a segment's objects say about it, or its manifest; None if they do not have a .log object with a
     batch."""
@@ -68,28 +79,25 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
     except KcliError:
         return None
     try:
-        last = _last_offset(source, _near_end(store, objects, size))
-        if last is None:
-            last = _last_offset(source, 0)
-        if last is None or last < objects.start_offset:
+        last = _last_batch(source, _near_end(store, objects, size)) or _last_batch(source, 0)
+        if last is None or last.last_offset < objects.start_offset:
             return None
-        epochs = epochs_in(store, objects) or _first_epoch(source, objects.start_offset)
+        epochs = epochs_in(store, objects)
+        if not epochs or _contradict(epochs, source, last):
+            epochs = _epochs_of_batches(source, objects.start_offset)
     except StoreFailed:
         raise
     except KcliError:
         return None
     finally:
         source.close()
-    own = LeaderEpochCache(epochs)
-    own.truncate_from_start(objects.start_offset)
-    own.truncate_from_end(last + 1)
     return RemoteSegment(
         partition=objects.partition,
         id=objects.id,
         start_offset=objects.start_offset,
-        end_offset=last,
+        end_offset=last.last_offset,
         size=size,
-        leader_epochs=own.entries,
+        leader_epochs=LeaderEpochCache(epochs).entries_in(objects.start_offset, last.last_offset + 1),
         has_txn_index=FileKind.TXN_INDEX in objects.sizes,
     )
 
@@ -107,23 +115,48 @@ def _near_end(store: Store, objects: SegmentObjects, size: int) -> int:
     return position if 0 < position < min(size, SEGMENT_BYTES_MAX) else 0
 
 
-def _last_offset(source: Source, start: int) -> int | None:
-    """Return the last offset of the batches from byte `start` on; None if none begins there."""
+def _last_batch(source: Source, start: int) -> BatchRow | None:
+    """Return the last of the batches from byte `start` on; None if none begins there."""
     last = None
     for part in read_segment(source, start=start, check_crc=start > 0, resync=start == 0):
         if isinstance(part, Window):
-            last = part.batches.field(part.batches.count - 1, LAST_OFFSET)
+            last = BatchRow._make(part.batches.row(part.batches.count - 1))
             part.release()
         elif start:
             return None
     return last
 
 
-def _first_epoch(source: Source, start_offset: int) -> tuple[EpochEntry, ...]:
-    """Return one entry, as if all batches of the segment had the leader epoch of the first; no entry if the first batch
-    has no leader epoch (magic 0 and 1)."""
+def _contradict(epochs: Sequence[EpochEntry], source: Source, last: BatchRow) -> bool:
+    """Whether the first or the last batch of a segment has another leader epoch than `epochs` have at its offsets. Of a
+    log that began inside of the segment when it was copied, they have none at the first; batches of magic 0 and 1 have
+    none either."""
+    known = LeaderEpochCache(epochs)
+    first = _first_batch(source)
+    if first is not None and first.leader_epoch >= 0:
+        said = known.epoch_for(first.last_offset)
+        if said is not None and said != first.leader_epoch:
+            return True
+    return last.leader_epoch >= 0 and known.epoch_for(last.last_offset) != last.leader_epoch
+
+
+def _first_batch(source: Source) -> BatchRow | None:
+    for part in read_segment(source, check_crc=False, window_bytes=HEADER_WINDOW_BYTES):
+        if isinstance(part, Window):
+            return BatchRow._make(part.batches.row(0))
+    return None
+
+
+def _epochs_of_batches(source: Source, start_offset: int) -> tuple[EpochEntry, ...]:
+    """Return the leader epochs of a segment's batches, the first one from the start offset of the segment on; no entry
+    if the batches have none (magic 0 and 1). No batch counts whose leader epoch is above that of a later batch."""
+    found = LeaderEpochCache()
     for part in read_segment(source, check_crc=False):
         if isinstance(part, Window):
-            epoch = BatchRow._make(part.batches.row(0)).leader_epoch
-            return (EpochEntry(epoch, start_offset),) if epoch >= 0 else ()
-    return ()
+            for i in range(part.batches.count):
+                epoch = part.batches.field(i, LEADER_EPOCH)
+                if epoch >= 0 and epoch != found.latest_epoch:
+                    found.assign(epoch, max(start_offset, part.batches.field(i, BASE_OFFSET)))
+            part.release()
+    first, *others = found.entries or (None,)
+    return () if first is None else (EpochEntry(first.epoch, start_offset), *others)

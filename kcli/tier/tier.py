@@ -32,7 +32,7 @@ from kcli.tier.layout import Inventory, SegmentObjects, directory_name, inventor
 from kcli.tier.lineage import Plan, from_segment_start, plan, were_deleted
 from kcli.tier.metadata_log import MetadataLog, read_metadata_log
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
-from kcli.tier.stored_segment import epochs_in, segment_of
+from kcli.tier.stored_segment import epochs_in, has_epochs_of, segment_of
 
 if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
@@ -184,18 +184,22 @@ class Tier:
 
     def _lineage(self, tier: PartitionTier) -> tuple[EpochEntry, ...]:
         """Return the leader epochs of the local log. Without a local log, return those in the leader_epoch_checkpoint
-        of the last segment, which has the epochs of all earlier segments, too; if no such checkpoint can be read, those
-        in the metadata of the segments."""
+        of the last segment, which has the epochs of all earlier segments, too. A checkpoint that cannot be read, or
+        that does not have the segment's own epochs, does not count: then it is that of an earlier segment, with the
+        epochs of the segments behind that one."""
         if tier.local is not None and tier.local.epochs:
             return tier.local.epochs
         copied = sorted(tier.copied(), key=lambda each: (_last_epoch(each), each.end_offset))
-        for last in reversed(copied):
+        cache, behind, end = LeaderEpochCache(), len(copied), -1
+        while behind:
+            last = copied[behind - 1]
             epochs = epochs_in(self.store, self.objects(last))
-            if epochs:
-                return epochs
-        cache = LeaderEpochCache()
-        for each in copied:
-            for epoch, start in each.leader_epochs:
+            if epochs and has_epochs_of(epochs, last):
+                cache, end = LeaderEpochCache(epochs), last.end_offset
+                break
+            behind -= 1
+        for each in copied[behind:]:
+            for epoch, start in each.leader_epochs if each.start_offset > end else ():
                 if epoch >= 0 and start >= 0:
                     cache.assign(epoch, start)
         return cache.entries

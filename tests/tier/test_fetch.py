@@ -286,6 +286,19 @@ def test_missing_offsets_are_told(copy: Copy, tmp_path: Path) -> None:
     assert found == [each for each in expected("r-short", 0) if not 172 <= each["offset"] <= 252]
 
 
+@pytest.mark.parametrize("entries", [[(2**31 - 1, 0)], [(5, 0)], [(0, 0), (1, 100)], [(0, 1_000)], []])
+def test_a_checkpoint_that_contradicts_the_batches(copy: Copy, tmp_path: Path, entries: list[tuple[int, int]]) -> None:
+    """It does not say which segments are of the lineage."""
+    data = build_leader_epochs([EpochEntry(*each) for each in entries])
+    copy.object(253, ".leader_epoch_checkpoint").write_bytes(data)
+    results = copy.fetched(tmp_path / "new", is_alone=True)
+    assert [(each.tiered, each.first_offset, each.missing, each.troubles) for each in results] == [(7, 0, [], [])] * 2
+    assert consumed(records(tmp_path / "new/r-short-0")) == expected("r-short", 0, below=254)
+    found = [each for each in copy.verified(is_alone=True) if "253-" in each.path]
+    assert [each.kind for each in found] == ["tier-epochs"]
+    assert "as the batches have" in f"{found[0].expected}"
+
+
 def test_the_segment_of_other_offsets_is_not_taken(copy: Copy, tmp_path: Path) -> None:
     shutil.copyfile(copy.object(90, ".log"), copy.object(172, ".log"))
     results = copy.fetched(tmp_path / "new")

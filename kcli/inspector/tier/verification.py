@@ -359,7 +359,8 @@ class TierVerification:
         own.truncate_from_end(segment.end_offset + 1)
         if segment.leader_epochs and own.entries != segment.leader_epochs:
             expected, found = _epochs_text(segment.leader_epochs), _epochs_text(own.entries)
-            yield self._wrong_epochs_object(each, objects, f"{expected}, as the metadata says", found)
+            source = "the batches have" if segment.state is None else "the metadata says"
+            yield self._wrong_epochs_object(each, objects, f"{expected}, as {source}", found)
 
     def _wrong_epochs_object(self, each: PartitionTier, objects: SegmentObjects, expected: str, found: str) -> Finding:
         path = self._address(objects, FileKind.REMOTE_LEADER_EPOCHS)
