@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from formats import offset_index, time_index
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind
-from formats.kernels.columns import BASE_OFFSET, LEADER_EPOCH, BatchRow
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, LEADER_EPOCH, START, BatchRow
 from kcli.errors import KcliError
 from kcli.log.index_entries import OFFSET_ENTRY_BYTES, OffsetIndexReader
 from kcli.log.leader_epochs import LeaderEpochCache
-from kcli.log.segment_reader import Window, read_segment
+from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import SEGMENT_BYTES_MAX, Source
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.segment import RemoteSegment
@@ -100,6 +101,46 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
         leader_epochs=LeaderEpochCache(epochs).entries_in(objects.start_offset, last.last_offset + 1),
         has_txn_index=FileKind.TXN_INDEX in objects.sizes,
     )
+
+
+def survey(source: Source) -> tuple[int | None, int | None, str | None]:
+    """Return the first and the last offset of a .log file or object before its first damage, and a description of this
+    damage. The offsets are None if no batch comes before it; the description is None if there is none. Closes the
+    source."""
+    first = last = None
+    try:
+        for part in read_segment(source, resync=False):
+            if isinstance(part, Damage):
+                return first, last, f"byte {part.position:,}: {part.error.reason}"
+            table = part.batches
+            first = table.field(0, BASE_OFFSET) if first is None else first
+            fault = table.first_fault()
+            if fault >= 0:
+                return first, last, f"byte {part.position + table.field(fault, START):,}: a damaged batch"
+            last = table.field(table.count - 1, LAST_OFFSET)
+            part.release()
+    finally:
+        source.close()
+    return first, last, None if first is not None else "no batch"
+
+
+def indexed_offset(store: Store, objects: SegmentObjects) -> int:
+    """Return the greatest offset that the .index and .timeindex objects of a segment have; -1 if they have none, or
+    cannot be read. Raises StoreFailed."""
+    found = -1
+    for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+        if not 0 < objects.sizes.get(kind, 0) <= INDEX_BYTES_MAX:
+            continue
+        try:
+            data = read_object(store, objects.name(kind), INDEX_BYTES_MAX)
+            entries = (offset_index if kind is FileKind.OFFSET_INDEX else time_index).parse(data).entries
+        except StoreFailed:
+            raise
+        except (KcliError, FormatError):
+            continue
+        if entries:
+            found = max(found, objects.start_offset + entries[-1].relative_offset)
+    return found
 
 
 def _near_end(store: Store, objects: SegmentObjects, size: int) -> int:

@@ -57,7 +57,8 @@ class LocalLog:
 @dataclass(slots=True)
 class PartitionTier:
     """One partition in the tier. has_metadata: whether `cache` is what the metadata log says; else its segments are
-    those of the store. log_start_offset: the partition's entry in log-start-offset-checkpoint."""
+    those of the store. log_start_offset: the partition's entry in log-start-offset-checkpoint. lost: without metadata,
+    the objects of segments whose .log object has no batch that tells their offsets."""
 
     partition: TieredPartition
     cache: SegmentCache
@@ -65,6 +66,7 @@ class PartitionTier:
     local: LocalLog | None = None
     log_start_offset: int | None = None
     lineage: tuple[EpochEntry, ...] = ()
+    lost: list[SegmentObjects] = field(default_factory=list)
 
     def copied(self) -> list[RemoteSegment]:
         """Return the segments that are whole in the tier, as far as is known."""
@@ -169,6 +171,9 @@ class Tier:
         else:
             cache = self._from_objects(partition)
         found = PartitionTier(partition, cache, has_metadata, local, start)
+        if not has_metadata:
+            stored = self.inventory.partitions.get(partition, {}).values()
+            found.lost = [objects for objects in stored if cache.segment(objects.id) is None]
         found.lineage = self._lineage(found)
         return found
 
@@ -251,7 +256,7 @@ def chosen(partitions: Iterable[PartitionTier], topic: str, topic_id: str | None
     found = [
         each for each in partitions if each.partition.topic == topic and topic_id in (None, each.partition.topic_id)
     ]
-    found = [each for each in found if each.local is not None or each.cache.segments()]
+    found = [each for each in found if each.local is not None or each.cache.segments() or each.lost]
     local = {each.partition.topic_id for each in found if each.local is not None}
     ids = sorted({each.partition.topic_id for each in found})
     if len(ids) > 1 and len(local) == 1:

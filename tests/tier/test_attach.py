@@ -6,13 +6,15 @@ tests/interop/test_attach_kafka.py starts real Kafka on such a cluster.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from formats.batch_writer import write_batch
-from formats.checkpoint import parse_leader_epochs
+from formats.checkpoint import EpochEntry, build_leader_epochs, parse_leader_epochs
 from formats.file_name import FileKind
 from formats.quorum_state import QuorumState, build
 from kcli.broker.metadata.format import format_directories
@@ -21,6 +23,7 @@ from kcli.inspector.tier import Orphans, TierVerification
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock, LogDirectory
 from kcli.log.partition_view import PartitionView
+from kcli.log.stored_batches import read_batches
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.replay import refuse, replay
@@ -36,7 +39,7 @@ from tests.cli.run import Ended, kcli
 from tests.conftest import files_below
 from tests.interop.test_restore_kafka import consumed, wanted
 from tests.tier.records import PARTITION
-from tests.tier.stores import TIERED
+from tests.tier.stores import TIERED, flip
 from tests.tier.worlds import make
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -207,6 +210,49 @@ def test_what_is_not_attached(node: Path, store: Path) -> None:
     for each in list(store.rglob("r-keep-0-*")):
         each.rename(each.with_name("r-keep-0-AAAAAAAAAAAAAAAAAAAAfw"))
     refused("the cluster has another r-keep, with topic id", topic="r-keep")
+
+
+def cut_to_batches(log: Path, count: int) -> None:
+    rows = [row for row, _ in read_batches(log)]
+    os.truncate(log, rows[count].position)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda log: os.truncate(log, 50), "offsets from 269 on would be missing: {}: 50 bytes without a batch"),
+        (lambda log: os.truncate(log, 0), "offsets from 269 on would be missing: {}: 0 bytes without a batch"),
+        (Path.unlink, "offsets from 269 on would be missing: {}: no such object"),
+        (lambda log: cut_to_batches(log, 2), "{}: the end is cut off: its indexes have offset 28"),
+        (lambda log: os.truncate(log, log.stat().st_size - 1), "{}: the end is cut off: its indexes have offset 28"),
+        (lambda log: flip(log, 60), "{}: byte 0: a damaged batch"),
+        (lambda log: flip(log, log.stat().st_size - 1), ": a damaged batch"),
+    ],
+)
+def test_a_damaged_last_segment(node: Path, store: Path, damage: Callable[[Path], object], reason: str) -> None:
+    """The log would begin where the segments end whose batches can be read, and nobody would miss the others."""
+    (last,) = store.rglob("r-short-1-*/00000000000000000269-*.log")
+    damage(last)
+    before = files_below(node)
+    ended = run(node, store, "--in-place")
+    assert (ended.status, reason.format(last) in ended.stderr) == (1, True), ended.stderr
+    assert ended.stdout.endswith("Nothing is changed.\n")
+    assert files_below(node) == before
+
+
+@pytest.mark.parametrize("entries", [[(2**31 - 1, 0)], [(5, 0)], [(0, 0), (1, 100)], [(0, 1_000)], [(0, 253)], None])
+def test_a_checkpoint_of_other_epochs(node: Path, store: Path, entries: list[tuple[int, int]] | None) -> None:
+    """Followers take their leader epochs from it, and by the last one segments would be left out."""
+    (checkpoint,) = store.rglob("r-short-0-*/00000000000000000253-*.leader_epoch_checkpoint")
+    checkpoint.write_bytes(b"x" if entries is None else build_leader_epochs([EpochEntry(*each) for each in entries]))
+    before = files_below(node)
+    ended = run(node, store, "--in-place")
+    reason = "leader_epoch_checkpoint does not have the leader epochs of the segment's batches"
+    if entries == [(0, 253)]:
+        assert ended.stderr.count("its leader epochs are 0 from") == 6, "each segment that would be left out"
+        reason = "offsets 172..252 would be missing"
+    assert (ended.status, reason in ended.stderr) == (1, True), ended.stderr
+    assert files_below(node) == before
 
 
 def can_read(address: str) -> bool:

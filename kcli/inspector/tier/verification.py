@@ -110,9 +110,8 @@ class TierVerification:
             if not (is_left_behind and not self._tier.objects(segment).sizes):
                 yield from self._segment(each, segment)
         causes = Causes()
-        for objects in [] if each.has_metadata else self._tier.inventory.partitions.get(each.partition, {}).values():
-            if each.cache.segment(objects.id) is None:
-                causes.add(self._without_log(each, objects), partial(_begins_at, objects.start_offset))
+        for objects in each.lost:
+            causes.add(self._without_log(each, objects), partial(_begins_at, objects.start_offset))
         is_deleted = self._tier.log is not None and each.partition in self._tier.log.metadata.deleting
         yield from causes.settle([] if is_deleted else self._gaps(each))
 
