@@ -35,7 +35,7 @@ from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.log_directory import LogDirectory, read_meta_properties
 from kcli.log.new_directory import new_directory
 from kcli.log.segment_reader import Damage, Window, read_segment
-from kcli.log.source import FileSource, Source
+from kcli.log.source import SEGMENT_BYTES_MAX, FileSource, Source
 from kcli.log.synced_together import SyncedTogether
 from kcli.metadata.topic_names import fault
 from kcli.protocol.topic_partition import TopicPartition
@@ -43,7 +43,7 @@ from kcli.tier.chunks import Beginning
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.lineage import Part, Plan
 from kcli.tier.store import DamagedObject
-from kcli.tier.stored_segment import INDEX_BYTES_MAX, read_object, survey
+from kcli.tier.stored_segment import INDEX_BYTES_MAX, read_object, survey, too_large
 from kcli.tier.tier import PartitionTier, Tier
 from kcli.tier.unread import gap_reason, unread
 
@@ -233,6 +233,8 @@ class _Writer:
         batch."""
         store, base = self._tier.store, part.first
         size, copied = part.segment.size, objects.sizes[FileKind.LOG]
+        if too_large(size):
+            return self._cut(part, objects)
         if copied > size:
             self._tell(
                 objects.name(FileKind.LOG), f"{copied:,} bytes; those behind {size:,}, the segment's, are left out"
@@ -302,11 +304,17 @@ class _Writer:
         indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
         path = self._directory / build(FileName(FileKind.LOG, base))
         try:
+            if reason := too_large(part.segment.size):
+                place = self._tier.store.place(objects.name(FileKind.LOG))
+                raise DamagedObject(place, f"{reason}: its batches are copied", sound=SEGMENT_BYTES_MAX)
             self._write_part(part, objects, path, indexes)
         except DamagedObject as error:
             indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
             last = self._write_beginning(part, objects, path, indexes, error)
-            self.fetched.missing.append(Range(part.first if last is None else last + 1, part.last, str(error)))
+            if last == part.last:
+                self.fetched.troubles.append(str(error))
+            else:
+                self.fetched.missing.append(Range(part.first if last is None else last + 1, part.last, str(error)))
             if last is None:
                 return False
             part = part._replace(last=last)

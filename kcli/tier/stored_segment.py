@@ -103,6 +103,13 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
     )
 
 
+def too_large(size: int) -> str | None:
+    """Return why a .log object of `size` bytes is no segment as it is; None if it is not too large for one."""
+    if size <= SEGMENT_BYTES_MAX:
+        return None
+    return f"{size:,} bytes, and Kafka opens no segment of more than {SEGMENT_BYTES_MAX:,}"
+
+
 def survey(source: Source) -> tuple[int | None, int | None, str | None]:
     """Return the first and the last offset of a .log file or object before its first damage, and a description of this
     damage. The offsets are None if no batch comes before it; the description is None if there is none. Closes the
@@ -157,13 +164,14 @@ def _near_end(store: Store, objects: SegmentObjects, size: int) -> int:
 
 
 def _last_batch(source: Source, start: int) -> BatchRow | None:
-    """Return the last of the batches from byte `start` on; None if none begins there."""
-    last = None
-    for part in read_segment(source, start=start, check_crc=start > 0, resync=start == 0):
+    """Return the last of the batches from byte `start` on; None if none begins there. Of an object that is too large
+    for a segment, the last one before damage: what is behind may be two gigabytes of zeros, and is not searched."""
+    last, is_large = None, too_large(source.size()) is not None
+    for part in read_segment(source, start=start, check_crc=start > 0, resync=start == 0 and not is_large):
         if isinstance(part, Window):
             last = BatchRow._make(part.batches.row(part.batches.count - 1))
             part.release()
-        elif start:
+        elif start and not is_large:
             return None
     return last
 
@@ -192,7 +200,7 @@ def _epochs_of_batches(source: Source, start_offset: int) -> tuple[EpochEntry, .
     """Return the leader epochs of a segment's batches, the first one from the start offset of the segment on; no entry
     if the batches have none (magic 0 and 1). No batch counts whose leader epoch is above that of a later batch."""
     found = LeaderEpochCache()
-    for part in read_segment(source, check_crc=False):
+    for part in read_segment(source, check_crc=False, resync=too_large(source.size()) is None):
         if isinstance(part, Window):
             for i in range(part.batches.count):
                 epoch = part.batches.field(i, LEADER_EPOCH)

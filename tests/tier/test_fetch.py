@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -385,6 +386,22 @@ def test_two_topics_of_one_name(copy: Copy, tmp_path: Path) -> None:
 def test_no_such_topic() -> None:
     with pytest.raises(UnreadableInput, match="no such topic"):
         GOLDEN_COPY.fetched(Path("new"), "r-gone")
+
+
+@pytest.mark.parametrize(("size", "limit_s"), [(3 << 30, 3), (3 << 40, 3)])
+def test_an_object_that_no_segment_is_as_large_as(copy: Copy, tmp_path: Path, size: int, limit_s: float) -> None:
+    """Its batches are copied; the zeros behind them are neither searched nor copied."""
+    log = copy.object(172, ".log")
+    whole = log.read_bytes()
+    os.truncate(log, size)
+    begin = time.process_time()
+    results = copy.fetched(tmp_path / "new", is_alone=True)
+    assert time.process_time() - begin < limit_s
+    assert [(each.tiered, each.missing) for each in results] == [(7, [])] * 2
+    reason = f"{log}: {size:,} bytes, and Kafka opens no segment of more than 2,147,483,647: its batches are copied"
+    assert [each.troubles for each in results] == [[reason], []]
+    assert (tmp_path / "new/r-short-0/00000000000000000172.log").read_bytes() == whole
+    assert is_sound(tmp_path / "new")
 
 
 def test_an_object_that_has_grown(tmp_path: Path) -> None:
