@@ -304,9 +304,6 @@ class _Writer:
         indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
         path = self._directory / build(FileName(FileKind.LOG, base))
         try:
-            if reason := too_large(part.segment.size):
-                place = self._tier.store.place(objects.name(FileKind.LOG))
-                raise DamagedObject(place, f"{reason}: its batches are copied", sound=SEGMENT_BYTES_MAX)
             self._write_part(part, objects, path, indexes)
         except DamagedObject as error:
             indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
@@ -341,7 +338,11 @@ class _Writer:
     ) -> None:
         """Write the batches of a part of a segment to `path`, and add them to `indexes`. sound: the number of bytes
         before the damage of the .log object; None to read all of it."""
-        source = self._tier.store.open(objects.name(FileKind.LOG))
+        name = objects.name(FileKind.LOG)
+        if sound is None and (reason := too_large(part.segment.size)) is not None:
+            place = self._tier.store.place(name)
+            raise DamagedObject(place, f"{reason}: its batches are copied", sound=SEGMENT_BYTES_MAX)
+        source = self._tier.store.open(name)
         if sound is not None:
             source = Beginning(source, sound)
         try:
