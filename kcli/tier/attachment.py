@@ -29,13 +29,13 @@ from formats.kernels.columns import MAX_TIMESTAMP
 from kcli.errors import KcliError
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.segment_reader import Window, read_segment
-from kcli.tier.cache import SegmentCache
+from kcli.tier.cache import Refused, SegmentCache
 from kcli.tier.lineage import plan
 from kcli.tier.metadata import RemoteLogMetadata
 from kcli.tier.records import SEGMENT, SEGMENT_UPDATE, record_bytes, segment_value, update_value
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
 from kcli.tier.store import StoreFailed
-from kcli.tier.stored_segment import INDEX_BYTES_MAX, epochs_in, has_epochs_of, read_object, survey
+from kcli.tier.stored_segment import INDEX_BYTES_MAX, epochs_in, has_epochs_of, read_object, survey, too_large
 from kcli.tier.unread import unread
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from kcli.tier.tier import PartitionTier, Tier
 
 SNAPSHOT_BYTES_MAX = 64 << 20
+LEADER_EPOCH_MAX = 2**30
+"""The greatest leader epoch that is believed. Each election takes the next one, and an int32 has them."""
 
 
 @dataclass(slots=True)
@@ -118,13 +120,19 @@ def attachment(tier: Tier, each: PartitionTier) -> Attachment:
         elif not has_epochs_of(epochs_in(tier.store, objects) or (), segment):
             name = objects.name(FileKind.REMOTE_LEADER_EPOCHS)
             found.troubles.append(f"{name} does not have the leader epochs of the segment's batches")
-        found.segments.append(_complete(tier.store, objects, segment))
+        elif reason := too_large(segment.size):
+            found.troubles.append(f"{objects.name(FileKind.LOG)}: {reason}")
+        found.segments.append(segment if found.troubles else _complete(tier.store, objects, segment))
     last_part = planned.parts[-1]
     found.start, found.end = planned.parts[0].first, last_part.last + 1
     epochs = LeaderEpochCache(each.lineage)
     epochs.truncate_from_end(found.end)
     epochs.truncate_from_start(found.start)
     found.epochs = epochs.entries
+    if found.last_epoch > LEADER_EPOCH_MAX:
+        found.troubles.append(
+            f"leader epoch {found.last_epoch:,}: no log has had as many leaders, and brokers would run out of epochs"
+        )
     if not found.troubles:
         _check_batches(found, tier.store, tier.objects(last_part.segment).name(FileKind.LOG), last_part.segment)
     if last_part.last == last_part.segment.end_offset and not found.troubles:
@@ -188,8 +196,12 @@ def _greatest_timestamp(store: Store, objects: SegmentObjects) -> int:
 def _check_replayed(found: Attachment, lineage: Sequence[EpochEntry]) -> None:
     """Add a trouble unless brokers, after the records, read each offset from a segment."""
     metadata = RemoteLogMetadata()
-    for value in found.missing_records(SegmentCache(), 0, 0):
-        metadata.replay(value)
+    try:
+        for value in found.missing_records(SegmentCache(), 0, 0):
+            metadata.replay(value)
+    except (Refused, FormatError) as error:
+        found.troubles.append(f"brokers would not take the records of its segments: {error}")
+        return
     replayed = plan(metadata.caches[found.partition], lineage, found.start, found.end)
     if replayed.gaps:
         first, last = replayed.gaps[0]

@@ -38,8 +38,9 @@ from tests.broker.running import running_node
 from tests.cli.run import Ended, kcli
 from tests.conftest import files_below
 from tests.interop.test_restore_kafka import consumed, wanted
+from tests.log.batches import keyed
 from tests.tier.records import PARTITION
-from tests.tier.stores import TIERED, flip
+from tests.tier.stores import TIERED, changed, flip
 from tests.tier.worlds import make
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -253,6 +254,51 @@ def test_a_checkpoint_of_other_epochs(node: Path, store: Path, entries: list[tup
         reason = "offsets 172..252 would be missing"
     assert (ended.status, reason in ended.stderr) == (1, True), ended.stderr
     assert files_below(node) == before
+
+
+def test_a_log_that_is_too_large(node: Path, store: Path) -> None:
+    """No record can have its size."""
+    (log,) = store.rglob("r-short-0-*/00000000000000000172-*.log")
+    os.truncate(log, 3 << 30)
+    before = files_below(node)
+    for words in ((), ("--in-place",)):
+        ended = run(node, store, *words)
+        assert ended.status == 1
+        assert f"{log.name}: 3,221,225,472 bytes, and Kafka opens no segment of more" in ended.stderr
+    assert files_below(node) == before
+
+
+@pytest.mark.parametrize("epoch", [2**31 - 1, 2**31 - 2, 2**30 + 1])
+def test_a_leader_epoch_that_none_can_follow(node: Path, store: Path, epoch: int) -> None:
+    home = next(store.rglob("r-short-0-*"))
+    with changed(next(home.glob("00000000000000000253-*.log"))) as data:
+        data[12:16] = epoch.to_bytes(4)
+    checkpoint = build_leader_epochs([EpochEntry(0, 0), EpochEntry(epoch, 253)])
+    next(home.glob("00000000000000000253-*.leader_epoch_checkpoint")).write_bytes(checkpoint)
+    before = files_below(node)
+    for words in ((), ("--in-place",)):
+        ended = run(node, store, *words)
+        assert (ended.status, f"leader epoch {epoch:,}: no log has had as many" in ended.stderr) == (1, True)
+    assert files_below(node) == before
+
+
+def test_more_leader_epochs_than_brokers_take(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a segment with more than 10,000, kcli drops the records."""
+    home = next(store.rglob("r-short-0-*"))
+    log = next(home.glob("00000000000000000172-*.log"))
+    entries = [EpochEntry(each, 0 if not each else 172 + each) for each in range(20)]
+    batches = (keyed(None, b"value", base_offset=172 + each, leader_epoch=each) for each in range(20))
+    log.write_bytes(b"".join(batches))
+    for path in home.glob("00000000000000000253-*"):
+        path.unlink()
+    next(home.glob("00000000000000000172-*.leader_epoch_checkpoint")).write_bytes(build_leader_epochs(entries))
+    for kind in ("index", "timeindex", "txnindex"):
+        next(home.glob(f"00000000000000000172-*.{kind}")).write_bytes(b"")
+    monkeypatch.setattr("kcli.tier.metadata.LEADER_EPOCHS_MAX", 10)
+    tier = Tier.read(LocalStore(store), None, "r-short")
+    (trouble,) = attachment(tier, chosen(tier.partitions, "r-short", None)[0]).troubles
+    assert trouble.startswith("brokers would not take the records of its segments: ")
+    assert trouble.endswith("has 20 leader epochs")
 
 
 def can_read(address: str) -> bool:

@@ -141,7 +141,7 @@ def plan_attaching(
     for each in attachments:
         if each.partition in log.metadata.deleting:
             found.troubles.append(f"{each.partition}: {TOPIC} says that it is deleted from the tier")
-        else:
+        elif not each.troubles:  # with some, there may be no such records
             cache = log.metadata.caches.get(each.partition, SegmentCache())
             missing = found.records[each.partition.partition] = each.missing_records(cache, node_id, now_ms)
             if missing and known is not None:
