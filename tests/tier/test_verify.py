@@ -412,3 +412,14 @@ def test_a_segment_that_is_deleted_meanwhile(copy: Copy) -> None:
     assert [each.kind for each in Orphans(copy.tier()).findings()] == ["tier-orphan"]
     tier = Tier.read(ChangingStore(copy.remote, log.unlink), copy.data)
     assert list(Orphans(tier).findings()) == []
+
+
+def test_objects_that_are_gone_once_they_were_listed(copy: Copy) -> None:
+    """Each with its path, once."""
+    tier = copy.tier()
+    gone = copy.object(172, ".log"), copy.object(166, ".leader_epoch_checkpoint")
+    for path in gone:
+        path.unlink()
+    verification = TierVerification(tier)
+    assert [each for each in verification.findings() if each.severity != "info"] == []
+    assert sorted(map(str, verification.unreadable)) == sorted(f"{path}: no such object" for path in gone)

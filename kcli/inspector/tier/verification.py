@@ -141,7 +141,7 @@ class TierVerification:
             except UnreadableInput as error:
                 self.unreadable.append(error)
             except KcliError as error:
-                self.unreadable.append(UnreadableInput(self._path(objects, FileKind.LOG), str(error)))
+                self.unreadable.append(self._unreadable(objects, FileKind.LOG, error))
         found += self._epochs_object(each, segment, objects)
         if each.lineage and not is_within(segment, each.lineage):
             found.append(self._outside(segment, objects))
@@ -151,6 +151,11 @@ class TierVerification:
 
     def _path(self, objects: SegmentObjects, kind: FileKind) -> str:
         return self._tier.store.place(objects.name(kind))
+
+    def _unreadable(self, objects: SegmentObjects, kind: FileKind, error: KcliError) -> UnreadableInput:
+        """Return the error of an object as one of its path. That of an object that is gone begins with the path."""
+        path = self._path(objects, kind)
+        return UnreadableInput(path, str(error).removeprefix(f"{path}: "))
 
     def _address(self, objects: SegmentObjects, kind: FileKind) -> str:
         """Return the path or URL that a file of a segment has, or would have in the layout of LocalTieredStorage."""
@@ -352,7 +357,7 @@ class TierVerification:
         except StoreFailed:
             raise
         except KcliError as error:
-            self.unreadable.append(UnreadableInput(self._path(objects, kind), str(error)))
+            self.unreadable.append(self._unreadable(objects, kind, error))
             return
         own.truncate_from_start(segment.start_offset)
         own.truncate_from_end(segment.end_offset + 1)
