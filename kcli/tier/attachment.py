@@ -103,9 +103,9 @@ def attachment(tier: Tier, each: PartitionTier) -> Attachment:
     planned = each.plan()
     for first, last in planned.gaps:
         found.troubles.append(f"no segment has offsets {first:,}..{last:,}")
-    for first, last_lost, reason in unread(tier, each, planned):
-        offsets = f"from {first:,} on" if last_lost is None else f"{first:,}..{last_lost:,}"
-        found.troubles.append(f"offsets {offsets} would be missing: {reason}")
+    for lost in unread(tier, each, planned):
+        offsets = f"from {lost.first:,} on" if lost.last is None else f"{lost.first:,}..{lost.last:,}"
+        found.troubles.append(f"offsets {offsets} would be missing: {lost.reason}")
     if not planned.parts:
         found.troubles.append("no segment can be read")
         return found
@@ -120,7 +120,7 @@ def attachment(tier: Tier, each: PartitionTier) -> Attachment:
         elif not has_epochs_of(epochs_in(tier.store, objects) or (), segment):
             name = objects.name(FileKind.REMOTE_LEADER_EPOCHS)
             found.troubles.append(f"{name} does not have the leader epochs of the segment's batches")
-        elif reason := too_large(segment.size):
+        elif (reason := too_large(segment.size)) is not None:
             found.troubles.append(f"{objects.name(FileKind.LOG)}: {reason}")
         found.segments.append(segment if found.troubles else _complete(tier.store, objects, segment))
     last_part = planned.parts[-1]

@@ -350,8 +350,8 @@ def test_segments_below_the_lineage_are_told(copy: Copy, tmp_path: Path, epoch: 
     """The last segment has another epoch than the others, or the leader epochs begin with it."""
     with changed(copy.object(253, ".log")) as data:
         data[12:16] = epoch.to_bytes(4)
-    data = build_leader_epochs([EpochEntry(epoch, 253 if epoch == 0 else 0)])
-    copy.object(253, ".leader_epoch_checkpoint").write_bytes(data)
+    checkpoint = build_leader_epochs([EpochEntry(epoch, 253 if epoch == 0 else 0)])
+    copy.object(253, ".leader_epoch_checkpoint").write_bytes(checkpoint)
     results = copy.fetched(tmp_path / "new", is_alone=True)
     ranges = [(each.first, each.last) for each in results[0].missing]
     assert ranges == [(0, 4), (5, 85), (86, 89), (90, 165), (166, 171), (172, 252)]
