@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,21 +26,21 @@ from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import files_of_kind, topic_id_of
 from kcli.log.partition_view import PartitionView
-from kcli.log.source import read_whole
+from kcli.log.source import FileSource, read_whole
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.cache import SegmentCache
 from kcli.tier.layout import Inventory, SegmentObjects, directory_name, inventory
 from kcli.tier.lineage import Plan, from_segment_start, plan, were_deleted
 from kcli.tier.metadata_log import MetadataLog, read_metadata_log
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
-from kcli.tier.stored_segment import epochs_in, has_epochs_of, segment_of
+from kcli.tier.stored_segment import epochs_in, has_epochs_of, segment_of, survey
 
 if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
     from kcli.tier.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LocalLog:
     """The log of a tiered partition in a broker's log directory. logs: base offset and path of each .log file. epochs:
     the entries of leader-epoch-checkpoint, None if it cannot be read."""
@@ -52,6 +53,23 @@ class LocalLog:
     def first_offset(self) -> int | None:
         """The base offset of the first segment; None if there is none."""
         return self.logs[0][0] if self.logs else None
+
+    def has(self, offset: int) -> bool:
+        """Whether an offset lies between the first and the last one of the log. The last segment is read only for an
+        offset that is not below it."""
+        if not self.logs or offset < self.logs[0][0]:
+            return False
+        return offset < self.logs[-1][0] or offset <= self._last_offset
+
+    @cached_property
+    def _last_offset(self) -> int:
+        """The offset of the last batch; without one, that before the last segment."""
+        base, path = self.logs[-1]
+        try:
+            last = survey(FileSource(path))[1]
+        except UnreadableInput:
+            last = None
+        return base - 1 if last is None else last
 
 
 @dataclass(slots=True)
@@ -96,10 +114,12 @@ class PartitionTier:
 
     def local_part(self, segment: RemoteSegment) -> str:
         """Return how much of a segment the local log has, too: `yes`, `part` or `no`."""
-        first = None if self.local is None else self.local.first_offset
-        if first is None or segment.end_offset < first:
+        if self.local is None:
             return "no"
-        return "yes" if segment.start_offset >= first else "part"
+        has_first, has_last = self.local.has(segment.start_offset), self.local.has(segment.end_offset)
+        first = self.local.first_offset
+        has_middle = first is not None and segment.start_offset < first <= segment.end_offset
+        return "yes" if has_first and has_last else "part" if has_first or has_last or has_middle else "no"
 
 
 @dataclass(slots=True)
