@@ -351,6 +351,8 @@ def test_a_node_of_several_voters(node: Path, store: Path) -> None:
 
 def test_usage(node: Path, store: Path, tmp_path: Path) -> None:
     assert run(node, store, "-o", "retention.ms=soon").status == 2
+    ended = run(node, store, "--in-place", "-o", "remote.storage.enable=False")
+    assert (ended.status, "remote.storage.enable must be true" in ended.stderr) == (2, True)
     assert run(node, store, topic="no-such").status == 2
     assert run(tmp_path, store).status == 2
     with DirectoryLock(Disk(), node):
