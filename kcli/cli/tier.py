@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from formats.file_name import FileKind
 from kcli.cli.options import Format, current_ms, not_empty, pairs
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
@@ -20,9 +23,11 @@ if TYPE_CHECKING:
     from kcli.broker.tiering.attach import Attaching
     from kcli.tier.attachment import Attachment
     from kcli.tier.fetch import Fetched
+    from kcli.tier.layout import SegmentObjects
     from kcli.tier.segment import RemoteSegment, TieredPartition
     from kcli.tier.tier import PartitionTier, Tier
 
+T = TypeVar("T")
 EPILOG = """
 Examples:
 
@@ -133,20 +138,36 @@ def list_segments(
 ) -> None:
     """List the segments in the tier: offsets, leader epochs, size, state, objects, and whether they are local, too.
 
-    The state is that of the metadata log; a dash where the objects alone tell. A segment that lacks objects is named by
-    kcli tier verify, objects without a segment by kcli tier orphans.
+    The state is that of the metadata log; a dash where the objects alone tell. Where they have no batch that tells the
+    last offset, there is a question mark. A segment that lacks objects is named by kcli tier verify, objects without a
+    segment by kcli tier orphans.
     """
     tier = _read(store, log_dir, topic, key_pairs)
-    segments = [(each, segment) for each in tier.partitions for segment in each.cache.segments()]
     if output is Format.JSONL:
-        for each, segment in segments:
-            write_text(json_line(_segment_object(tier, each, segment)))
-    elif segments:
-        write_text(aligned([HEADINGS, *(_segment_row(tier, *each) for each in segments)]))
+        for found in _listed(tier, _segment_object, _lost_object):
+            write_text(json_line(found))
+    elif rows := list(_listed(tier, _segment_row, _lost_row)):
+        write_text(aligned([HEADINGS, *rows]))
     _tell_damage(tier)
 
 
+def _listed(
+    tier: Tier, of_segment: Callable[[Tier, PartitionTier, RemoteSegment], T], of_lost: Callable[[SegmentObjects], T]
+) -> Iterator[T]:
+    """Yield what is shown of each segment, by partition and start offset. of_lost: returns it for a segment without a
+    batch that tells its last offset."""
+    for each in tier.partitions:
+        shown = [(segment.start_offset, of_segment(tier, each, segment)) for segment in each.cache.segments()]
+        shown += ((objects.start_offset, of_lost(objects)) for objects in each.lost)
+        yield from (found for _, found in sorted(shown, key=itemgetter(0)))
+
+
 HEADINGS = ("TOPIC", "PARTITION", "OFFSETS", "EPOCHS", "SIZE", "STATE", "LOCAL", "OBJECTS")
+
+
+def _offsets(first: int, last: int | None) -> str:
+    """Return a range of offsets; `?` for a last one that is not known."""
+    return f"{first:,}..{'?' if last is None else f'{last:,}'}"
 
 
 def _segment_row(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> tuple[str, ...]:
@@ -162,6 +183,13 @@ def _segment_row(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> tup
         "-" if tier.log_directory is None else each.local_part(segment),
         _in_braces(objects.names),
     )
+
+
+def _lost_row(objects: SegmentObjects) -> tuple[str, ...]:
+    size = objects.sizes.get(FileKind.LOG)
+    topic, partition, _ = objects.partition
+    offsets, shown = _offsets(objects.start_offset, None), "-" if size is None else size_text(size)
+    return topic, str(partition), offsets, "-", shown, "-", "-", _in_braces(objects.names)
 
 
 def _in_braces(names: list[str]) -> str:
@@ -188,6 +216,24 @@ def _segment_object(tier: Tier, each: PartitionTier, segment: RemoteSegment) -> 
         "max_timestamp": segment.max_timestamp_ms,
         "broker": segment.broker_id,
         "local": None if tier.log_directory is None else each.local_part(segment),
+        "objects": dict(objects.stored),
+    }
+
+
+def _lost_object(objects: SegmentObjects) -> dict[str, Any]:
+    return {
+        "topic": objects.partition.topic,
+        "partition": objects.partition.partition,
+        "topic_id": objects.partition.topic_id,
+        "segment_id": objects.id,
+        "start_offset": objects.start_offset,
+        "end_offset": None,
+        "leader_epochs": {},
+        "size": objects.sizes.get(FileKind.LOG),
+        "state": None,
+        "max_timestamp": None,
+        "broker": None,
+        "local": None,
         "objects": dict(objects.stored),
     }
 
@@ -317,7 +363,7 @@ def _show_fetched(results: list[Fetched], out: Path, output: Format) -> None:
         parts += [] if each.first_offset is None else [f"log start offset {each.first_offset:,}"]
         write_text(f"{printable(each.partition)}  {', '.join(parts)}\n")
         for first, last, reason in each.missing:
-            write_text(f"  missing  offsets {first:,}..{last:,}: {printable(reason)}\n")
+            write_text(f"  missing  offsets {_offsets(first, last)}: {printable(reason)}\n")
         for trouble in each.troubles:
             write_text(f"  wrong    {printable(trouble)}\n")
     if output is not Format.JSONL:

@@ -30,6 +30,7 @@ What reads and writes:
     metadata_log     the records in a broker's log directory
     stored_segment   a segment of which only the objects tell
     tier             all of this for a store and a log directory
+    unread           what the store alone has and no read gets
     fetch            segments and local log written to a new log directory
     attachment       what a new cluster must know of a topic in the tier
 

@@ -10,6 +10,7 @@ A transaction whose end marker was not copied to the tier stays open, as nothing
 last stable offset stays at its first record until an operator aborts it.
 
 A partition with gaps, or with a segment that lacks objects, is not attached: a consumer would fail in the middle of it.
+Nor is one with offsets that no read would get, or with damage in its last segment, at whose end the log would begin.
 The greatest timestamp of a segment is in the last entry of its time index, which Kafka writes when it rolls the
 segment. Source: RemoteLogSegmentMetadata, TierStateMachine.
 """
@@ -28,13 +29,14 @@ from formats.kernels.columns import MAX_TIMESTAMP
 from kcli.errors import KcliError
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.segment_reader import Window, read_segment
-from kcli.tier.cache import SegmentCache
+from kcli.tier.cache import Refused, SegmentCache
 from kcli.tier.lineage import plan
 from kcli.tier.metadata import RemoteLogMetadata
 from kcli.tier.records import SEGMENT, SEGMENT_UPDATE, record_bytes, segment_value, update_value
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
 from kcli.tier.store import StoreFailed
-from kcli.tier.stored_segment import INDEX_BYTES_MAX, read_object
+from kcli.tier.stored_segment import INDEX_BYTES_MAX, epochs_in, has_epochs_of, read_object, survey, too_large
+from kcli.tier.unread import unread
 
 if TYPE_CHECKING:
     from kcli.tier.layout import SegmentObjects
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from kcli.tier.tier import PartitionTier, Tier
 
 SNAPSHOT_BYTES_MAX = 64 << 20
+LEADER_EPOCH_MAX = 2**30
+"""The greatest leader epoch that is believed. Each election takes the next one, and an int32 has them."""
 
 
 @dataclass(slots=True)
@@ -99,6 +103,9 @@ def attachment(tier: Tier, each: PartitionTier) -> Attachment:
     planned = each.plan()
     for first, last in planned.gaps:
         found.troubles.append(f"no segment has offsets {first:,}..{last:,}")
+    for lost in unread(tier, each, planned):
+        offsets = f"from {lost.first:,} on" if lost.last is None else f"{lost.first:,}..{lost.last:,}"
+        found.troubles.append(f"offsets {offsets} would be missing: {lost.reason}")
     if not planned.parts:
         found.troubles.append("no segment can be read")
         return found
@@ -110,18 +117,38 @@ def attachment(tier: Tier, each: PartitionTier) -> Attachment:
         objects = tier.objects(segment)
         if missing := objects.missing(has_txn_index=segment.has_txn_index):
             found.troubles.append(f"{objects.name(missing[0])} is missing")
-        found.segments.append(_complete(tier.store, objects, segment))
+        elif not has_epochs_of(epochs_in(tier.store, objects) or (), segment):
+            name = objects.name(FileKind.REMOTE_LEADER_EPOCHS)
+            found.troubles.append(f"{name} does not have the leader epochs of the segment's batches")
+        elif (reason := too_large(segment.size)) is not None:
+            found.troubles.append(f"{objects.name(FileKind.LOG)}: {reason}")
+        found.segments.append(segment if found.troubles else _complete(tier.store, objects, segment))
     last_part = planned.parts[-1]
     found.start, found.end = planned.parts[0].first, last_part.last + 1
     epochs = LeaderEpochCache(each.lineage)
     epochs.truncate_from_end(found.end)
     epochs.truncate_from_start(found.start)
     found.epochs = epochs.entries
+    if found.last_epoch > LEADER_EPOCH_MAX:
+        found.troubles.append(
+            f"leader epoch {found.last_epoch:,}: no log has had as many leaders, and brokers would run out of epochs"
+        )
+    if not found.troubles:
+        _check_batches(found, tier.store, tier.objects(last_part.segment).name(FileKind.LOG), last_part.segment)
     if last_part.last == last_part.segment.end_offset and not found.troubles:
         _read_snapshot(found, tier.store, tier.objects(last_part.segment).name(FileKind.PRODUCER_SNAPSHOT))
     if not found.troubles:
         _check_replayed(found, each.lineage)
     return found
+
+
+def _check_batches(found: Attachment, store: Store, name: str, last: RemoteSegment) -> None:
+    """Add a trouble if the segment at whose end the log will begin is damaged."""
+    _, end, damage = survey(store.open(name))
+    if damage is not None:
+        found.troubles.append(f"{store.place(name)}: {damage}")
+    elif end != last.end_offset:
+        found.troubles.append(f"{store.place(name)}: ends with offset {end:,}, not {last.end_offset:,}")
 
 
 def _read_snapshot(found: Attachment, store: Store, name: str) -> None:
@@ -169,8 +196,12 @@ def _greatest_timestamp(store: Store, objects: SegmentObjects) -> int:
 def _check_replayed(found: Attachment, lineage: Sequence[EpochEntry]) -> None:
     """Add a trouble unless brokers, after the records, read each offset from a segment."""
     metadata = RemoteLogMetadata()
-    for value in found.missing_records(SegmentCache(), 0, 0):
-        metadata.replay(value)
+    try:
+        for value in found.missing_records(SegmentCache(), 0, 0):
+            metadata.replay(value)
+    except (Refused, FormatError) as error:
+        found.troubles.append(f"brokers would not take the records of its segments: {error}")
+        return
     replayed = plan(metadata.caches[found.partition], lineage, found.start, found.end)
     if replayed.gaps:
         first, last = replayed.gaps[0]

@@ -35,7 +35,7 @@ from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.log_directory import LogDirectory, read_meta_properties
 from kcli.log.new_directory import new_directory
 from kcli.log.segment_reader import Damage, Window, read_segment
-from kcli.log.source import FileSource, Source
+from kcli.log.source import SEGMENT_BYTES_MAX, FileSource, Source
 from kcli.log.synced_together import SyncedTogether
 from kcli.metadata.topic_names import fault
 from kcli.protocol.topic_partition import TopicPartition
@@ -43,8 +43,9 @@ from kcli.tier.chunks import Beginning
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.lineage import Part, Plan
 from kcli.tier.store import DamagedObject
-from kcli.tier.stored_segment import INDEX_BYTES_MAX, read_object
+from kcli.tier.stored_segment import INDEX_BYTES_MAX, read_object, survey, too_large
 from kcli.tier.tier import PartitionTier, Tier
+from kcli.tier.unread import gap_reason, unread
 
 LOCAL_KINDS = (
     FileKind.LOG,
@@ -65,10 +66,10 @@ class LocalLogChanged(KcliError):
 
 
 class Range(NamedTuple):
-    """Offsets, both inclusive, and why they are not in the new directory."""
+    """Offsets, both inclusive, and why they are not in the new directory. last: None if it is not known."""
 
     first: int
-    last: int
+    last: int | None
     reason: str
 
 
@@ -182,7 +183,8 @@ class _Writer:
         self._put(FileKind.PARTITION_METADATA, build_partition_metadata(metadata))
         plan = self._each.plan()
         for first, last in plan.gaps:
-            self.fetched.missing.append(Range(first, last, self._gap_reason(first, last)))
+            self.fetched.missing.append(Range(first, last, gap_reason(self._tier, self._each, first, last)))
+        self.fetched.missing += (Range(*each) for each in unread(self._tier, self._each, plan))
         bases = [base for part in plan.parts if (base := self._part(part)) is not None]
         bases += self._local()
         self._finish(plan, bases)
@@ -205,14 +207,6 @@ class _Writer:
         self._put(LEADER_EPOCHS, epochs.to_bytes())
 
     # segments of the tier
-
-    def _gap_reason(self, first: int, last: int) -> str:
-        """Return why offsets are in no segment: the first manifest among them that cannot be read, or nothing."""
-        segments = self._tier.inventory.partitions.get(self._each.partition, {})
-        for (start, _), objects in sorted(segments.items()):
-            if first <= start <= last and objects.told is not None and objects.told.damage is not None:
-                return str(objects.told.damage)
-        return "no segment in the tier"
 
     def _part(self, part: Part) -> int | None:
         """Write a part of a segment. Returns its base offset; None if the tier does not have its .log object."""
@@ -239,6 +233,8 @@ class _Writer:
         batch."""
         store, base = self._tier.store, part.first
         size, copied = part.segment.size, objects.sizes[FileKind.LOG]
+        if too_large(size):
+            return self._cut(part, objects)
         if copied > size:
             self._tell(
                 objects.name(FileKind.LOG), f"{copied:,} bytes; those behind {size:,}, the segment's, are left out"
@@ -248,7 +244,7 @@ class _Writer:
         except DamagedObject:
             self._disk.remove(self._directory / build(FileName(FileKind.LOG, base)))
             return self._cut(part, objects)
-        first, last, damage = _survey(log)
+        first, last, damage = survey(FileSource(log))
         if first is not None and not part.first <= first <= part.last:
             self._disk.remove(log)
             reason = f"{store.place(objects.name(FileKind.LOG))} has offsets from {first:,} on"
@@ -312,7 +308,10 @@ class _Writer:
         except DamagedObject as error:
             indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
             last = self._write_beginning(part, objects, path, indexes, error)
-            self.fetched.missing.append(Range(part.first if last is None else last + 1, part.last, str(error)))
+            if last == part.last:
+                self.fetched.troubles.append(str(error))
+            else:
+                self.fetched.missing.append(Range(part.first if last is None else last + 1, part.last, str(error)))
             if last is None:
                 return False
             part = part._replace(last=last)
@@ -329,7 +328,7 @@ class _Writer:
         offset; None if there is none, and no file."""
         if damage.sound:
             self._write_part(part, objects, path, indexes, damage.sound)
-        last = _survey(path)[1] if indexes.position else None
+        last = survey(FileSource(path))[1] if indexes.position else None
         if last is None:
             self._disk.remove(path)
         return last
@@ -339,7 +338,11 @@ class _Writer:
     ) -> None:
         """Write the batches of a part of a segment to `path`, and add them to `indexes`. sound: the number of bytes
         before the damage of the .log object; None to read all of it."""
-        source = self._tier.store.open(objects.name(FileKind.LOG))
+        name = objects.name(FileKind.LOG)
+        if sound is None and (reason := too_large(part.segment.size)) is not None:
+            place = self._tier.store.place(name)
+            raise DamagedObject(place, f"{reason}: its batches are copied", sound=SEGMENT_BYTES_MAX)
+        source = self._tier.store.open(name)
         if sound is not None:
             source = Beginning(source, sound)
         try:
@@ -443,27 +446,6 @@ def _is_trimmed(index: Path) -> bool:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - OFFSET_ENTRY_BYTES))
         return not size or any(file.read())
-
-
-def _survey(log: Path) -> tuple[int | None, int | None, str | None]:
-    """Return the first and the last offset of a .log file before its first damage, and a description of this damage.
-    The offsets are None if no batch comes before it; the description is None if the file is sound."""
-    first = last = None
-    source = FileSource(log)
-    try:
-        for part in read_segment(source, resync=False):
-            if isinstance(part, Damage):
-                return first, last, f"byte {part.position:,}: {part.error.reason}"
-            table = part.batches
-            first = table.field(0, BASE_OFFSET) if first is None else first
-            fault = table.first_fault()
-            if fault >= 0:
-                return first, last, f"byte {part.position + table.field(fault, START):,}: a damaged batch"
-            last = table.field(table.count - 1, LAST_OFFSET)
-            part.release()
-    finally:
-        source.close()
-    return first, last, None if first is not None else "no batch"
 
 
 def whole_bytes(tier: Tier, partitions: Sequence[PartitionTier]) -> int:

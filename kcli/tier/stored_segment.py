@@ -2,20 +2,24 @@
 last batch of the .log object has the end offset.
 
 leader_epoch_checkpoint   the leader epochs of the log up to the end of the segment; the segment's own are those that
-                          end above its start offset
+                          end above its start offset. One that contradicts the first or the last batch is another
+                          log's, or damaged: then the batches tell the segment's own
 .index                    the last entry leads to a batch near the end of the .log object, where the last batch is
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from formats import offset_index, time_index
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind
-from formats.kernels.columns import LAST_OFFSET, BatchRow
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, LEADER_EPOCH, START, BatchRow
 from kcli.errors import KcliError
 from kcli.log.index_entries import OFFSET_ENTRY_BYTES, OffsetIndexReader
 from kcli.log.leader_epochs import LeaderEpochCache
-from kcli.log.segment_reader import Window, read_segment
+from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import SEGMENT_BYTES_MAX, Source
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.segment import RemoteSegment
@@ -24,6 +28,8 @@ from kcli.tier.store import KeyMissing, Store, StoreFailed
 CHECKPOINT_BYTES_MAX = 4 << 20
 """The size of the largest leader_epoch_checkpoint that is read: more than 100,000 leader epochs."""
 INDEX_BYTES_MAX = 64 << 20
+HEADER_WINDOW_BYTES = 4 << 10
+"""The size of the window in which the first batch is read, if it is not larger."""
 
 
 def read_object(store: Store, name: str, limit_bytes: int) -> bytes:
@@ -53,6 +59,12 @@ def epochs_in(store: Store, objects: SegmentObjects) -> tuple[EpochEntry, ...] |
         return None
 
 
+def has_epochs_of(epochs: Sequence[EpochEntry], segment: RemoteSegment) -> bool:
+    """Whether a leader_epoch_checkpoint has the leader epochs that a segment is known to have."""
+    own = LeaderEpochCache(epochs).entries_in(segment.start_offset, segment.end_offset + 1)
+    return not segment.leader_epochs or own == segment.leader_epochs
+
+
 def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
     """Return what a segment's objects say about it, or its manifest; None if they do not have a .log object with a
     batch."""
@@ -68,30 +80,74 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
     except KcliError:
         return None
     try:
-        last = _last_offset(source, _near_end(store, objects, size))
-        if last is None:
-            last = _last_offset(source, 0)
-        if last is None or last < objects.start_offset:
+        last = _last_batch(source, _near_end(store, objects, size)) or _last_batch(source, 0)
+        if last is None or last.last_offset < objects.start_offset:
             return None
-        epochs = epochs_in(store, objects) or _first_epoch(source, objects.start_offset)
+        epochs = epochs_in(store, objects)
+        if not epochs or _contradict(epochs, source, last):
+            epochs = _epochs_of_batches(source, objects.start_offset)
     except StoreFailed:
         raise
     except KcliError:
         return None
     finally:
         source.close()
-    own = LeaderEpochCache(epochs)
-    own.truncate_from_start(objects.start_offset)
-    own.truncate_from_end(last + 1)
     return RemoteSegment(
         partition=objects.partition,
         id=objects.id,
         start_offset=objects.start_offset,
-        end_offset=last,
+        end_offset=last.last_offset,
         size=size,
-        leader_epochs=own.entries,
+        leader_epochs=LeaderEpochCache(epochs).entries_in(objects.start_offset, last.last_offset + 1),
         has_txn_index=FileKind.TXN_INDEX in objects.sizes,
     )
+
+
+def too_large(size: int) -> str | None:
+    """Return why a .log object of `size` bytes is no segment as it is; None if it is not too large for one."""
+    if size <= SEGMENT_BYTES_MAX:
+        return None
+    return f"{size:,} bytes, and Kafka opens no segment of more than {SEGMENT_BYTES_MAX:,}"
+
+
+def survey(source: Source) -> tuple[int | None, int | None, str | None]:
+    """Return the first and the last offset of a .log file or object before its first damage, and a description of this
+    damage. The offsets are None if no batch comes before it; the description is None if there is none. Closes the
+    source."""
+    first = last = None
+    try:
+        for part in read_segment(source, resync=False):
+            if isinstance(part, Damage):
+                return first, last, f"byte {part.position:,}: {part.error.reason}"
+            table = part.batches
+            first = table.field(0, BASE_OFFSET) if first is None else first
+            fault = table.first_fault()
+            if fault >= 0:
+                return first, last, f"byte {part.position + table.field(fault, START):,}: a damaged batch"
+            last = table.field(table.count - 1, LAST_OFFSET)
+            part.release()
+    finally:
+        source.close()
+    return first, last, None if first is not None else "no batch"
+
+
+def indexed_offset(store: Store, objects: SegmentObjects) -> int:
+    """Return the greatest offset that the .index and .timeindex objects of a segment have; -1 if they have none, or
+    cannot be read. Raises StoreFailed."""
+    found = -1
+    for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+        if not 0 < objects.sizes.get(kind, 0) <= INDEX_BYTES_MAX:
+            continue
+        try:
+            data = read_object(store, objects.name(kind), INDEX_BYTES_MAX)
+            entries = (offset_index if kind is FileKind.OFFSET_INDEX else time_index).parse(data).entries
+        except StoreFailed:
+            raise
+        except (KcliError, FormatError):
+            continue
+        if entries:
+            found = max(found, objects.start_offset + entries[-1].relative_offset)
+    return found
 
 
 def _near_end(store: Store, objects: SegmentObjects, size: int) -> int:
@@ -107,23 +163,49 @@ def _near_end(store: Store, objects: SegmentObjects, size: int) -> int:
     return position if 0 < position < min(size, SEGMENT_BYTES_MAX) else 0
 
 
-def _last_offset(source: Source, start: int) -> int | None:
-    """Return the last offset of the batches from byte `start` on; None if none begins there."""
-    last = None
-    for part in read_segment(source, start=start, check_crc=start > 0, resync=start == 0):
+def _last_batch(source: Source, start: int) -> BatchRow | None:
+    """Return the last of the batches from byte `start` on; None if none begins there. Of an object that is too large
+    for a segment, the last one before damage: what is behind may be two gigabytes of zeros, and is not searched."""
+    last, is_large = None, too_large(source.size()) is not None
+    for part in read_segment(source, start=start, check_crc=start > 0, resync=start == 0 and not is_large):
         if isinstance(part, Window):
-            last = part.batches.field(part.batches.count - 1, LAST_OFFSET)
+            last = BatchRow._make(part.batches.row(part.batches.count - 1))
             part.release()
-        elif start:
+        elif start and not is_large:
             return None
     return last
 
 
-def _first_epoch(source: Source, start_offset: int) -> tuple[EpochEntry, ...]:
-    """Return one entry, as if all batches of the segment had the leader epoch of the first; no entry if the first batch
-    has no leader epoch (magic 0 and 1)."""
-    for part in read_segment(source, check_crc=False):
+def _contradict(epochs: Sequence[EpochEntry], source: Source, last: BatchRow) -> bool:
+    """Whether the first or the last batch of a segment has another leader epoch than `epochs` have at its offsets. Of a
+    log that began inside of the segment when it was copied, they have none at the first; batches of magic 0 and 1 have
+    none either."""
+    known = LeaderEpochCache(epochs)
+    first = _first_batch(source)
+    if first is not None and first.leader_epoch >= 0:
+        said = known.epoch_for(first.last_offset)
+        if said is not None and said != first.leader_epoch:
+            return True
+    return last.leader_epoch >= 0 and known.epoch_for(last.last_offset) != last.leader_epoch
+
+
+def _first_batch(source: Source) -> BatchRow | None:
+    for part in read_segment(source, check_crc=False, window_bytes=HEADER_WINDOW_BYTES):
         if isinstance(part, Window):
-            epoch = BatchRow._make(part.batches.row(0)).leader_epoch
-            return (EpochEntry(epoch, start_offset),) if epoch >= 0 else ()
-    return ()
+            return BatchRow._make(part.batches.row(0))
+    return None
+
+
+def _epochs_of_batches(source: Source, start_offset: int) -> tuple[EpochEntry, ...]:
+    """Return the leader epochs of a segment's batches, the first one from the start offset of the segment on; no entry
+    if the batches have none (magic 0 and 1). No batch counts whose leader epoch is above that of a later batch."""
+    found = LeaderEpochCache()
+    for part in read_segment(source, check_crc=False, resync=too_large(source.size()) is None):
+        if isinstance(part, Window):
+            for i in range(part.batches.count):
+                epoch = part.batches.field(i, LEADER_EPOCH)
+                if epoch >= 0 and epoch != found.latest_epoch:
+                    found.assign(epoch, max(start_offset, part.batches.field(i, BASE_OFFSET)))
+            part.release()
+    first, *others = found.entries or (None,)
+    return () if first is None else (EpochEntry(first.epoch, start_offset), *others)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,21 +26,21 @@ from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import files_of_kind, topic_id_of
 from kcli.log.partition_view import PartitionView
-from kcli.log.source import read_whole
+from kcli.log.source import FileSource, read_whole
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.cache import SegmentCache
 from kcli.tier.layout import Inventory, SegmentObjects, directory_name, inventory
 from kcli.tier.lineage import Plan, from_segment_start, plan, were_deleted
 from kcli.tier.metadata_log import MetadataLog, read_metadata_log
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
-from kcli.tier.stored_segment import epochs_in, segment_of
+from kcli.tier.stored_segment import epochs_in, has_epochs_of, segment_of, survey
 
 if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
     from kcli.tier.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LocalLog:
     """The log of a tiered partition in a broker's log directory. logs: base offset and path of each .log file. epochs:
     the entries of leader-epoch-checkpoint, None if it cannot be read."""
@@ -53,11 +54,29 @@ class LocalLog:
         """The base offset of the first segment; None if there is none."""
         return self.logs[0][0] if self.logs else None
 
+    def has(self, offset: int) -> bool:
+        """Whether an offset lies between the first and the last one of the log. The last segment is read only for an
+        offset that is not below it."""
+        if not self.logs or offset < self.logs[0][0]:
+            return False
+        return offset < self.logs[-1][0] or offset <= self._last_offset
+
+    @cached_property
+    def _last_offset(self) -> int:
+        """The offset of the last batch; without one, that before the last segment."""
+        base, path = self.logs[-1]
+        try:
+            last = survey(FileSource(path))[1]
+        except UnreadableInput:
+            last = None
+        return base - 1 if last is None else last
+
 
 @dataclass(slots=True)
 class PartitionTier:
     """One partition in the tier. has_metadata: whether `cache` is what the metadata log says; else its segments are
-    those of the store. log_start_offset: the partition's entry in log-start-offset-checkpoint."""
+    those of the store. log_start_offset: the partition's entry in log-start-offset-checkpoint. lost: without metadata,
+    the objects of segments whose .log object has no batch that tells their offsets."""
 
     partition: TieredPartition
     cache: SegmentCache
@@ -65,6 +84,7 @@ class PartitionTier:
     local: LocalLog | None = None
     log_start_offset: int | None = None
     lineage: tuple[EpochEntry, ...] = ()
+    lost: list[SegmentObjects] = field(default_factory=list)
 
     def copied(self) -> list[RemoteSegment]:
         """Return the segments that are whole in the tier, as far as is known."""
@@ -94,10 +114,12 @@ class PartitionTier:
 
     def local_part(self, segment: RemoteSegment) -> str:
         """Return how much of a segment the local log has, too: `yes`, `part` or `no`."""
-        first = None if self.local is None else self.local.first_offset
-        if first is None or segment.end_offset < first:
+        if self.local is None:
             return "no"
-        return "yes" if segment.start_offset >= first else "part"
+        has_first, has_last = self.local.has(segment.start_offset), self.local.has(segment.end_offset)
+        first = self.local.first_offset
+        has_middle = first is not None and segment.start_offset < first <= segment.end_offset
+        return "yes" if has_first and has_last else "part" if has_first or has_last or has_middle else "no"
 
 
 @dataclass(slots=True)
@@ -169,6 +191,9 @@ class Tier:
         else:
             cache = self._from_objects(partition)
         found = PartitionTier(partition, cache, has_metadata, local, start)
+        if not has_metadata:
+            stored = self.inventory.partitions.get(partition, {}).values()
+            found.lost = [objects for objects in stored if cache.segment(objects.id) is None]
         found.lineage = self._lineage(found)
         return found
 
@@ -184,18 +209,22 @@ class Tier:
 
     def _lineage(self, tier: PartitionTier) -> tuple[EpochEntry, ...]:
         """Return the leader epochs of the local log. Without a local log, return those in the leader_epoch_checkpoint
-        of the last segment, which has the epochs of all earlier segments, too; if no such checkpoint can be read, those
-        in the metadata of the segments."""
+        of the last segment, which has the epochs of all earlier segments, too. A checkpoint that cannot be read, or
+        that does not have the segment's own epochs, does not count: then it is that of an earlier segment, with the
+        epochs of the segments behind that one."""
         if tier.local is not None and tier.local.epochs:
             return tier.local.epochs
         copied = sorted(tier.copied(), key=lambda each: (_last_epoch(each), each.end_offset))
-        for last in reversed(copied):
+        cache, behind, end = LeaderEpochCache(), len(copied), -1
+        while behind:
+            last = copied[behind - 1]
             epochs = epochs_in(self.store, self.objects(last))
-            if epochs:
-                return epochs
-        cache = LeaderEpochCache()
-        for each in copied:
-            for epoch, start in each.leader_epochs:
+            if epochs and has_epochs_of(epochs, last):
+                cache, end = LeaderEpochCache(epochs), last.end_offset
+                break
+            behind -= 1
+        for each in copied[behind:]:
+            for epoch, start in each.leader_epochs if each.start_offset > end else ():
                 if epoch >= 0 and start >= 0:
                     cache.assign(epoch, start)
         return cache.entries
@@ -247,7 +276,7 @@ def chosen(partitions: Iterable[PartitionTier], topic: str, topic_id: str | None
     found = [
         each for each in partitions if each.partition.topic == topic and topic_id in (None, each.partition.topic_id)
     ]
-    found = [each for each in found if each.local is not None or each.cache.segments()]
+    found = [each for each in found if each.local is not None or each.cache.segments() or each.lost]
     local = {each.partition.topic_id for each in found if each.local is not None}
     ids = sorted({each.partition.topic_id for each in found})
     if len(ids) > 1 and len(local) == 1:

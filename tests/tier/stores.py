@@ -56,6 +56,12 @@ class Copy:
         return fetch(tier, chosen(tier.partitions, topic, None), target, disk=Disk())
 
 
+def flip(path: Path, position: int) -> None:
+    """Flip the bits of a byte of a file."""
+    with changed(path) as data:
+        data[position] ^= 0xFF
+
+
 @contextmanager
 def changed(path: Path) -> Iterator[bytearray]:
     """The bytes of a file, which are written back."""

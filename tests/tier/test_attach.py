@@ -6,13 +6,15 @@ tests/interop/test_attach_kafka.py starts real Kafka on such a cluster.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from formats.batch_writer import write_batch
-from formats.checkpoint import parse_leader_epochs
+from formats.checkpoint import EpochEntry, build_leader_epochs, parse_leader_epochs
 from formats.file_name import FileKind
 from formats.quorum_state import QuorumState, build
 from kcli.broker.metadata.format import format_directories
@@ -21,6 +23,7 @@ from kcli.inspector.tier import Orphans, TierVerification
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock, LogDirectory
 from kcli.log.partition_view import PartitionView
+from kcli.log.stored_batches import read_batches
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.replay import refuse, replay
@@ -35,8 +38,9 @@ from tests.broker.running import running_node
 from tests.cli.run import Ended, kcli
 from tests.conftest import files_below
 from tests.interop.test_restore_kafka import consumed, wanted
+from tests.log.batches import keyed
 from tests.tier.records import PARTITION
-from tests.tier.stores import TIERED
+from tests.tier.stores import TIERED, changed, flip
 from tests.tier.worlds import make
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -209,6 +213,94 @@ def test_what_is_not_attached(node: Path, store: Path) -> None:
     refused("the cluster has another r-keep, with topic id", topic="r-keep")
 
 
+def cut_to_batches(log: Path, count: int) -> None:
+    rows = [row for row, _ in read_batches(log)]
+    os.truncate(log, rows[count].position)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda log: os.truncate(log, 50), "offsets from 269 on would be missing: {}: 50 bytes without a batch"),
+        (lambda log: os.truncate(log, 0), "offsets from 269 on would be missing: {}: 0 bytes without a batch"),
+        (Path.unlink, "offsets from 269 on would be missing: {}: no such object"),
+        (lambda log: cut_to_batches(log, 2), "{}: the end is cut off: its indexes have offset 28"),
+        (lambda log: os.truncate(log, log.stat().st_size - 1), "{}: the end is cut off: its indexes have offset 28"),
+        (lambda log: flip(log, 60), "{}: byte 0: a damaged batch"),
+        (lambda log: flip(log, log.stat().st_size - 1), ": a damaged batch"),
+    ],
+)
+def test_a_damaged_last_segment(node: Path, store: Path, damage: Callable[[Path], object], reason: str) -> None:
+    """The log would begin where the segments end whose batches can be read, and nobody would miss the others."""
+    (last,) = store.rglob("r-short-1-*/00000000000000000269-*.log")
+    damage(last)
+    before = files_below(node)
+    ended = run(node, store, "--in-place")
+    assert (ended.status, reason.format(last) in ended.stderr) == (1, True), ended.stderr
+    assert ended.stdout.endswith("Nothing is changed.\n")
+    assert files_below(node) == before
+
+
+@pytest.mark.parametrize("entries", [[(2**31 - 1, 0)], [(5, 0)], [(0, 0), (1, 100)], [(0, 1_000)], [(0, 253)], None])
+def test_a_checkpoint_of_other_epochs(node: Path, store: Path, entries: list[tuple[int, int]] | None) -> None:
+    """Followers take their leader epochs from it, and by the last one segments would be left out."""
+    (checkpoint,) = store.rglob("r-short-0-*/00000000000000000253-*.leader_epoch_checkpoint")
+    checkpoint.write_bytes(b"x" if entries is None else build_leader_epochs([EpochEntry(*each) for each in entries]))
+    before = files_below(node)
+    ended = run(node, store, "--in-place")
+    reason = "leader_epoch_checkpoint does not have the leader epochs of the segment's batches"
+    if entries == [(0, 253)]:
+        assert ended.stderr.count("its leader epochs are 0 from") == 6, "each segment that would be left out"
+        reason = "offsets 172..252 would be missing"
+    assert (ended.status, reason in ended.stderr) == (1, True), ended.stderr
+    assert files_below(node) == before
+
+
+def test_a_log_that_is_too_large(node: Path, store: Path) -> None:
+    """No record can have its size."""
+    (log,) = store.rglob("r-short-0-*/00000000000000000172-*.log")
+    os.truncate(log, 3 << 30)
+    before = files_below(node)
+    for words in ((), ("--in-place",)):
+        ended = run(node, store, *words)
+        assert ended.status == 1
+        assert f"{log.name}: 3,221,225,472 bytes, and Kafka opens no segment of more" in ended.stderr
+    assert files_below(node) == before
+
+
+@pytest.mark.parametrize("epoch", [2**31 - 1, 2**31 - 2, 2**30 + 1])
+def test_a_leader_epoch_that_none_can_follow(node: Path, store: Path, epoch: int) -> None:
+    home = next(store.rglob("r-short-0-*"))
+    with changed(next(home.glob("00000000000000000253-*.log"))) as data:
+        data[12:16] = epoch.to_bytes(4)
+    checkpoint = build_leader_epochs([EpochEntry(0, 0), EpochEntry(epoch, 253)])
+    next(home.glob("00000000000000000253-*.leader_epoch_checkpoint")).write_bytes(checkpoint)
+    before = files_below(node)
+    for words in ((), ("--in-place",)):
+        ended = run(node, store, *words)
+        assert (ended.status, f"leader epoch {epoch:,}: no log has had as many" in ended.stderr) == (1, True)
+    assert files_below(node) == before
+
+
+def test_more_leader_epochs_than_brokers_take(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a segment with more than 10,000, kcli drops the records."""
+    home = next(store.rglob("r-short-0-*"))
+    log = next(home.glob("00000000000000000172-*.log"))
+    entries = [EpochEntry(each, 0 if not each else 172 + each) for each in range(20)]
+    batches = (keyed(None, b"value", base_offset=172 + each, leader_epoch=each) for each in range(20))
+    log.write_bytes(b"".join(batches))
+    for path in home.glob("00000000000000000253-*"):
+        path.unlink()
+    next(home.glob("00000000000000000172-*.leader_epoch_checkpoint")).write_bytes(build_leader_epochs(entries))
+    for kind in ("index", "timeindex", "txnindex"):
+        next(home.glob(f"00000000000000000172-*.{kind}")).write_bytes(b"")
+    monkeypatch.setattr("kcli.tier.metadata.LEADER_EPOCHS_MAX", 10)
+    tier = Tier.read(LocalStore(store), None, "r-short")
+    (trouble,) = attachment(tier, chosen(tier.partitions, "r-short", None)[0]).troubles
+    assert trouble.startswith("brokers would not take the records of its segments: ")
+    assert trouble.endswith("has 20 leader epochs")
+
+
 def can_read(address: str) -> bool:
     """Whether the broker reads from the tier."""
     try:
@@ -259,6 +351,8 @@ def test_a_node_of_several_voters(node: Path, store: Path) -> None:
 
 def test_usage(node: Path, store: Path, tmp_path: Path) -> None:
     assert run(node, store, "-o", "retention.ms=soon").status == 2
+    ended = run(node, store, "--in-place", "-o", "remote.storage.enable=False")
+    assert (ended.status, "remote.storage.enable must be true" in ended.stderr) == (2, True)
     assert run(node, store, topic="no-such").status == 2
     assert run(tmp_path, store).status == 2
     with DirectoryLock(Disk(), node):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ from tests.inspector.jsonl import as_truth, committed
 from tests.log.batches import keyed
 from tests.log.crash_disk import DurableDisk
 from tests.tier.records import PARTITION, uuid
-from tests.tier.stores import TIERED, Copy
+from tests.tier.stores import TIERED, Copy, changed
 
 GOLDEN_COPY = Copy(TIERED / "data", TIERED / "remote")
 
@@ -286,6 +288,76 @@ def test_missing_offsets_are_told(copy: Copy, tmp_path: Path) -> None:
     assert found == [each for each in expected("r-short", 0) if not 172 <= each["offset"] <= 252]
 
 
+@pytest.mark.parametrize("damage", [lambda log: os.truncate(log, 50), lambda log: os.truncate(log, 0), Path.unlink])
+def test_last_segments_without_a_batch_are_told(copy: Copy, tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    """Their names alone tell that there were offsets."""
+    damage(copy.object(253, ".log"))
+    results = copy.fetched(tmp_path / "new", is_alone=True)
+    assert [(each.first, each.last) for each in results[0].missing] == [(253, None)]
+    assert copy.object(253, ".index").stem in results[0].missing[0].reason
+    damage(copy.object(172, ".log"))
+    ended = kcli("tier", "fetch", "--tier", copy.remote, "--topic", "r-short", "--out", tmp_path / "more")
+    assert ended.status == 1
+    assert [line.split(": ")[0] for line in ended.stdout.splitlines() if "missing" in line] == [
+        "  missing  offsets 172..252", "  missing  offsets 253..?"
+    ]  # fmt: skip
+    listed = kcli("tier", "list", "--tier", copy.remote, "--topic", "r-short").stdout.splitlines()
+    assert [row.split()[2] for row in listed if row.split()[1] == "0"][-2:] == ["172..?", "253..?"]
+    listed = kcli("tier", "list", "--tier", copy.remote, "--format", "jsonl").stdout.splitlines()
+    found = [json.loads(line) for line in listed]
+    assert [each["start_offset"] for each in found if each["end_offset"] is None] == [172, 253]
+
+
+def test_a_partition_of_which_no_batch_is_left(copy: Copy, tmp_path: Path) -> None:
+    for log in (copy.remote / "kafka-tiered-storage").glob("r-short-0-*/*.log"):
+        log.unlink()
+    results = copy.fetched(tmp_path / "new", is_alone=True)
+    assert [(each.first, each.last) for each in results[0].missing][::6] == [(0, 4), (253, None)]
+    assert [each.missing for each in results[1:]] == [[]]
+
+
+def test_a_last_segment_that_is_cut_between_batches(copy: Copy, tmp_path: Path) -> None:
+    log = copy.object(269, ".log", "r-short-1-KlEWaF5xTFCF8vBhf0Z2Xg")
+    rows = [row for row, _ in read_batches(log)]
+    os.truncate(log, rows[2].position)
+    results = copy.fetched(tmp_path / "new", is_alone=True)
+    assert [(each.first, each.last) for each in results[1].missing] == [(rows[2].base_offset, None)]
+    assert "the end is cut off: its indexes have offset" in results[1].missing[0].reason
+
+
+def test_a_lost_segment_whose_offsets_others_have(copy: Copy, tmp_path: Path) -> None:
+    """What a failed copy has left: the next one has another id."""
+    whose = TieredPartition("r-short", 0, PARTITION.topic_id)
+    LocalStore(copy.remote).write(object_name(whose, 172, uuid(1), FileKind.OFFSET_INDEX), [b""])
+    assert copy.fetched(tmp_path / "new", is_alone=True)[0].missing == []
+
+
+@pytest.mark.parametrize("entries", [[(2**31 - 1, 0)], [(5, 0)], [(0, 0), (1, 100)], [(0, 1_000)], []])
+def test_a_checkpoint_that_contradicts_the_batches(copy: Copy, tmp_path: Path, entries: list[tuple[int, int]]) -> None:
+    """It does not say which segments are of the lineage."""
+    data = build_leader_epochs([EpochEntry(*each) for each in entries])
+    copy.object(253, ".leader_epoch_checkpoint").write_bytes(data)
+    results = copy.fetched(tmp_path / "new", is_alone=True)
+    assert [(each.tiered, each.first_offset, each.missing, each.troubles) for each in results] == [(7, 0, [], [])] * 2
+    assert consumed(records(tmp_path / "new/r-short-0")) == expected("r-short", 0, below=254)
+    found = [each for each in copy.verified(is_alone=True) if "253-" in each.path]
+    assert [each.kind for each in found] == ["tier-epochs"]
+    assert "as the batches have" in f"{found[0].expected}"
+
+
+@pytest.mark.parametrize("epoch", [0, 5])
+def test_segments_below_the_lineage_are_told(copy: Copy, tmp_path: Path, epoch: int) -> None:
+    """The last segment has another epoch than the others, or the leader epochs begin with it."""
+    with changed(copy.object(253, ".log")) as data:
+        data[12:16] = epoch.to_bytes(4)
+    checkpoint = build_leader_epochs([EpochEntry(epoch, 253 if epoch == 0 else 0)])
+    copy.object(253, ".leader_epoch_checkpoint").write_bytes(checkpoint)
+    results = copy.fetched(tmp_path / "new", is_alone=True)
+    ranges = [(each.first, each.last) for each in results[0].missing]
+    assert ranges == [(0, 4), (5, 85), (86, 89), (90, 165), (166, 171), (172, 252)]
+    assert "its leader epochs are 0 from 172; those that are read begin with" in results[0].missing[-1].reason
+
+
 def test_the_segment_of_other_offsets_is_not_taken(copy: Copy, tmp_path: Path) -> None:
     shutil.copyfile(copy.object(90, ".log"), copy.object(172, ".log"))
     results = copy.fetched(tmp_path / "new")
@@ -314,6 +386,22 @@ def test_two_topics_of_one_name(copy: Copy, tmp_path: Path) -> None:
 def test_no_such_topic() -> None:
     with pytest.raises(UnreadableInput, match="no such topic"):
         GOLDEN_COPY.fetched(Path("new"), "r-gone")
+
+
+@pytest.mark.parametrize(("size", "limit_s"), [(3 << 30, 3), (3 << 40, 3)])
+def test_an_object_that_no_segment_is_as_large_as(copy: Copy, tmp_path: Path, size: int, limit_s: float) -> None:
+    """Its batches are copied; the zeros behind them are neither searched nor copied."""
+    log = copy.object(172, ".log")
+    whole = log.read_bytes()
+    os.truncate(log, size)
+    begin = time.process_time()
+    results = copy.fetched(tmp_path / "new", is_alone=True)
+    assert time.process_time() - begin < limit_s
+    assert [(each.tiered, each.missing) for each in results] == [(7, [])] * 2
+    reason = f"{log}: {size:,} bytes, and Kafka opens no segment of more than 2,147,483,647: its batches are copied"
+    assert [each.troubles for each in results] == [[reason], []]
+    assert (tmp_path / "new/r-short-0/00000000000000000172.log").read_bytes() == whole
+    assert is_sound(tmp_path / "new")
 
 
 def test_an_object_that_has_grown(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from formats.file_name import FileKind
 from kcli.inspector.tier import Orphans, TierVerification
 from kcli.inspector.verify import Verification
 from kcli.inspector.verify.tier_objects import of_object
+from kcli.log.stored_batches import read_batches
 from kcli.tier.layout import Inventory, SegmentObjects, object_name
 from kcli.tier.local import LocalStore
 from kcli.tier.metadata import RemoteLogMetadata
@@ -412,3 +414,33 @@ def test_a_segment_that_is_deleted_meanwhile(copy: Copy) -> None:
     assert [each.kind for each in Orphans(copy.tier()).findings()] == ["tier-orphan"]
     tier = Tier.read(ChangingStore(copy.remote, log.unlink), copy.data)
     assert list(Orphans(tier).findings()) == []
+
+
+def test_objects_that_are_gone_once_they_were_listed(copy: Copy) -> None:
+    """Each with its path, once."""
+    tier = copy.tier()
+    gone = copy.object(172, ".log"), copy.object(166, ".leader_epoch_checkpoint")
+    for path in gone:
+        path.unlink()
+    verification = TierVerification(tier)
+    assert [each for each in verification.findings() if each.severity != "info"] == []
+    assert sorted(map(str, verification.unreadable)) == sorted(f"{path}: no such object" for path in gone)
+
+
+def test_what_lies_behind_the_local_log_is_not_local(copy: Copy) -> None:
+    """The metadata may name offsets that the log never had, or has lost."""
+    (each,) = (each for each in copy.tier().partitions if str(each.partition) == "r-short-0")
+    assert each.local is not None
+    (last_row,) = [row for row, _ in read_batches(each.local.logs[-1][1])][-1:]
+    base, last = each.local.logs[-1][0], last_row.last_offset
+    segment = each.cache.segments()[-1]
+    for first, end, local in (
+        (base - 1, base - 1, "no"),
+        (base - 1, base, "part"),
+        (base - 1, last + 1, "part"),
+        (base, last, "yes"),
+        (last, last + 1, "part"),
+        (last + 1, last + 6, "no"),
+        (1_000_000, 1_000_005, "no"),
+    ):
+        assert each.local_part(replace(segment, start_offset=first, end_offset=end)) == local, (first, end)

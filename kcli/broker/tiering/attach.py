@@ -129,6 +129,8 @@ def plan_attaching(
         validate_topic_configs(found.configs, remote_storage=True)
     except InvalidConfig as error:
         raise UsageError(str(error)) from None
+    if found.configs["remote.storage.enable"].strip().lower() != "true":
+        raise UsageError("remote.storage.enable must be true: the topic's segments are in tiered storage")
     found.troubles += [f"{each.partition}: {trouble}" for each in attachments for trouble in each.troubles]
     found.troubles += _troubles_of_quorum(log_directory, image, node_id)
     found.troubles += _troubles_of_topic(found, image, known)
@@ -141,7 +143,7 @@ def plan_attaching(
     for each in attachments:
         if each.partition in log.metadata.deleting:
             found.troubles.append(f"{each.partition}: {TOPIC} says that it is deleted from the tier")
-        else:
+        elif not each.troubles:  # with some, there may be no such records
             cache = log.metadata.caches.get(each.partition, SegmentCache())
             missing = found.records[each.partition.partition] = each.missing_records(cache, node_id, now_ms)
             if missing and known is not None:

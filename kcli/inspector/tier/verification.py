@@ -110,9 +110,8 @@ class TierVerification:
             if not (is_left_behind and not self._tier.objects(segment).sizes):
                 yield from self._segment(each, segment)
         causes = Causes()
-        for objects in [] if each.has_metadata else self._tier.inventory.partitions.get(each.partition, {}).values():
-            if each.cache.segment(objects.id) is None:
-                causes.add(self._without_log(each, objects), partial(_begins_at, objects.start_offset))
+        for objects in each.lost:
+            causes.add(self._without_log(each, objects), partial(_begins_at, objects.start_offset))
         is_deleted = self._tier.log is not None and each.partition in self._tier.log.metadata.deleting
         yield from causes.settle([] if is_deleted else self._gaps(each))
 
@@ -142,7 +141,7 @@ class TierVerification:
             except UnreadableInput as error:
                 self.unreadable.append(error)
             except KcliError as error:
-                self.unreadable.append(UnreadableInput(self._path(objects, FileKind.LOG), str(error)))
+                self.unreadable.append(self._unreadable(objects, FileKind.LOG, error))
         found += self._epochs_object(each, segment, objects)
         if each.lineage and not is_within(segment, each.lineage):
             found.append(self._outside(segment, objects))
@@ -152,6 +151,11 @@ class TierVerification:
 
     def _path(self, objects: SegmentObjects, kind: FileKind) -> str:
         return self._tier.store.place(objects.name(kind))
+
+    def _unreadable(self, objects: SegmentObjects, kind: FileKind, error: KcliError) -> UnreadableInput:
+        """Return the error of an object as one of its path. That of an object that is gone begins with the path."""
+        path = self._path(objects, kind)
+        return UnreadableInput(path, str(error).removeprefix(f"{path}: "))
 
     def _address(self, objects: SegmentObjects, kind: FileKind) -> str:
         """Return the path or URL that a file of a segment has, or would have in the layout of LocalTieredStorage."""
@@ -353,13 +357,14 @@ class TierVerification:
         except StoreFailed:
             raise
         except KcliError as error:
-            self.unreadable.append(UnreadableInput(self._path(objects, kind), str(error)))
+            self.unreadable.append(self._unreadable(objects, kind, error))
             return
         own.truncate_from_start(segment.start_offset)
         own.truncate_from_end(segment.end_offset + 1)
         if segment.leader_epochs and own.entries != segment.leader_epochs:
             expected, found = _epochs_text(segment.leader_epochs), _epochs_text(own.entries)
-            yield self._wrong_epochs_object(each, objects, f"{expected}, as the metadata says", found)
+            source = "the batches have" if segment.state is None else "the metadata says"
+            yield self._wrong_epochs_object(each, objects, f"{expected}, as {source}", found)
 
     def _wrong_epochs_object(self, each: PartitionTier, objects: SegmentObjects, expected: str, found: str) -> Finding:
         path = self._address(objects, FileKind.REMOTE_LEADER_EPOCHS)
