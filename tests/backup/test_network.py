@@ -216,7 +216,7 @@ def test_a_compacted_topic_is_copied_anew_when_tombstones_may_be_gone(node: Serv
     assert parts == {"old": 1, "young": 2}
 
 
-def refused(*arguments: object) -> Ended:
+def refused(*arguments: str | Path) -> Ended:
     ended = kcli("backup", *arguments)
     assert (ended.stdout, ended.status) == ("", 2)
     return ended

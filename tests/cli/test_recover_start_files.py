@@ -359,9 +359,9 @@ def test_records_that_salvage_keeps_are_of_something_named(tmp_path: Path, *, is
         log.seek(second + (2 if is_refused else 40))  # a bit of the base offset, or one that the CRC covers
         log.write(b"\x10")
     summary = kcli("recover", "--salvage", partition).stdout.splitlines()[-1]
-    assert re.search(r"--salvage would keep [0-9,]+ records (.*?);", summary)[1] == (
-        "that Kafka alone would not" if is_refused else "of them"
-    ), summary
+    found = re.search(r"--salvage would keep [0-9,]+ records (.*?);", summary)
+    assert found is not None, summary
+    assert found[1] == ("that Kafka alone would not" if is_refused else "of them"), summary
     assert ("Kafka alone would lose" in summary) != is_refused
 
 

@@ -141,8 +141,8 @@ class Teller(Transactional):
         self.script.say(self.name, what, code.name, self.script.id(self.id), self.epoch, *more)
         return code
 
-    def init(self) -> ErrorCode:
-        return self._tell("init", super().init())
+    def init(self, wait_s: float = WAIT_S) -> ErrorCode:
+        return self._tell("init", super().init(wait_s))
 
     def add(self, topic: str, number: int = 0) -> ErrorCode:
         return self._tell("add", super().add(topic, number), topic, number)
