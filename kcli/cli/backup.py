@@ -39,6 +39,8 @@ kcli backup /var/lib/kafka --to s3://bucket/node-1
 
 kcli backup /disk1/kafka /disk2/kafka --to s3://bucket/node-2     of a node with log.dirs=/disk1/kafka,/disk2/kafka
 
+kcli backup --config /etc/kafka/server.properties --to s3://bucket/node-2     all of its log.dirs
+
 kcli backup --bootstrap-server broker:9092 --command-config admin.properties --to s3://bucket/cluster
 
 kcli backup --to s3://bucket/node-1 --check           is all of it as it was written?
@@ -63,6 +65,15 @@ def backup(  # noqa: PLR0913, PLR0917 (one parameter an option)
             "--to",
             metavar="DIR|URL",
             help="The store of the backup: a directory, or a bucket: s3://, gs://, az://. One for each node.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="The broker's server.properties: its log directories instead of LOG_DIR.",
             show_default=False,
         ),
     ] = None,
@@ -104,21 +115,41 @@ def backup(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if to is None:
         raise UsageError("give --to: a directory, or the URL of a bucket")
     if orphans or check:
-        if log_dirs or bootstrap is not None or (orphans and check):
-            told = "give no LOG_DIR, and no --bootstrap-server"
+        if log_dirs or config is not None or bootstrap is not None or (orphans and check):
+            told = "give no LOG_DIR, --config or --bootstrap-server"
             raise UsageError(f"{'--check' if check else '--orphans'} asks the store alone: {told}")
         from kcli.tier.opening import open_store
 
         (_check if check else _show_orphans)(open_store(to, option="--to"), output)
         return
     if bootstrap is not None:
-        if log_dirs:
-            raise UsageError("give LOG_DIR or --bootstrap-server, not both")
+        if log_dirs or config is not None:
+            raise UsageError("give LOG_DIR, --config or --bootstrap-server, one of them")
         options = ClusterOptions(bootstrap, command_config, properties, timeout)
         _back_up_cluster(options, to, output)
+    if config is not None:
+        if log_dirs:
+            raise UsageError("give LOG_DIR, --config or --bootstrap-server, one of them")
+        log_dirs = _log_directories(config)
     if not log_dirs:
-        raise UsageError("give the LOG_DIR to back up, or --bootstrap-server")
+        raise UsageError("give the LOG_DIR to back up, --config or --bootstrap-server")
     _back_up(log_dirs, to, output)
+
+
+def _log_directories(config: Path) -> list[Path]:
+    """Return the log directories of a server.properties, and its metadata.log.dir. Raises UsageError if it names none;
+    UnreadableInput."""
+    from kcli.log.log_directory import read_properties
+    from kcli.log.recovery.node_directories import log_directories_of, metadata_home_of, same_path
+
+    server = read_properties(config)
+    found = log_directories_of(server)
+    home = metadata_home_of(server)
+    if home is not None and not any(same_path(home, each) for each in found):
+        found.append(home)
+    if not found:
+        raise UsageError(f"--config {printable(config)}: it has neither log.dirs nor log.dir")
+    return found
 
 
 def _back_up_cluster(options: ClusterOptions, to: str, output: Format) -> NoReturn:

@@ -396,6 +396,11 @@ def test_orphans_of_a_removed_run(data: Path, tmp_path: Path) -> None:
     [
         (["backup", "data"], "give --to: a directory, or the URL of a bucket"),
         (["backup", "--to", "store"], "give the LOG_DIR to back up"),
+        (
+            ["backup", "data", "--config", "data/meta.properties", "--to", "store"],
+            "--config or --bootstrap-server, one",
+        ),
+        (["backup", "--config", "data/meta.properties", "--to", "store"], "it has neither log.dirs nor log.dir"),
         (["backup", "none", "--to", "store"], "none: no such directory"),
         (["backup", "data/t-txn-0", "--to", "store"], "data/t-txn-0: no log directory of a broker"),
         (["backup", "data", "--to", "data/store"], "--to data/store is inside the log directory"),

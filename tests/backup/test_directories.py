@@ -61,6 +61,10 @@ def test_each_directory_comes_back(disks: list[Path], tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["partitions"] == 10
     assert [files_below(each) for each in disks] == before
     assert "new: 0 objects" in kcli("backup", *disks, "--to", store).stdout
+    config = tmp_path / "server.properties"
+    config.write_text(f"log.dirs={disks[1]}\nmetadata.log.dir={disks[0]}\n")
+    counted = kcli("backup", "--config", config, "--to", tmp_path / "other", "--format", "jsonl").stdout
+    assert json.loads(counted)["partitions"] == json.loads(ended.stdout)["partitions"]
     ended = kcli("restore", store, "--out", new[0], "--out", new[1])
     assert (ended.stderr, ended.status) == ("", 0)
     assert ended.stdout.splitlines()[-1] == f"Next: kcli verify {new[0]} {new[1]}"

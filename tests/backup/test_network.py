@@ -230,7 +230,7 @@ def test_a_store_of_something_else(node: ServedNode, tmp_path: Path) -> None:
     network = ("--bootstrap-server", node.bootstrap)
     assert "has a backup over the network" in refused(tmp_path / "data", "--to", store).stderr
     assert "has the backup of log directories" in refused(*network, "--to", of_directory).stderr
-    assert "not both" in refused(tmp_path / "data", *network, "--to", store).stderr
+    assert "one of them" in refused(tmp_path / "data", *network, "--to", store).stderr
     assert "asks the store alone" in refused(*network, "--to", store, "--check").stderr
     with served_node(tmp_path / "other") as other:
         ended = refused("--bootstrap-server", other.bootstrap, "--to", store)
