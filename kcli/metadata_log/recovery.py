@@ -580,8 +580,12 @@ class MetadataRecovery:
 
     def take(self, planned: PartitionPlan) -> PartitionPlan:
         """Call `look`, and return the plan to carry out: a plan that salvages the log if salvage is wanted and metadata
-        can be saved, otherwise `planned`. planned: what Kafka's start does to the metadata log in `directory`. Raises
+        can be saved, otherwise `planned`. planned: what Kafka's start does to the metadata log in `directory`. If this
+        is a second one, and the broker's own is in `home`, `look` is called with a plan of that. Raises
         UnreadableInput."""
+        if self.node.has_second_metadata_log and (self.home / METADATA_DIRECTORY).is_dir():
+            self.look_elsewhere()
+            return planned
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
             return planned

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from formats.file_name import METADATA_DIRECTORY
 from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.verify import Finding, Verification
 from kcli.log.log_directory import read_properties
@@ -646,3 +647,13 @@ def test_an_id_that_an_old_metadata_log_does_not_have_is_not_wrong(directories: 
     kinds = [each.kind for each in Verification(paths, server=read_properties(directories[2])).findings()]
     assert "metadata-log-end" in kinds
     assert "meta-properties-node" not in kinds
+
+
+def test_a_second_metadata_log_does_not_say_what_is_lost(directories: Directories) -> None:
+    """An rsync of one directory to the other broke off: an older, cut copy of the metadata log lies in the second,
+    where Kafka wants none. The broker's own knows all topics."""
+    one, two, _ = directories
+    shutil.copytree(one / METADATA_DIRECTORY, two / METADATA_DIRECTORY)
+    shortened(two / METADATA_DIRECTORY)
+    rows = [(row["kind"], row["file"]) for row in recovered(directories, 1)]
+    assert rows == [("refused", METADATA_DIRECTORY), ("cut", f"{0:020}.log")]

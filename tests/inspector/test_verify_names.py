@@ -252,3 +252,34 @@ def test_a_wrong_base_offset_replaces_no_segment(tmp_path: Path) -> None:
     found = loud(after)
     assert [each.path for each in found if each.kind == "log-replaced"] == []
     assert str(log) in {each.path for each in found}
+
+
+def test_a_log_directory_that_was_restored_a_level_too_deep(directory: Path) -> None:
+    """Only meta.properties is where it belongs. The advice puts all the rest there."""
+    before = {each.name for each in directory.iterdir()}
+    inner = directory / "restored"
+    inner.mkdir()
+    for each in list(directory.iterdir()):
+        if each != inner:
+            each.rename(inner / each.name)
+    shutil.copy(inner / FileKind.META_PROPERTIES, directory)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("directory-name", str(inner))
+    assert "the partitions of the log directory that it lies in" in str(finding.found)
+    next_of(directory)
+    assert {each.name for each in directory.iterdir()} == before
+    assert loud(directory) == []
+
+
+def test_a_directory_that_takes_the_name_of_the_one_around_it(directory: Path) -> None:
+    """The command renames the outer one, and then finds the inner one where that has put it."""
+    inner = directory / PARTITION / PARTITION
+    before = sorted(each.name for each in logs(directory))
+    shutil.copytree(directory / PARTITION, inner)
+    for each in list((directory / PARTITION).iterdir()):
+        if each.suffix in (".log", ".index", ".timeindex", ".snapshot"):
+            each.unlink()
+    first = loud(directory)[0]
+    assert (first.kind, first.path) == ("partition-missing", str(directory / PARTITION))
+    subprocess.run(["sh", "-c", str(first.command)], check=True)
+    assert sorted(each.name for each in logs(directory)) == before

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,6 +145,24 @@ def test_a_segment_without_its_offset_index_gets_all_indexes_anew(
     list(Recovery(directory, 0).in_place("after"))
     assert index.read_bytes() == whole or kind == ".timeindex"  # the entries depend on how batches were appended
     assert loud(directory) == []
+
+
+def test_a_cut_offset_index_hides_no_record(directory: Path) -> None:
+    """Kafka uses the whole entries of the last segment's index, and reads the log behind the last one to its end."""
+    index = logs(directory)[-1].with_suffix(".index")
+    end = {row["partition"]: row["log_end_offset"] for row in rows_of(directory)}[PARTITION]
+    index.write_bytes(index.read_bytes() + bytes(4) if index.stat().st_size < 8 else index.read_bytes()[:-4])
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("index-length", str(index))
+    assert "with which it finds every record" in finding.action
+    assert {row["partition"]: row["log_end_offset"] for row in rows_of(directory)}[PARTITION] == end
+    next_of(directory)
+    assert "nothing to do" in " ".join(each.action for each in loud(directory))
+
+
+def rows_of(directory: Path) -> list[dict[str, Any]]:
+    lines = map(json.loads, kcli("recover", "--format", "jsonl", directory).stdout.splitlines())
+    return [row for row in lines if row.get("kind") == "partition"]
 
 
 def test_an_index_beside_a_log_with_damage_is_left_to_salvage(directory: Path) -> None:

@@ -230,7 +230,9 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
         )
     own = None if around.properties is None else around.properties.directory_id
     twin = None if own is None else around.node.with_id(own) or next(iter(around.node.twins), None)
-    if own is None or twin is None:
+    if own is None or twin is None or twin.absolute().parent == around.path.absolute():
+        return  # a directory of the node's own files inside it has a finding about its name
+    if around.path.absolute().parent == twin.absolute():
         return
     right = around.registered_directory_id
     its_right = None if right is not None else around.mended_ids.get(twin)

@@ -44,7 +44,7 @@ from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removabl
 from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
-from kcli.log.recovery.node_directories import same_path
+from kcli.log.recovery.node_directories import meta_of, same_path
 from kcli.log.recovery.shared import shared_text
 from kcli.log.source import read_whole
 from kcli.metadata.topic_names import fault
@@ -98,7 +98,7 @@ def odd_name(path: Path) -> Iterator[Finding]:
     is_known = path.name == REMOTE_INDEX_CACHE or is_removable_marker(path)
     if is_known or (name is not None and name.state != "remote"):
         return
-    yield Finding(
+    finding = Finding(
         path=str(path),
         kind="directory-name",
         severity="error",
@@ -108,6 +108,25 @@ def odd_name(path: Path) -> Iterator[Finding]:
         command=_move_out(path),
         refuses_start=True,
     )
+    if is_nested(path) and not any(parse_directory(each.name) for each in path.parent.iterdir()):
+        meta = path / FileKind.META_PROPERTIES
+        moves = [(meta, meta.with_name(f"{meta.name}.moved")), (path, next_steps.beside(path))]
+        finding = replace(
+            finding,
+            found=f"{finding.found}; it has the partitions of the log directory that it lies in, and the same node",
+            action="move what is in it up, and then the rest out of the log directory",
+            command=f"{next_steps.move_up(path)} && {next_steps.move(moves)}",
+        )
+    yield finding
+
+
+def is_nested(path: Path) -> bool:
+    """Whether a directory and its parent are log directories of one node, as where one was restored a level too deep:
+    both have a meta.properties, with the same node.id and cluster.id."""
+    if not (path / FileKind.META_PROPERTIES).is_file():
+        return False
+    one, other = meta_of(path), meta_of(path.parent)
+    return one is not None and other is not None and (one.node_id, one.cluster_id) == (other.node_id, other.cluster_id)
 
 
 def _move_out(path: Path) -> str:

@@ -37,6 +37,7 @@ from kcli.inspector.verify.broker_directory import (
     exchanged_directories,
     foreign_metadata_log,
     has_no_directory,
+    is_nested,
     linked,
     metadata_topic_id,
     odd_name,
@@ -191,8 +192,7 @@ class DirectoryVerifier:
                 if depth < MAX_DEPTH:
                     is_left = is_kafkas and around is None and inside.around is not None
                     yield from self._below(path / name, depth, below, is_left=is_left)
-                if around is not None and around.is_broker and not _is_of_missing(path / name, around):
-                    found += odd_name(path / name)
+                found += _odd_name(path / name, around)
             elif parsed is not None:
                 mine.append((path / name, parsed))
             elif is_link and parse_directory(name) is not None:
@@ -866,6 +866,12 @@ def _is_entry_of(directories: set[str], finding: Finding) -> bool:
     """Whether the finding is about the entry of one of these partitions in a checkpoint. directories: the names of the
     partitions' directories."""
     return any(f"{name}: " in f"{finding.expected}" for name in directories)
+
+
+def _odd_name(path: Path, around: Surroundings | None) -> Iterator[Finding]:
+    """Yield a finding if the name of a directory in a broker's log directory keeps Kafka from starting."""
+    is_read = around is not None and (around.is_broker or is_nested(path))
+    return odd_name(path) if around is not None and is_read and not _is_of_missing(path, around) else iter(())
 
 
 def _is_of_missing(path: Path, around: Surroundings) -> bool:

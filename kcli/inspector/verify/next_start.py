@@ -28,6 +28,9 @@ UNMET = (
 )
 """The advice for an incomplete batch that a failed append has left at the end of a segment."""
 
+CUT_INDEX = "index-length"
+"""The finding of an offset index that ends with a part of an entry."""
+
 
 class NextStart(Enum):
     """What Kafka does with one segment; the values are the texts of the advice in findings about its log."""
@@ -107,6 +110,8 @@ def _outcome(finding: Finding, *, is_active: bool) -> str:
     """Return, in words, what a wrong index causes."""
     if finding.path.endswith(FileKind.TXN_INDEX):
         return "read_committed consumers read records of aborted transactions, or miss those of committed ones"
+    if finding.kind == CUT_INDEX and "multiple" in str(finding.expected):
+        return "uses its whole entries, with which it finds every record"
     if is_active and finding.path.endswith(FileKind.OFFSET_INDEX):
         return "takes the end of the log from it: records behind are hidden, and written over"
     return "consumers skip records, or begin at wrong ones"

@@ -178,9 +178,13 @@ def copy_in_place_of_links(home: Path, links: Iterable[Path]) -> str:
 
 
 def move(pairs: Iterable[tuple[Path, Path]]) -> str:
-    """Return the command that renames files one after the other, without overwriting any. pairs: (old path, new
-    path)."""
-    return " && ".join(_command("mv", "-nT", "--", one, other) for one, other in pairs)
+    """Return the command that renames files and directories one after the other, without overwriting any. pairs: (old
+    path, new path). What lies in a directory that an earlier pair renames is found at its new path."""
+    done: list[tuple[Path, Path]] = []
+    for one, other in pairs:
+        home = next((each for each in reversed(done) if one.is_relative_to(each[0])), None)
+        done.append((one if home is None else home[1] / one.relative_to(home[0]), other))
+    return " && ".join(_command("mv", "-nT", "--", one, other) for one, other in done)
 
 
 def move_into(target: Path, directory: Path, names: Collection[str]) -> str:
@@ -190,6 +194,13 @@ def move_into(target: Path, directory: Path, names: Collection[str]) -> str:
     words = [f"{quoted(directory)}/[0-9]*"] if numbered and numbered <= set(names) else []
     words += [quoted(directory / each) for each in names if not words or each not in numbered]
     return f"{_command('mv', '-n', '-t', _named(target), '--')} {' '.join(words)}"
+
+
+def move_up(path: Path) -> str:
+    """Return the command that moves what is in a directory to its parent, except what has a name that is taken."""
+    taken = sorted({each.name for each in path.iterdir()} & {each.name for each in path.parent.iterdir()})
+    left = "".join(f" ! -name {_word(each)}" for each in taken)
+    return f"find {quoted(path)} -mindepth 1 -maxdepth 1{left} -exec mv -n -t {quoted(path.parent)} -- {{}} +"
 
 
 def remove_directory(path: Path) -> str:
