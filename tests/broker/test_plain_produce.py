@@ -145,7 +145,8 @@ class Broker:
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
     home = tmp_path_factory.mktemp("brokers")
     # no cleaner and no retention, since these use the real time
-    options = {"log_cleaner_enable": "false", "log_retention_check_interval_ms": "100000000"}
+    options = dict.fromkeys(("log_initial_task_delay_ms", "log_retention_check_interval_ms"), "100000000")
+    options["log_cleaner_enable"] = "false"
     with (
         running_node(home / "short", None, **options) as short,
         running_node(home / "long", None, **options) as long,

@@ -299,6 +299,7 @@ def is_amid_rebalance(load: Load, run: Run) -> bool:
     return any(each.revoked_ms < run["started"] and run["at"] < each.assigned_ms for each in load.rebalances)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("is_network", [False, True], ids=["directory", "network"])
 def test_each_run_is_the_log_as_it_was(
     source: str, opened: Callable[[Path], str], tmp_path: Path, *, is_network: bool

@@ -83,7 +83,7 @@ class Background:
         # timer -> the function that `stop` calls in place of the timer's
         self._timers: dict[asyncio.TimerHandle, Callable[[], object]] = {}
         self._flushing: set[Partition] = set()
-        self._is_running = self._is_over = False
+        self._is_running = self._is_over = self._is_closed = False
 
     def start(self, cleaned: Mapping[LogDir, Mapping[TopicPartition, int]]) -> None:
         """Start the timers and the cleaner. cleaned: the contents of cleaner-offset-checkpoint, by log directory."""
@@ -109,6 +109,7 @@ class Background:
         await self.compactor.stop()
         while self._tasks:
             await asyncio.wait(self._tasks)
+        self._is_closed = True
         self._executor.shutdown()
         for at_stop in self._timers.values():
             at_stop()
@@ -129,7 +130,11 @@ class Background:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` as a task, for whose end `stop` waits."""
+        """Run `work` as a task, for whose end `stop` waits. After that, as behind a failure of the disk that ends the
+        broker, nothing is run."""
+        if self._is_closed:
+            work.close()
+            return
         task = begin(work, "background work")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
