@@ -9,6 +9,7 @@
     listing    the files of a partition that a backup reads
     backup     a run: where each partition ends, then the bytes that the store does not have
     cluster    a run over the network, with what the leaders of a cluster's partitions have
+    uploads    the objects that a run adds to a store, of either kind of run
     cut        where a partition of a run ends, so that no transaction is ahead of its coordinator
     restore    a run's partitions written to a new log directory
     garbage    the objects that no run needs

@@ -37,6 +37,7 @@ from formats.kernels.columns import BatchRow
 from kcli.backup import runs
 from kcli.backup.listing import Files, Found, list_files
 from kcli.backup.manifest import BackedDirectory, BackedPartition, BackedSegment, Manifest, Piece, Tail, build
+from kcli.backup.uploads import Uploads
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import KcliError, StartRefused, UnreadableInput, UsageError
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
@@ -45,7 +46,7 @@ from kcli.log.partition_directory import topic_id_of
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource, Source, read_whole
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.tier.store import ObjectMissing, Store
+from kcli.tier.store import Store
 
 OFFSETS_TOPIC = "__consumer_offsets"
 CHECKPOINTS = (FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS, FileKind.CLEANER_OFFSETS)
@@ -170,10 +171,8 @@ class _Run:
         self._store = store
         self._metas = metas
         self._now_ms = now_ms
-        self._advance = advance
-        self._stored = set() if previous is None else still_there(store, previous)
+        self._uploads = Uploads(store, previous, advance)
         self._before = {} if previous is None else {_key(each): each for each in previous.partitions}
-        self._copied = self._objects = 0
         self._at_ms = 0
         self._looked_again = False
         self._troubles: list[str] = []
@@ -202,7 +201,7 @@ class _Run:
         manifest = Manifest(started_ms, self._at_ms, directories, tuple(partitions))
         name, data = build(manifest)
         self._store.write(name, [data])
-        return Result(name, manifest, self._copied, self._objects, self._troubles)
+        return Result(name, manifest, self._uploads.copied, self._uploads.objects, self._troubles)
 
     def _files(self, directory: Path) -> dict[str, Piece]:
         bootstrap = directory / FileKind.BOOTSTRAP
@@ -324,7 +323,7 @@ class _Run:
         found = files.logs[base]
         source = _opened(files.directory, found)
         try:
-            is_there = known is not None and all(each.name in self._stored for each in known.parts)
+            is_there = known is not None and self._uploads.are_known(known.parts)
             parts, begin = _kept(source, known, found.size) if known is not None and is_there else ((), 0)
             last, tail = (known.last, known.tail) if known is not None and begin else (None, None)
             if found.size > begin:
@@ -386,17 +385,12 @@ class _Run:
 
     def _put(self, name: str, data: bytes, sha256: str) -> Piece:
         piece = Piece(name, len(data), sha256)
-        if not self._has(piece):
-            self._store.write(name, [data])
-            self._count(piece)
+        self._uploads.put(piece, [data])
         return piece
 
     def _upload(self, source: Source, name: str, begin: int, surveyed: _Surveyed, directory: Path) -> Piece:
         """Write the bytes up to surveyed.stop, if the store does not have them. Raises FilesChanged if they are not
         those that were surveyed: a follower has truncated its log."""
-        piece = Piece(name, surveyed.stop - begin, surveyed.sha256)
-        if self._has(piece):
-            return piece
 
         def checked() -> Iterator[bytes | memoryview]:
             digest = hashlib.sha256()
@@ -406,30 +400,9 @@ class _Run:
             if digest.hexdigest() != surveyed.sha256:
                 raise FilesChanged(directory)
 
-        self._store.write(name, checked())
-        self._count(piece)
+        piece = Piece(name, surveyed.stop - begin, surveyed.sha256)
+        self._uploads.put(piece, checked())
         return piece
-
-    def _has(self, piece: Piece) -> bool:
-        if piece.name in self._stored:
-            return True
-        try:
-            return self._store.size(piece.name) == piece.size
-        except ObjectMissing:
-            return False
-
-    def _count(self, piece: Piece) -> None:
-        self._stored.add(piece.name)
-        self._copied += piece.size
-        self._objects += 1
-        self._advance(piece.size)
-
-
-def still_there(store: Store, previous: Manifest) -> set[str]:
-    """Return the names of the objects of a run that the store still has, with their sizes. The others are copied
-    again: somebody has deleted or cut them. Raises UnreadableInput."""
-    sizes = {each.name: each.size for each in store.list_objects() if each.odd is None}
-    return {each.name for each in previous.pieces if sizes.get(each.name) == each.size}
 
 
 def _key(each: BackedPartition) -> tuple[TopicPartition, str | None]:

@@ -29,7 +29,7 @@ from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, LEADER_EPOCH, PRODUCER_ID, SIZE, START, BatchRow
 from formats.message import uuid_text
-from kcli.backup.backup import HEADER_BYTES, OFFSETS_TOPIC, Advance, Result, last_sound, still_there
+from kcli.backup.backup import HEADER_BYTES, OFFSETS_TOPIC, Advance, Result, last_sound
 from kcli.backup.manifest import (
     BackedDirectory,
     BackedPartition,
@@ -40,6 +40,7 @@ from kcli.backup.manifest import (
     Tail,
     build,
 )
+from kcli.backup.uploads import Uploads
 from kcli.client.cluster_settings import Settings, records
 from kcli.client.log_reading import EARLIEST, LATEST, Described, LogReader, OffsetOutOfRange
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
@@ -49,13 +50,12 @@ from kcli.log.partition_directory import METADATA_TOPIC_ID
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import BytesSource
 from kcli.metadata.image import MetadataImage
-from kcli.metadata.partition import from_uuid
-from kcli.metadata.producer_ids import BLOCK_SIZE
-from kcli.metadata.snapshot import snapshot
+from kcli.metadata.partition import from_uuid, sole_replica_record
+from kcli.metadata.producer_ids import skipping_record
 from kcli.metadata_log.quorum_records import QuorumRecords
-from kcli.metadata_log.snapshot_file import SnapshotId, snapshot_batches
+from kcli.metadata_log.snapshot_file import SnapshotId, image_bytes
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.tier.store import ObjectMissing, Store
+from kcli.tier.store import Store
 
 FETCH_BYTES = 8 << 20
 PART_BYTES = 32 << 20
@@ -64,8 +64,6 @@ SEGMENT_BYTES_DEFAULT = 1 << 30
 COUNT = BatchRow._fields.index("count")
 COLUMNS = len(BatchRow._fields)
 RELATIVE_OFFSET_MAX = (1 << 31) - 1
-SKIPPED_BLOCKS = 1000
-"""How many blocks of producer ids are skipped, as it is not known which of them were given to producers."""
 PASSES = 50
 COORDINATORS = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
 """In the order in which they are copied, before all others."""
@@ -123,7 +121,7 @@ class _Run:
         self._meta = dict(meta)
         self._now_ms, self._advance = now_ms, advance
         self._previous = previous
-        self._stored = set() if previous is None else still_there(store, previous)
+        self._uploads = Uploads(store, previous)
         self._before = (
             {} if previous is None else {(each.partition, each.topic_id): each for each in previous.partitions}
         )
@@ -133,12 +131,12 @@ class _Run:
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._at_ms = 0
-        self._result = Result("", Manifest(0, 0, (), ()), 0, 0)
+        self._troubles: list[str] = []
 
     def run(self, described: Described) -> Result:
         started_ms = self._now_ms()
         self._settled = self._reader.offsets(list(described.leaders), LATEST)
-        settings = self._read_settings(described.topic_ids)
+        settings = self._read_settings([each for each in COORDINATORS if each in described.topic_ids])
         partitions: list[BackedPartition] = []
         for topic in COORDINATORS:
             partitions += self._partitions(described, lambda each, topic=topic: each == topic, settings)  # type: ignore[misc]
@@ -160,9 +158,8 @@ class _Run:
         manifest = Manifest(started_ms, self._at_ms, (directory,), tuple(partitions), state)
         name, data = build(manifest)
         self._store.write(name, [data])
-        self._result.name, self._result.manifest = name, manifest
-        self._result.left_out = settings.left_out
-        return self._result
+        uploads = self._uploads
+        return Result(name, manifest, uploads.copied, uploads.objects, self._troubles, settings.left_out)
 
     # partitions
 
@@ -182,7 +179,7 @@ class _Run:
                 copied = self._partition(each, topic_id, before, settings)
             elif described.leaders[each] is None:
                 what = "has nothing of it" if before is None else "has what the one before had"
-                self._result.troubles.append(f"{each}: it has no leader; the run {what}")
+                self._troubles.append(f"{each}: it has no leader; the run {what}")
                 copied = BackedPartition(each, topic_id, (), (0, 0), ()) if before is None else before
             if copied is not None:
                 yield copied
@@ -216,7 +213,7 @@ class _Run:
             self._at_ms = self._now_ms()
             begin = reached
             if not left:
-                self._result.troubles.append(f"{each}: cleaned faster than it is read: keys may be missing")
+                self._troubles.append(f"{each}: cleaned faster than it is read: keys may be missing")
         self._store_parts(log)
         segments = tuple(log.finish(self._starts[each]))
         return BackedPartition(each, topic_id, _epochs_from(log.epochs, segments[0].base), log.settled, segments)
@@ -230,14 +227,14 @@ class _Run:
             except OffsetOutOfRange:  # retention has deleted what was copied, or the log was truncated
                 start = self._reader.offsets([each], EARLIEST).get(each, 0)
                 if start <= begin:
-                    self._result.troubles.append(f"{each}: its leader has no offset {begin:,} any more")
+                    self._troubles.append(f"{each}: its leader has no offset {begin:,} any more")
                     return begin
                 begin = self._starts[each] = start
                 log.restart()
                 continue
             if fetched is None:
                 return None
-            following = self._take(each, log, fetched.records, begin)
+            following = self._take(each, log, fetched, begin)
             if following is None:
                 return begin
             begin = following
@@ -250,7 +247,7 @@ class _Run:
             return False
         if not self._starts[each] <= last.last < self._ends[each]:
             return False
-        if any(piece.name not in self._stored for one in before.segments for piece in one.parts):
+        if not self._uploads.are_known(piece for one in before.segments for piece in one.parts):
             return False
         elapsed_ms = self._now_ms() - (self._previous.started_ms if self._previous is not None else 0)
         tombstones_ms = settings.tombstones_ms.get(each.topic)
@@ -261,7 +258,7 @@ class _Run:
         except OffsetOutOfRange:
             return False
         header = bytes.fromhex(last.tail.header)
-        return fetched is not None and fetched.records[: len(header)] == header
+        return fetched is not None and fetched[: len(header)] == header
 
     def _take(self, each: TopicPartition, log: _Log, data: bytes, begin: int) -> int | None:
         """Add the batches of a response that are below the partition's end. Returns the offset to go on with; None if
@@ -296,7 +293,7 @@ class _Run:
             self._store_parts(log)
         if following is None:
             where = f"no sound batch at offset {begin:,} of its leader"
-            self._result.troubles.append(f"{each}: {where}; the run ends there")
+            self._troubles.append(f"{each}: {where}; the run ends there")
         return following
 
     # objects
@@ -309,25 +306,12 @@ class _Run:
                 digest.update(each)
             size = sum(map(len, data))
             name = f"{log.home}/{log.base:020}-{log.position - size:010}-{digest.hexdigest()[:32]}{FileKind.LOG}"
-            log.parts.append(self._put(name, data, size, digest.hexdigest()))
+            log.parts.append(self._put(Piece(name, size, digest.hexdigest()), data))
 
-    def _put(self, name: str, data: Sequence[bytes], size: int, sha256: str) -> Piece:
-        piece = Piece(name, size, sha256)
-        if not self._has(piece):
-            self._store.write(name, data)
-            self._stored.add(name)
-            self._result.copied += size
-            self._result.objects += 1
-        self._advance(size)
+    def _put(self, piece: Piece, data: Sequence[bytes]) -> Piece:
+        self._uploads.put(piece, data)
+        self._advance(piece.size)
         return piece
-
-    def _has(self, piece: Piece) -> bool:
-        if piece.name in self._stored:
-            return True
-        try:
-            return self._store.size(piece.name) == piece.size
-        except ObjectMissing:
-            return False
 
     # the metadata log
 
@@ -335,39 +319,26 @@ class _Run:
         """Return the metadata of a single node with these partitions."""
         image, node_id = MetadataImage(), int(self._meta["node.id"])
         for name, record in records(settings):
-            if name == "FeatureLevelRecord":
-                image.apply(name, record, 0)
+            image.apply(name, record, 0)
         topics = sorted({each.topic for each in here})
         for topic in topics:
             image.apply("TopicRecord", {"name": topic, "topicId": from_uuid(described.topic_ids[topic])}, 0)
         for each in sorted(here):
-            record = {
-                "partitionId": each.partition,
-                "topicId": from_uuid(described.topic_ids[each.topic]),
-                "replicas": [node_id],
-                "isr": [node_id],
-                "leader": node_id,
-                "leaderEpoch": max(0, described.leader_epochs[each]),
-                "partitionEpoch": 0,
-                "leaderRecoveryState": 0,
-                "directories": [self._meta["directory.id"]],
-            }
+            topic_id, epoch = from_uuid(described.topic_ids[each.topic]), max(0, described.leader_epochs[each])
+            directory_id = self._meta["directory.id"]
+            record = sole_replica_record(topic_id, each.partition, node_id, directory_id, epoch)
             image.apply("PartitionRecord", record, 0)
-        for name, record in records(settings):
-            if name != "FeatureLevelRecord":
-                image.apply(name, record, 0)
-        following = (-(-self._next_producer_id // BLOCK_SIZE) + SKIPPED_BLOCKS) * BLOCK_SIZE
-        image.apply("ProducerIdsRecord", {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": following}, 0)
+        image.apply("ProducerIdsRecord", skipping_record(self._next_producer_id), 0)
         return image
 
     def _metadata_log(self, image: MetadataImage, at_ms: int) -> BackedPartition:
         """Return the metadata log: a snapshot alone, behind which it goes on."""
         which = SnapshotId(1, 1)
-        batches = snapshot_batches(list(snapshot(image)), which.epoch, at_ms, at_ms, QuorumRecords().controls())
-        data = b"".join(map(bytes, batches))
+        data = image_bytes(image, which, at_ms, QuorumRecords().controls())
         digest = hashlib.sha256(data).hexdigest()
         home = f"{METADATA_DIRECTORY}-{METADATA_TOPIC_ID}"
-        piece = self._put(f"{home}/{which.file_name[:-11]}-{digest[:32]}.checkpoint", [data], len(data), digest)
+        name = f"{home}/{which.file_name[:-11]}-{digest[:32]}.checkpoint"
+        piece = self._put(Piece(name, len(data), digest), [data])
         partition = TopicPartition(METADATA_TOPIC, 0)
         return BackedPartition(partition, METADATA_TOPIC_ID, (), (0, 0), (), snapshots={which.file_name: piece})
 

@@ -64,14 +64,6 @@ class Described(NamedTuple):
     leader_epochs: Mapping[TopicPartition, int]
 
 
-class Fetched(NamedTuple):
-    """Whole batches, of which the last one may be cut; the log start offset and the high watermark."""
-
-    records: bytes
-    log_start_offset: int
-    high_watermark: int
-
-
 class LogReader:
     """Reads logs from the leaders of partitions; a context manager, which closes the connections."""
 
@@ -147,9 +139,10 @@ class LogReader:
                 self._look_again(deadline, failure)
         return found
 
-    def fetch(self, partition: TopicPartition, offset: int, max_bytes: int) -> Fetched | None:
-        """Return the batches from the one with `offset` on, at least one if there is any; None if the partition is
-        deleted or has no leader. max_bytes: about how much. Raises OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
+    def fetch(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes | None:
+        """Return the batches from the one with `offset` on, the first of them whole, the last perhaps cut; no bytes if
+        there is none; None if the partition is deleted or has no leader. max_bytes: about how much. Raises
+        OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             described = self._described or self.describe()
@@ -163,7 +156,7 @@ class LogReader:
                 failure = error
             else:
                 if found.error_code == ErrorCode.NONE:
-                    return Fetched(found.records or b"", found.log_start_offset, found.high_watermark)
+                    return found.records or b""
                 if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise OffsetOutOfRange(f"{partition} at offset {offset:,}", found.error_code, None)
                 failure = ErrorAnswer(str(partition), found.error_code, None)

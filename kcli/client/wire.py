@@ -277,8 +277,8 @@ def group_epochs(server: Server, group: str) -> GroupEpochs | None:
 
 def call(server: Server, request: Any, response_type: type[Any]) -> Any:
     """Send one request over a new connection, and return the response. Raises NoAnswer, OSError."""
-    with _connected(server) as connection:
-        return _parsed(_exchange(connection, request), response_type)
+    with Channel(server) as channel:
+        return channel.call(request, response_type)
 
 
 class Channel:

@@ -120,3 +120,20 @@ class Topic:
     name: str
     id: UUID
     partitions: dict[int, Partition] = field(default_factory=dict)
+
+
+def sole_replica_record(
+    topic_id: str, number: int, node_id: int, directory_id: str, leader_epoch: int
+) -> dict[str, Any]:
+    """Return the PartitionRecord of a partition whose only replica, its leader, is on a node."""
+    return {
+        "partitionId": number,
+        "topicId": topic_id,
+        "replicas": [node_id],
+        "isr": [node_id],
+        "leader": node_id,
+        "leaderEpoch": leader_epoch,
+        "partitionEpoch": 0,
+        "leaderRecoveryState": RECOVERED,
+        "directories": [directory_id],
+    }

@@ -38,14 +38,14 @@ from kcli.log.partition_view import Content, PartitionView
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import Source
 from kcli.metadata.image import TOPIC_RESOURCE
-from kcli.metadata.partition import UNASSIGNED, Topic, from_uuid, to_uuid
-from kcli.metadata.producer_ids import BLOCK_SIZE, LONG_MAX
-from kcli.metadata.snapshot import partition_record, snapshot
+from kcli.metadata.partition import UNASSIGNED, Topic, from_uuid, sole_replica_record, to_uuid
+from kcli.metadata.producer_ids import skipping_record
+from kcli.metadata.snapshot import partition_record
 from kcli.metadata_log.bootstrap import read_bootstrap
 from kcli.metadata_log.last_used import last_batches, last_producer_id, used_leader_epoch
 from kcli.metadata_log.lost import LostMetadata, Stray
 from kcli.metadata_log.quorum_records import QuorumRecords
-from kcli.metadata_log.snapshot_file import SnapshotId, snapshot_batches
+from kcli.metadata_log.snapshot_file import SnapshotId, image_bytes
 
 REPLACED = (
     FileKind.LOG,
@@ -58,8 +58,6 @@ REPLACED = (
 )
 KEPT_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 COMPACTED = {"cleanup.policy": "compact"}
-SKIPPED_BLOCKS = 1000
-"""How many blocks of producer ids are skipped if the blocks that were last given to brokers are not known."""
 
 
 class MetadataSalvage:
@@ -129,17 +127,7 @@ class MetadataSalvage:
         return all(each == self._node_id for state in topic.partitions.values() for each in state.replicas)
 
     def _add(self, topic_id: str, number: int, directory_id: str, leader_epoch: int) -> None:
-        record = {
-            "partitionId": number,
-            "topicId": topic_id,
-            "replicas": [self._node_id],
-            "isr": [self._node_id],
-            "leader": self._node_id,
-            "leaderEpoch": leader_epoch,
-            "partitionEpoch": 0,
-            "leaderRecoveryState": 0,
-            "directories": [directory_id],
-        }
+        record = sole_replica_record(topic_id, number, self._node_id, directory_id, leader_epoch)
         self.image.apply("PartitionRecord", record, self.image.offset)
 
     def _rebuild(self, name: str, topic_id: str) -> None:
@@ -184,10 +172,7 @@ class MetadataSalvage:
             (max(last_producer_id(each.path), last_batches(each.path).producer_id) for each in directories), default=-1
         )
         if used >= following or is_end_lost:
-            block = -(-max(used + 1, following) // BLOCK_SIZE) + SKIPPED_BLOCKS
-            first = min(block * BLOCK_SIZE, LONG_MAX - BLOCK_SIZE)
-            record = {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": first}
-            self.image.apply("ProducerIdsRecord", record, self.image.offset)
+            self.image.apply("ProducerIdsRecord", skipping_record(max(used + 1, following)), self.image.offset)
 
     def view(self, lost: LostMetadata, now_ms: int) -> PartitionView:
         """Return a view of the directory of the metadata log with the files that salvage leaves in it. Raises
@@ -209,17 +194,16 @@ class MetadataSalvage:
             view.put(FileKind.PARTITION_METADATA, Content((data,)))
         which = SnapshotId(max(end, lost.end_min), epoch)
         controls = (QuorumRecords() if self._is_foreign else quorum).controls()
-        batches = snapshot_batches(list(snapshot(self.image)), epoch, now_ms, now_ms, controls)
-        view.put(which.file_name, Content((b"".join(map(bytes, batches)),)))
+        view.put(which.file_name, Content((image_bytes(self.image, which, now_ms, controls),)))
         return view
 
     def new_log(self, lost: LostMetadata, now_ms: int) -> dict[str, bytes]:
         """Return the files of a new metadata log, by name, in place of one that is missing: partition.metadata, and a
         snapshot of the image. The node must be the only voter by its configuration."""
         which = SnapshotId(max(lost.end_min, 1), 1)
-        batches = snapshot_batches(list(snapshot(self.image)), which.epoch, now_ms, now_ms, QuorumRecords().controls())
+        data = image_bytes(self.image, which, now_ms, QuorumRecords().controls())
         topic_id = build_partition_metadata(PartitionMetadata(0, METADATA_TOPIC_ID))
-        return {FileKind.PARTITION_METADATA: topic_id, which.file_name: b"".join(map(bytes, batches))}
+        return {FileKind.PARTITION_METADATA: topic_id, which.file_name: data}
 
 
 def _follow(view: PartitionView, quorum: QuorumRecords) -> tuple[int, int]:

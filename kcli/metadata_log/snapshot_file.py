@@ -20,7 +20,8 @@ from formats.batch_writer import Pair, write_batch
 from formats.control_record import ControlType
 from formats.file_name import FileKind, FileName, build
 from kcli.errors import UnreadableInput
-from kcli.metadata.image import Record
+from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.snapshot import snapshot
 from kcli.metadata_log.records import Replayed, control_batch, encode, encode_control, read_batches, split
 
 
@@ -53,6 +54,12 @@ def snapshot_batches(
         offset += len(values)
     footer = encode_control(ControlType.SNAPSHOT_FOOTER, {})
     yield control_batch([footer], now_ms, base_offset=offset, epoch=epoch)
+
+
+def image_bytes(image: MetadataImage, which: SnapshotId, now_ms: int, controls: Sequence[Pair]) -> bytes:
+    """Return the bytes of a snapshot of an image, whose last record has the time now_ms. controls: as in
+    `snapshot_batches`."""
+    return b"".join(map(bytes, snapshot_batches(list(snapshot(image)), which.epoch, now_ms, now_ms, controls)))
 
 
 def read_snapshot(path: Path) -> Iterator[Replayed]:

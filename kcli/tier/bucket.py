@@ -169,7 +169,7 @@ class BucketStore:
         except (FileNotFoundError, PermissionError, known.PermissionDeniedError, known.UnauthenticatedError):
             return True
         except (known.BaseError, FutureTimeout) as error:
-            if is_passing(error) or isinstance(error, FutureTimeout):
+            if _kind(error) is StoreAway:
                 raise StoreAway(self.address, self._reason(error)) from None
         raise StoreFailed(self.address, no_store(self._bucket.service))
 

@@ -101,8 +101,8 @@ SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
 SEVERAL = 2
-MISSING_INDEX = ("index-missing", "timeindex-missing")
 """If the owner of at least so many files may not read or write them, one finding stands for all of them."""
+MISSING_INDEX = ("index-missing", "timeindex-missing")
 
 Entry = tuple[Path, FileName]
 Key = tuple[int, str]  # base offset; segment id in tiered storage or ""

@@ -204,9 +204,7 @@ def _is_of_log(path: Path, directory: Path, base: int) -> bool:
 
 def _chain(gap: Gap, spans: _Spans) -> dict[int, list[_Files]]:
     """Return the files, by first offset, that one after the other have all offsets of the gap; empty if there are no
-    such files, or if several files begin at the same offset.
-
-    """
+    such files, or if several files begin at the same offset."""
     begins = sorted(spans, key=lambda begin: (_was_deleted(spans[begin]), begin)) if gap.is_whole else [gap.first]
     return next((chain for begin in begins if (chain := _chain_from(begin, gap.until, spans))), {})
 
