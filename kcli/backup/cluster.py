@@ -51,7 +51,7 @@ from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import BytesSource
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid, sole_replica_record
-from kcli.metadata.producer_ids import skipping_record
+from kcli.metadata.producer_ids import LONG_MAX, skipping_record
 from kcli.metadata_log.quorum_records import QuorumRecords
 from kcli.metadata_log.snapshot_file import SnapshotId, image_bytes
 from kcli.protocol.topic_partition import TopicPartition
@@ -282,7 +282,7 @@ class _Run:
                 first = until
             if stop:
                 producers = _column(batches, PRODUCER_ID, 0, stop)
-                self._next_producer_id = max(self._next_producer_id, max(producers) + 1)
+                self._next_producer_id = max(self._next_producer_id, min(max(producers) + 1, LONG_MAX))
                 behind = batches.field(stop - 1, LAST_OFFSET) + 1
                 following = behind if behind > begin else None
             if stop < count:

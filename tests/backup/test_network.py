@@ -45,16 +45,19 @@ def restore(store: Path, new: Path) -> Path:
     return new
 
 
-def produce(node: ServedNode, topic: str, *values: bytes, number: int = 0) -> None:
+def produce(
+    node: ServedNode, topic: str, *values: bytes, number: int = 0, producer: tuple[int, int] = (-1, -1)
+) -> None:
     with Client(node.address) as client:
         for value in values:
+            data = batch(value) if producer == (-1, -1) else batch(value, producer=producer, sequence=0)
             answer = client.call(
                 "produce",
                 9,
                 transactional_id=None,
                 acks=-1,
                 timeout=1000,
-                topic_data=[{"name": topic, "partition_data": [{"index": number, "records": bytes(batch(value))}]}],
+                topic_data=[{"name": topic, "partition_data": [{"index": number, "records": bytes(data)}]}],
             )
             assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0
 
@@ -220,6 +223,16 @@ def refused(*arguments: str | Path) -> Ended:
     ended = kcli("backup", *arguments)
     assert (ended.stdout, ended.status) == ("", 2)
     return ended
+
+
+def test_the_last_producer_id_of_all(node: ServedNode, tmp_path: Path) -> None:
+    """A client may use any. The next run reads the manifest, and the restored node starts."""
+    create(node, "orders")
+    produce(node, "orders", b"one", producer=(2**63 - 1, 0))
+    for _ in range(2):
+        back_up(node, tmp_path / "store")
+    with served_node(restore(tmp_path / "store", tmp_path / "new")):
+        pass
 
 
 def test_a_store_of_something_else(node: ServedNode, tmp_path: Path) -> None:
