@@ -49,6 +49,8 @@ from kcli.protocol.topic_partition import TopicPartition
 from kcli.security.sasl import NotTrusted
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from kcli.security.client_login import ClientLogin
 
 MAX_RESPONSE_BYTES = 16 << 20
@@ -293,8 +295,10 @@ class Channel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)  # which adds to a Hangup why a listener may have closed
 
     def call(self, request: Any, response_type: type[Any]) -> Any:
         """Send a request and return its response. Raises NoAnswer, OSError; the connection is of no use then."""
