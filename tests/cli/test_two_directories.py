@@ -657,3 +657,30 @@ def test_a_second_metadata_log_does_not_say_what_is_lost(directories: Directorie
     shortened(two / METADATA_DIRECTORY)
     rows = [(row["kind"], row["file"]) for row in recovered(directories, 1)]
     assert rows == [("refused", METADATA_DIRECTORY), ("cut", f"{0:020}.log")]
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("with_config", [True, False])
+def test_two_metadata_logs(directories: Directories, tmp_path: Path, *, with_config: bool, is_cut: bool) -> None:
+    """Without server.properties the log that ends last is the broker's, of two equal ones the first. A recovered copy
+    of the other log directory has none, so that Kafka starts with it."""
+    one, two, config = directories
+    shutil.copytree(one / METADATA_DIRECTORY, two / METADATA_DIRECTORY)
+    if is_cut:
+        shortened(two / METADATA_DIRECTORY)
+    (finding,) = found(directories, with_config=with_config)
+    assert (finding.path, finding.kind, finding.refuses_start) == (
+        str(two / METADATA_DIRECTORY),
+        "directory-name",
+        True,
+    )
+    assert bool(finding.consequences) == is_cut
+    options: list[str | Path] = ["--config", config] if with_config else []
+    out = tmp_path / "copies" / "out"
+    out.parent.mkdir()
+    shown = kcli("recover", *options, "--salvage", "--out", out, two)
+    assert (shown.status, "left out of the copy" in shown.stdout) == (0, True)
+    assert not (out / METADATA_DIRECTORY).exists()
+    shown = kcli("recover", *options, two)
+    assert (shown.status, "Found unexpected metadata location" in shown.stdout) == (1, True)
+    assert kcli("recover", *options, one).status == 0

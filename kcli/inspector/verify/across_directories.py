@@ -16,7 +16,7 @@ A partition in two directories is in copied_directories.py. Source: kcli.log.rec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -93,26 +93,35 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
             yield from _odd_names(each)
     yield from _absent(around)
     yield from _meta_properties(around)
-    if around.node.has_second_metadata_log:
-        path = around.path / METADATA_DIRECTORY
-        home = around.node.metadata_home
-        is_only = home is not None and not (home / METADATA_DIRECTORY).exists()
-        action, command = "move it out of the log directory", next_steps.move([(path, next_steps.beside(path))])
-        if home is not None and is_only:
-            action = f"keep it: it is the only one, without which Kafka knows no topic; if {home} and {around.path} "
-            action += "have each other's disks or names, exchange them; else set metadata.log.dir, or move it there"
-            command = next_steps.move([(path, home / METADATA_DIRECTORY)])
-        yield Finding(
-            path=str(path),
-            kind="directory-name",
-            severity="error",
-            expected="the metadata log in the directory that metadata.log.dir names, else in the first of log.dirs",
-            found="a metadata log in another one: Kafka does not start with it (Found unexpected metadata location)",
-            action=action,
-            command=command,
-            refuses_start=True,
-        )
     yield from _moved(around)
+
+
+def second_metadata_log(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
+    """Return the finding of a metadata log in another log directory than the broker's, with a predicate for the
+    findings in its files, which no broker reads if the broker has its own metadata log; None if there is none."""
+    home = around.node.metadata_home
+    if not around.is_broker or not around.node.has_second_metadata_log or home is None:
+        return None
+    path = around.path / METADATA_DIRECTORY
+    action, command = "move it out of the log directory", next_steps.move([(path, next_steps.beside(path))])
+    is_only = not (home / METADATA_DIRECTORY).exists()
+    if is_only:
+        action = f"keep it: it is the only one, without which Kafka knows no topic; if {home} and {around.path} "
+        action += "have each other's disks or names, exchange them; else set metadata.log.dir, or move it there"
+        command = next_steps.move([(path, home / METADATA_DIRECTORY)])
+    elif not around.is_configured:
+        action += f", unless server.properties (--config) says that it is the broker's: that in {home} ends no earlier"
+    finding = Finding(
+        path=str(path),
+        kind="directory-name",
+        severity="error",
+        expected="the metadata log in the directory that metadata.log.dir names, else in the first of log.dirs",
+        found="a metadata log in another one: Kafka does not start with it (Found unexpected metadata location)",
+        action=action,
+        command=command,
+        refuses_start=True,
+    )
+    return finding, lambda other: not is_only and Path(other.path).is_relative_to(path)
 
 
 def _unformatted(around: Surroundings, directory: Path) -> Finding:

@@ -26,7 +26,12 @@ from formats.file_name import (
 )
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import misplaced_logs, next_steps, renamed_logs
-from kcli.inspector.verify.across_directories import across_directories, exchanged_checkpoints, metadata_log_elsewhere
+from kcli.inspector.verify.across_directories import (
+    across_directories,
+    exchanged_checkpoints,
+    metadata_log_elsewhere,
+    second_metadata_log,
+)
 from kcli.inspector.verify.broker_directory import (
     WRITE_ANEW,
     BrokerDirectory,
@@ -257,7 +262,7 @@ class DirectoryVerifier:
         causes = Causes(self._tell)
         if around is not None:
             try:
-                for each in (without_logs(around), _closed_files(around.path)):
+                for each in (without_logs(around), _closed_files(around.path), second_metadata_log(around)):
                     if each is not None:
                         causes.add(*each, is_of_many=True)
                 for finding, follows in copied_directories(around):

@@ -30,6 +30,7 @@ from kcli.log.recovery.node_directories import (
     legible_meta_of,
     log_directories_of,
     meta_of,
+    metadata_home_among,
     metadata_home_of,
     node_id_of,
     same_path,
@@ -575,7 +576,7 @@ class Surroundings:
             listed = [each for each in self._others if self._is_beside(each)]
             listed += self._empty_beside(listed)
             homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
-            home = homes[0] if len(homes) == 1 else None
+            home = homes[0] if len(homes) == 1 else metadata_home_among(homes)
             beside = directories_beside(self.path)
         known = self._is_left_out, self._is_placed, node_id, self.topic_id
         return NodeDirectories(self.path, listed, home, *known, beside)
@@ -789,9 +790,13 @@ class Surroundings:
         return LogDirectory(self.path).legible_offsets(kind)
 
     def _find_metadata(self, others: Sequence[Path]) -> ClusterMetadata | None:
+        is_listed = any(same_path(each, self.path) for each in log_directories_of(self._server))
         configured = metadata_home_of(self._server)
         same = [other for other in others if self._is_same_node(other)]
-        for directory in (self.path, *([configured] if configured else []), *same):
+        homes = [self.path, *([configured] if configured else []), *same]
+        if configured is not None and is_listed:  # a second metadata log, in this directory, says nothing
+            homes.insert(0, configured)
+        for directory in homes:
             if (directory / METADATA_DIRECTORY).is_dir():
                 self.has_metadata_log = True
                 return ClusterMetadata.read(directory)

@@ -136,6 +136,9 @@ class NodeDirectories:
         if self.has_second_metadata_log:
             reason = f"a metadata log, and that of the broker is in {self.metadata_home}"
             yield StartRefused(METADATA_DIRECTORY, f"{reason} (Found unexpected metadata location)")
+        elif self.metadata_log_beside is not None:
+            reason = f"a metadata log, and {self.metadata_log_beside} has that of the broker, if log.dirs names both"
+            yield StartRefused(METADATA_DIRECTORY, f"{reason} (Found unexpected metadata location)")
 
     @property
     def configured_node_id(self) -> int | None:
@@ -178,6 +181,23 @@ class NodeDirectories:
         if home is None or same_path(home, self.directory):
             return False
         return bool(self.others) and (self.directory / METADATA_DIRECTORY).exists()
+
+    @cached_property
+    def metadata_log_beside(self) -> Path | None:
+        """The log directory whose metadata log is the broker's rather than that in `directory`, if neither the others
+        nor `metadata_home` are known (see metadata_home_among); None if there is none."""
+        if self.others or self.metadata_home is not None:
+            return None
+        home = metadata_home_among([self.directory, *self._beside])
+        return None if home is None or same_path(home, self.directory) else home
+
+    @cached_property
+    def second_metadata_log(self) -> Path | None:
+        """The metadata log in `directory`, if Kafka does not start because the broker's own is in another log
+        directory; None if there is none, or if there is no other."""
+        has_own = self.metadata_home is not None and (self.metadata_home / METADATA_DIRECTORY).is_dir()
+        is_second = (self.has_second_metadata_log and has_own) or self.metadata_log_beside is not None
+        return self.directory / METADATA_DIRECTORY if is_second else None
 
     def with_id(self, directory_id: str | None) -> Path | None:
         """The other log directory whose meta.properties has this directory.id; None if there is none."""
@@ -256,6 +276,17 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
     log directory."""
     named = server.get("metadata.log.dir")
     return Path(named) if named else next(iter(log_directories_of(server)), None)
+
+
+def metadata_home_among(directories: Iterable[Path]) -> Path | None:
+    """Return that of one broker's log directories, without server.properties, that most likely has the broker's
+    metadata log: the one in which a metadata log ends last, of several the first by path; None if none has one."""
+    ends = []
+    for each in sorted(directories, key=lambda path: str(path.resolve())):
+        with suppress(UnreadableInput, OSError):  # the checks of that directory report this error
+            if (end := end_offset(each / METADATA_DIRECTORY)) is not None:
+                ends.append((end, each))
+    return max(ends, key=lambda known: known[0])[1] if ends else None
 
 
 def misplaced_metadata_log(home: Path | None, directories: Iterable[Path]) -> Path | None:

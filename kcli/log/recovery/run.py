@@ -226,6 +226,8 @@ class Recovery:
         are, since it moves no file to another log directory."""
         self.exchanged = {} if self.is_partition else exchanged_logs(self._own) | dict(self.exchanged_by_keys)
         """The .log files that were exchanged: by the path at which a file belongs, the path at which it is now."""
+        self._second_metadata_log = None if self.node is None else self.node.second_metadata_log
+        """The metadata log that a copy leaves out: Kafka does not start with it."""
         self._puts_in_place = self._rescues = self.salvage
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS) if self.finds_points else {}
         self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
@@ -531,6 +533,9 @@ class Recovery:
     def _write_to(self, target: Path) -> Iterator[PartitionPlan]:
         ends = _Ends()
         for each, planned in self._plans(self._own):
+            if each.path == self._second_metadata_log:
+                yield planned
+                continue
             files = planned.view.files if planned.refused is None else planned.view.original
             write_copy(files, self.disk, target if self.is_partition else target / self._name_of(each))
             if each.path not in self._set_aside:
@@ -575,7 +580,7 @@ class Recovery:
             return "written anew"
         if path in self._second or path in self.in_the_place:
             return "renamed to -stray"
-        if path in self._shared:
+        if path in self._shared or path == self._second_metadata_log:
             return None if in_place else "left out of the copy"
         if any(path == each.path for each in self._copies):
             return "kept"
