@@ -628,7 +628,8 @@ class _Show:
 
     def _left_to_do(self) -> str:
         """Return the end of a sentence that names the files which salvage cannot repair, because of which Kafka would
-        not start with the salvaged copy either; "" if there are none."""
+        not start with the salvaged copy either, or the partitions in whose place is a broken link or a file, which the
+        copy lacks; "" if there are none."""
         recovery = self._recovery
         metadata = self._metadata
         is_mended = (metadata.registered_node_id, metadata.registered_directory_id) != (None, None)
@@ -637,9 +638,12 @@ class _Show:
             for each in recovery.refusals
             if not recovery.could_mend(each) and not (is_mended and each.file == FileKind.META_PROPERTIES)
         ]
+        command = self._verify_command
+        if metadata.blocked:
+            names = printable(", ".join(each.file for each in metadata.blocked))
+            return f"; without {names}: {command} tells what to do before"
         if not left:
             return ""
-        command = self._verify_command
         return f"; {printable(', '.join(left))} stays as it is: {command} tells what to do by hand"
 
 

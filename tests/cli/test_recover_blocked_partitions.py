@@ -7,6 +7,7 @@ and `No meta.properties found`.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,6 +40,10 @@ def test_kafka_cannot_make_the_directory(tmp_path: Path, *, is_link: bool) -> No
     assert first.startswith("error")
     assert str(place) in first
     assert "Kafka does not start with it" in first
+    log = max((directory / "java-gzip-0").glob("*.log"))
+    os.truncate(log, log.stat().st_size - 10)
+    shown = kcli("recover", directory).stdout
+    assert f"; without mixed-0: kcli verify {directory} tells what to do before" in shown
     kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
     assert not (tmp_path / "new" / "mixed-0").exists()
     assert refused(tmp_path / "new") == []
