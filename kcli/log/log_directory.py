@@ -389,7 +389,9 @@ class LogDirectory:
         file that only a broker's log directory has."""
         found = self.partitions()
         if not found and not is_log_directory(self.path):
-            raise UnreadableInput(str(self.path), "neither a partition's directory nor a broker's")
+            inside = log_directories_in(self.path)
+            more = f"; {inside[0]} is a broker's" if inside else ""
+            raise UnreadableInput(str(self.path), f"neither a partition's directory nor a broker's{more}")
         return found
 
     def _known(self) -> set[TopicPartition]:
@@ -493,11 +495,19 @@ def unusable(meta: MetaProperties | None) -> str | None:
 
 def holds_segments(path: Path) -> bool:
     """Whether the path is a partition's directory: it has files that only such a directory has, or it has no files of
-    Kafka at all, and its name is that of a partition."""
+    Kafka at all, and its name is that of a partition. A directory of log directories is none, even if its name is one
+    like backup-20261127."""
     kinds = _kinds(path)
     if any(kind in PARTITION_FILES for kind in kinds):
         return True
-    return not kinds and parse_directory(path.name) is not None
+    if kinds or parse_directory(path.name) is None:
+        return False
+    return not log_directories_in(path)
+
+
+def log_directories_in(path: Path) -> list[Path]:
+    """Return the subdirectories of a directory that have a meta.properties, in order. Raises OSError."""
+    return sorted(each for each in path.iterdir() if os.path.isfile(each / FileKind.META_PROPERTIES))  # noqa: PTH113 (raises nothing)
 
 
 def is_log_directory(path: Path) -> bool:

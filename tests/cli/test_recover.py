@@ -248,6 +248,16 @@ def test_wrong_usage(arguments: list[str], words: str) -> None:
     assert words in ended.complaint
 
 
+def test_a_directory_of_log_directories_is_no_partition(tmp_path: Path) -> None:
+    """Its name is that of partition 20261127 of the topic backup."""
+    container = tmp_path / "backup-20261127"
+    container.mkdir()
+    shutil.copytree(GOLDEN / "unclean" / "crashed", container / "disk1")
+    ended = kcli("recover", container)
+    assert (ended.stdout, ended.status) == ("", 2)
+    assert f"neither a partition's directory nor a broker's; {container / 'disk1'} is a broker's" in ended.complaint
+
+
 def test_index_interval_is_that_of_the_options(tmp_path: Path) -> None:
     case = GOLDEN / "unclean/crashed/u-plain-1"
     config = tmp_path / "server.properties"
