@@ -116,10 +116,13 @@ def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Rang
     """Return the offsets that the options select, by partition, each offset from one replica. Raises as `plan`."""
     ranges_read: list[Range] = []
     for copies in partitions(options, found):
-        start, end = narrowed(copies, options, *bounds(copies, options))
-        found_ranges = chosen(copies, start, end)
+        start, end = narrowed(copies, options, *_selected(copies, options))
+        stable = _stable(copies[0], options, end)
+        found_ranges = chosen(copies, start, stable)
         for each in found_ranges:
             refuse_missing(each, options.on_corruption)
+        if stable < end:  # what the tier lacks behind the last stable offset is missed, too
+            refuse_missing(Range(copies[0], max(start, stable), end), options.on_corruption)
         ranges_read += found_ranges
     return ranges_read
 
@@ -166,6 +169,19 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
     copies: the partition's replicas, the one to read first. The end is at most the high watermark, unless
     beyondHighWatermark is true, and with read_committed at most the last stable offset.
     """
+    start, end = _selected(copies, options)
+    return start, _stable(copies[0], options, end)
+
+
+def _stable(best: PartitionFiles, options: SourceOptions, end: int) -> int:
+    """Return the exclusive end, with read_committed at most the last stable offset."""
+    if options.isolation is not Isolation.READ_COMMITTED:
+        return end
+    return offsets.last_stable_offset(best, min(end, offsets.log_end(best)))
+
+
+def _selected(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, int]:
+    """Return what `bounds` returns, but with an end that may be above the last stable offset."""
     best = copies[0]
     partition = TopicPartition(best.topic, best.partition)
     first = log_start(copies)
@@ -186,10 +202,7 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
         start = first
     elif start < first and options.fail_on_data_loss:
         raise DataLoss(f"{partition}: offset {start:,} is gone, the log starts at {first:,}")
-    end = last if end == LATEST else min(end, last)
-    if options.isolation is Isolation.READ_COMMITTED:
-        end = offsets.last_stable_offset(best, min(end, offsets.log_end(best)))
-    return max(start, first), end
+    return max(start, first), last if end == LATEST else min(end, last)
 
 
 def narrowed(copies: list[PartitionFiles], options: SourceOptions, start: int, end: int) -> tuple[int, int]:

@@ -26,13 +26,15 @@ from kcli.errors import UnreadableInput, UsageError
 from kcli.export import discovery
 from kcli.export.discovery import Missing, PartitionFiles, Remote, SegmentFile
 from kcli.export.files import FILE_SCHEME, TIER, absolute, is_remote, join, name_of, parent_of, stat, tier_store
+from kcli.export.offsets import MAX_OFFSET
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.address import parse_address
 from kcli.tier.layout import directory_name
-from kcli.tier.lineage import Part
+from kcli.tier.lineage import Part, Plan
 from kcli.tier.metadata import TOPIC
 from kcli.tier.segment import TieredPartition
 from kcli.tier.tier import PartitionTier, Tier
+from kcli.tier.unread import unread
 
 if TYPE_CHECKING:
     from kcli.export.options import SourceOptions
@@ -161,6 +163,7 @@ def _joined(files: PartitionFiles, tier: Tier, each: PartitionTier, store: str) 
     home = _address(tier, directory_name(each.partition))
     place = tier.store.place(directory_name(each.partition))
     missing = [Missing(*gap, place, f"no segment has the offsets {_range(*gap)}") for gap in plan.gaps]
+    missing += _unread(tier, each, plan)
     segments: list[SegmentFile] = []
     snapshots: list[tuple[int, str]] = []
     for part in plan.parts:
@@ -190,6 +193,15 @@ def _joined(files: PartitionFiles, tier: Tier, each: PartitionTier, store: str) 
         remote=Remote(store, *each.partition, local, log_directory, time.time_ns()),
         missing=tuple(sorted(missing, key=lambda one: one.first)),
     )
+
+
+def _unread(tier: Tier, each: PartitionTier, planned: Plan) -> Iterator[Missing]:
+    """Yield the offsets that the store has, by names, indexes and leader epochs, and no segment that is read."""
+    for one in unread(tier, each, planned):
+        place, _, reason = one.reason.partition(": ")
+        lost = f"from {one.first:,} on" if one.last is None else _range(one.first, one.last)
+        last = MAX_OFFSET if one.last is None else one.last
+        yield Missing(one.first, last, place, f"{reason}, of the offsets {lost}")
 
 
 def _segment(part: Part, address: str, sizes: dict[FileKind, int]) -> SegmentFile:

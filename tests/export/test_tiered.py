@@ -298,6 +298,31 @@ def test_a_missing_object(copy: Copy, tmp_path: Path) -> None:
     assert any(first <= 5 and last >= 85 for first, last in gaps)
 
 
+@pytest.mark.parametrize("is_cut", [True, False])
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_the_last_object_of_the_tier_alone(copy: Copy, isolation: str, *, is_cut: bool) -> None:
+    """Without metadata its name and its indexes tell of offsets that are lost."""
+    home = copy.remote / "kafka-tiered-storage" / SHORT
+    path = max(home.glob("*.log"))
+    first = int(path.name[:20])
+    if is_cut:
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        path.unlink()
+    with pytest.raises(UnreadableInput, match=r"of the offsets .* on ") as caught:
+        found(copy.remote, topics="r-short", isolation=isolation)
+    assert str(path) in str(caught.value)
+    ends = json.dumps({"r-short": {"0": first, "1": -1}})
+    wanted = [row for row in expected(isolation, "r-short") if row["partition"] or row["offset"] < first]
+    rest = [row for row in below(wanted, TIER_ENDS) if isolation == "read_uncommitted" or row["partition"] == 0]
+    told_of = found(copy.remote, topics="r-short", isolation=isolation, endingOffsets=ends)
+    assert [row for row in told_of if row in rest] == rest
+    skipped = found(copy.remote, topics="r-short", isolation=isolation, onCorruption="skip")
+    assert [row for row in skipped if row["partition"] == 0 and row["offset"] < first] == [
+        row for row in rest if row["partition"] == 0
+    ]
+
+
 def test_the_first_object_is_missing(copy: Copy) -> None:
     copy.object(0, ".log").unlink()
     with pytest.raises(UnreadableInput, match=r"no such object, of the offsets 0\.\.4 "):
