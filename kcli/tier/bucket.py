@@ -152,6 +152,11 @@ class BucketStore:
         """False: each object has its own name."""
         return False
 
+    @property
+    def options(self) -> Sequence[str]:
+        """None: the objects are read as they are."""
+        return ()
+
     def place(self, name: str) -> str:
         """Return the URL of an object."""
         return self._url(name)

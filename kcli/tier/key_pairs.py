@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,17 +39,19 @@ _HASH_BYTES = 64
 
 class KeyPairs:
     """Private keys by the id of their key pair. paths: the PEM files (PKCS #8, without a password); each is read when a
-    segment needs it."""
+    segment needs it. options: those of the command line that has given them; empty for those of the environment."""
 
-    def __init__(self, paths: Mapping[str, Path] | None = None) -> None:
+    def __init__(self, paths: Mapping[str, Path] | None = None, options: Sequence[str] = ()) -> None:
         self._paths = {} if paths is None else dict(paths)
+        self.options = options
         self._read: dict[str, RSAPrivateNumbers] = {}
 
     @classmethod
     def given(cls, texts: Iterable[str] | None) -> KeyPairs:
         """Return the key pairs of a command line; without any, those of the environment. Raises UsageError."""
         if texts:
-            return cls(_paths(texts, OPTION))
+            given = list(texts)
+            return cls(_paths(given, OPTION), [part for each in given for part in (OPTION, each)])
         found = os.environ.get(VARIABLE, "")
         return cls(_paths((each for each in found.split(",") if each), VARIABLE))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -57,6 +57,11 @@ class LocalStore:
     def is_plugin(self) -> bool:
         """False: each object has a file of its name."""
         return False
+
+    @property
+    def options(self) -> Sequence[str]:
+        """None: the objects are read as they are."""
+        return ()
 
     def place(self, name: str) -> str:
         """Return the path of an object."""

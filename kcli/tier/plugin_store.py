@@ -11,7 +11,7 @@ pair is needed. Whatever is wrong with a manifest, an object or a key is a Damag
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -138,6 +138,11 @@ class PluginStore:
     def is_plugin(self) -> bool:
         """True: the plugin's layout."""
         return True
+
+    @property
+    def options(self) -> Sequence[str]:
+        """The key pairs that a command line has given."""
+        return self._key_pairs.options
 
     def place(self, name: str) -> str:
         """Return the path or URL of the object that has the bytes of a file."""

@@ -19,7 +19,7 @@ no link, and gives nothing that is not in it. `kcli.tier.local` is a directory, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -133,6 +133,10 @@ class Store(Protocol):
     def is_plugin(self) -> bool:
         """Whether the tiered-storage plugin of Aiven has laid out the objects: those with the names of `list_objects`
         are then sections and chunks of others."""
+
+    @property
+    def options(self) -> Sequence[str]:
+        """The options of `kcli tier`, beside the address, with which the store was opened: the key pairs."""
 
     def place(self, name: str) -> str:
         """Return the path or URL of the object that has the bytes of an object, or of a partition's directory, for

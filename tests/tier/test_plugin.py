@@ -302,6 +302,10 @@ def test_damaged_objects(both: Path, tmp_path: Path) -> None:
         ),
         (str(newer), "tier-manifest-version", None, "version '2' of the manifest; kcli knows version 1"),
     }
+    shown = kcli("tier", "verify", "--tier", both, "--key-pair", PAIR).stdout
+    fetches = {line.split("Next: ")[1] for line in shown.splitlines() if "Next: kcli tier fetch" in line}
+    assert fetches
+    assert all(f" --key-pair {PAIR} " in each for each in fetches), "the printed command opens the tier"
     given = ("--key-pair", PAIR, "--topic", "r-short", "--partition", "0", "--out", tmp_path / "out")
     fetched = kcli("tier", "fetch", "--tier", both, *given)
     assert fetched.status == 1

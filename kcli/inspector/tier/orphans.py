@@ -109,6 +109,8 @@ class Orphans:
         severity: Severity = "error" if is_copied else "info"
         found = f"segment {segment.id} in state {segment.state.name}, offsets {segment.start_offset:,}.."
         action = "its records are lost: kcli tier verify tells what is" if is_copied else "brokers go on with it"
+        store = self._tier.store
+        command = next_steps.verify_tier(self._tier.log_directory, store.address, store.options)
         return Finding(
             path=self._path(self._tier.objects(segment).name(FileKind.LOG)),
             kind="tier-no-objects",
@@ -117,7 +119,7 @@ class Orphans:
             expected="objects",
             found=f"{found}{segment.end_offset:,}, without one",
             action=action,
-            command=next_steps.verify_tier(self._tier.log_directory, self._tier.store.address) if is_copied else None,
+            command=command if is_copied else None,
         )
 
     def _unknown(self, partition: TieredPartition, segments: int) -> Finding:

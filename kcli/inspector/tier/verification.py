@@ -312,8 +312,9 @@ class TierVerification:
         whose = each.partition
         if each.local is None and not any(self._tier.objects(part.segment).sizes for part in each.plan().parts):
             return None
+        store = self._tier.store
         return next_steps.fetch_from_tier(
-            self._tier.log_directory, self._tier.store.address, whose.topic, whose.partition
+            self._tier.log_directory, store.address, whose.topic, whose.partition, store.options
         )
 
     def _wrong_epochs(

@@ -324,15 +324,18 @@ def orphans_of_backup(store: str) -> str:
     return _command("kcli", "backup", "--to", store, "--orphans")
 
 
-def verify_tier(log_directory: str | Path | None, tier: str | Path) -> str:
-    """The command that checks a tier."""
-    return _command("kcli", "tier", "verify", *_of_tier(log_directory, tier))
+def verify_tier(log_directory: str | Path | None, tier: str | Path, options: Sequence[str] = ()) -> str:
+    """The command that checks a tier. options: with which the tier is opened (Store.options)."""
+    return _command("kcli", "tier", "verify", *_of_tier(log_directory, tier), *options)
 
 
-def fetch_from_tier(log_directory: str | Path | None, tier: str | Path, topic: str, partition: int) -> str:
-    """The command that fetches a partition from a tier to a new directory."""
+def fetch_from_tier(
+    log_directory: str | Path | None, tier: str | Path, topic: str, partition: int, options: Sequence[str] = ()
+) -> str:
+    """The command that fetches a partition from a tier to a new directory. options: with which the tier is opened
+    (Store.options)."""
     whose = ("--topic", topic, "--partition", str(partition), "--out", f"{topic}-{partition}-fetched")
-    return _command("kcli", "tier", "fetch", *_of_tier(log_directory, tier), *whose)
+    return _command("kcli", "tier", "fetch", *_of_tier(log_directory, tier), *options, *whose)
 
 
 def _of_tier(log_directory: str | Path | None, tier: str | Path) -> list[str]:
