@@ -28,7 +28,7 @@ from tests.tier.s3 import Fault, Proxy, pass_on, s3_error, sample_server
 TOPIC = "tail"
 TIMEOUT_S = 600.0
 LAST_TIERED = -5
-SEGMENTS, LOOKUPS = 10_000, 200
+SEGMENTS, LOOKUPS, AHEAD = 10_000, 200, 1_000
 VALUE_BYTES, SEGMENT_BYTES = 10_000, 1 << 20
 CYCLES, CYCLE_S, WARM_CYCLES = 3_000, 0.005, 300
 FAULTS: Mapping[str, Fault] = {
@@ -134,8 +134,8 @@ def of_many_segments(settings: dict[str, str]) -> Iterator[ServeFigure]:
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=WORK)))
         (home / "s3/bench").mkdir(parents=True)
-        proxy = Proxy(stack.enter_context(sample_server(home / "s3")))
-        use_endpoint(proxy.endpoint)
+        server = stack.enter_context(sample_server(home / "s3"))
+        use_endpoint(server)
         with kcli(home / "data", *words) as broker, Client(address_of(broker)) as client:
             configs = {
                 "remote.storage.enable": "true",
@@ -146,8 +146,12 @@ def of_many_segments(settings: dict[str, str]) -> Iterator[ServeFigure]:
             client.create_topic(TOPIC, 1, configs)
             for number in range(SEGMENTS + 2):
                 produce(client, bytes(batch(b"x" * 100, timestamp_ms=1_000_000 + number)))
+                if number % AHEAD == AHEAD - 1:  # segments that are not copied yet are open files
+                    wait_for_tier(client, number - AHEAD)
             wait_for_tier(client, SEGMENTS - 1)
             time.sleep(1)  # the records of the last copies are flushed
+        proxy = Proxy(server)
+        use_endpoint(proxy.endpoint)
         begun = time.perf_counter()
         with kcli(home / "data", *words) as broker, Client(address_of(broker)) as client:
             if client.list_offset(TOPIC, 1_000_000)[1] != 0:
