@@ -3,7 +3,8 @@
     copying   closed segments of a topic, from the moment in which remote.log.copy.disable becomes false
     reading   the same topic from its first offset, once its segments are deleted locally, with Kafka's own tool
     S3        the same for kcli alone, with the S3 server of samples/, beside what one client downloads from it; with
-              Fetches of 1 MB, as consumers have them by default, and of 16 MB
+              Fetches of 1 MB, as consumers have them by default, and of 16 MB; and responses to such Fetches, without
+              the consumer, whose decoding takes most of a core
     waiting   the tail while the S3 server fails, and a topic with 10,000 segments: tests.bench.tier_latency
 
 Both brokers are up and take each load in turn; the first run warms up and does not count. Broker CPU and memory are
@@ -13,6 +14,7 @@ those of its process.
 from __future__ import annotations
 
 import argparse
+import struct
 import subprocess
 import sys
 import tempfile
@@ -50,6 +52,9 @@ BUCKET = {"remote.log.storage.manager.class.name": "kcli.tier.ObjectStorage", "r
 HELD = {"remote.storage.enable": "true", "segment.bytes": str(SEGMENT_BYTES), "remote.log.copy.disable": "true"}
 FETCH_BYTES = (1 << 20, 16 << 20)
 TIMEOUT_S = 300.0
+BATCH_BEGIN, LAST_OFFSET_DELTA, LAST_OFFSET_DELTA_AT = struct.Struct(">qi"), struct.Struct(">i"), 23
+"""Base offset and length of a batch, and the field with its last offset (KIP-98)."""
+SIZE, ERROR = struct.Struct(">i"), struct.Struct(">h")
 LAST_TIERED, EARLIEST_LOCAL = -5, -4
 
 
@@ -130,6 +135,42 @@ def downloaded_mb_per_s() -> float:
     return size / 1e6 / (time.perf_counter() - begun)
 
 
+def fetched_mb_per_s(broker: BrokerProcess, topic: str, below: int, fetch_bytes: int) -> float:
+    """Fetch the offsets below `below`, one request after the other, and look at nothing but the headers of batches: the
+    broker's part of a read, without the time of a consumer, which shares the cores."""
+    offset, size, begun = 0, 0, time.perf_counter()
+    with Client(address_of(broker)) as client:
+        while offset < below:
+            wanted = {"fetch_offset": offset, "partition_max_bytes": fetch_bytes}
+            records = _fetched(client, topic, wanted)
+            position = 0
+            while position + LAST_OFFSET_DELTA_AT + LAST_OFFSET_DELTA.size <= len(records):
+                base, length = BATCH_BEGIN.unpack_from(records, position)
+                (delta,) = LAST_OFFSET_DELTA.unpack_from(records, position + LAST_OFFSET_DELTA_AT)
+                offset, position = base + delta + 1, position + BATCH_BEGIN.size + length
+            size += len(records)
+    return size / 1e6 / (time.perf_counter() - begun)
+
+
+def _fetched(client: Client, topic: str, wanted: dict[str, int]) -> memoryview:
+    """Return the records of a Fetch of partition 0, version 11, not decoded."""
+    partition = {"partition": 0, "current_leader_epoch": -1, "log_start_offset": -1, **wanted}
+    whose = {"replica_id": -1, "rack_id": "", "isolation_level": 0, "session_id": 0, "session_epoch": -1}
+    limits = {"max_wait": 5_000, "min_bytes": 1, "max_bytes": 1 << 30}
+    topics = {"topics": [{"topic": topic, "partitions": [partition]}], "forgotten_topics_data": []}
+    client.socket.sendall(client.frame("fetch", 11, whose | limits | topics))
+    answer = memoryview(client.read_frame())
+    # correlation id, throttle time, error, session, one topic, its name, one partition, its index
+    position = 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4
+    (error,) = ERROR.unpack_from(answer, position)
+    # error, high watermark, last stable offset, log start offset, no aborted transactions, preferred replica
+    position += 2 + 8 + 8 + 8 + 4 + 4
+    (length,) = SIZE.unpack_from(answer, position)
+    if error or not length:
+        raise BenchError(f"{topic}: no records from offset {wanted['fetch_offset']:,} on, error {error}")
+    return answer[position + SIZE.size :][:length]
+
+
 def of_bucket(runs: int, records: int) -> Iterator[ServeFigure]:
     """Yield the figures of a bucket: kcli's beside a plain download's."""
     with ExitStack() as stack:
@@ -138,16 +179,20 @@ def of_bucket(runs: int, records: int) -> Iterator[ServeFigure]:
         broker = stack.enter_context(kcli(home / "data", *words(SETTINGS | BUCKET)))
         copied(broker, "tiered", records)
         reads: dict[int, list[float]] = {fetch_bytes: [] for fetch_bytes in FETCH_BYTES}
+        fetches: dict[int, list[float]] = {fetch_bytes: [] for fetch_bytes in FETCH_BYTES}
         downloads = []
         for run in range(runs + 1):
             for fetch_bytes, rates in reads.items():
                 group = f"read-{fetch_bytes}-{run}"
                 rates.append(consume(broker, "tiered", records * 9 // 10, group, fetch_bytes).mb_per_s)
+                fetches[fetch_bytes].append(fetched_mb_per_s(broker, "tiered", records * 9 // 10, fetch_bytes))
             downloads.append(downloaded_mb_per_s())
     download = median(downloads[1:])
     for fetch_bytes, rates in reads.items():
-        name = f"S3: reading by {fetch_bytes >> 20} MB (beside a plain download)"
+        name = f"S3: a consumer by {fetch_bytes >> 20} MB (beside a plain download)"
         yield ServeFigure(name, median(rates[1:]), download, "MB/s", least_ratio=0.7)
+        name = f"S3: Fetch responses of {fetch_bytes >> 20} MB (beside a plain download)"
+        yield ServeFigure(name, median(fetches[fetch_bytes][1:]), download, "MB/s", least_ratio=0.7)
 
 
 def figures(ours: serve.Measured, theirs: serve.Measured) -> Iterator[ServeFigure]:
