@@ -7,7 +7,12 @@ batch, at a batch whose records cannot be parsed, and at a record that does not 
 which records these are. A start after a clean shutdown checks for none of the three, and even a start after a crash
 does not check for such records. After a stop, the group or the share coordinator serves nothing of the partition. The
 transaction coordinator serves the partition with the records before the stop, as if the later records did not exist.
-Source: CoordinatorLoaderImpl, TransactionStateManager.
+
+The group and the share coordinator also stop where a batch ends at or above the high watermark, and no later than a
+batch before it that did: at batches that are in the log twice, for example. The high watermark is that of a partition
+without other replicas, the log end offset. A coordinator reads LOAD_BYTES at once, and reads no more once it has a
+batch that ends at the log end offset: it does not see what lies behind that read.
+Source: CoordinatorLoaderImpl, SnapshottableCoordinator.updateLastWrittenOffset, TransactionStateManager.
 """
 
 from __future__ import annotations
@@ -15,7 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from formats.errors import Truncated
-from formats.kernels.columns import LAST_OFFSET, POSITION
+from formats.kernels.batches import BatchTable
+from formats.kernels.columns import LAST_OFFSET, POSITION, SIZE
 from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, faults_of, is_readable
 from kcli.log.partition_view import PartitionView
@@ -24,6 +30,8 @@ from kcli.log.recovery.salvage import is_log
 from kcli.log.segment_reader import Damage, Window, read_segment
 
 RECORDS_AT_ONCE = 4096
+LOAD_BYTES = 5 << 20
+"""Kafka's default of offsets.load.buffer.size, and of the same settings of the other coordinators."""
 _OUTCOMES = {
     "group": "fails to load this partition: it serves none of the groups in it",
     "share": "fails to load this partition: it serves none of the share groups in it",
@@ -56,6 +64,7 @@ def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | 
         return None
     load = _Load(topic, log_end_offset)
     for name in filter(is_log, view.names()):
+        load.begin_segment()
         source = view.source(name)
         try:
             for part in read_segment(source, check_crc=False, resync=False):
@@ -74,12 +83,25 @@ class _Load:
         self._topic = topic
         self._log_end_offset = log_end_offset
         self._next_offset = 0
+        self._written = 0
+        self._read_from = 0
+        self._has_all = False
         self._records = RecordTable(RECORDS_AT_ONCE)
+
+    def begin_segment(self) -> None:
+        """Take the windows that follow for those of the next segment."""
+        self._begin_read(0)
+
+    def _begin_read(self, position: int) -> None:
+        self._read_from = position
+        self._has_all = self._has_all or self._next_offset >= self._log_end_offset
 
     def end_in(self, part: Window | Damage) -> tuple[int, str, int | None] | None:
         """Return the byte at which the load ends, the reason, and the offset of the record at which it ends (None: it
         ends at a whole batch, or at bytes that are no batch). Returns None if the load does not end in this window or
         damage."""
+        if self._has_all:
+            return None
         if isinstance(part, Damage):
             is_behind = isinstance(part.error, Truncated) and self._next_offset >= self._log_end_offset
             return None if is_behind else (part.position, part.error.reason, None)
@@ -87,13 +109,36 @@ class _Load:
         for buffer in decode(part, self._records):
             stop = stop or next(stops(self._topic, part, self._records, buffer), None)
         batches = part.batches
+        repeated, count = self._repeated(batches)
+        if stop is not None and (stop.batch >= count or 0 <= repeated <= stop.batch):
+            stop = None
         at = batches.first_fault()
-        while at >= 0 and (stop is None or at <= stop.batch):
+        while 0 <= at < count and (stop is None or at <= stop.batch) and not 0 <= repeated < at:
             if not is_readable(part, at):
                 return batches.field(at, POSITION), faults_of(part, at)[0].reason, None
             at = batches.first_fault(at + 1)
         if stop is not None:
             return batches.field(stop.batch, POSITION), stop.reason, stop.offset
-        self._next_offset = batches.field(batches.count - 1, LAST_OFFSET) + 1
+        if repeated >= 0:
+            end = batches.field(repeated, LAST_OFFSET)
+            reason = f"the batch ends at offset {end:,}, and one before it at {self._written - 1:,} (New last written "
+            return batches.field(repeated, POSITION), f"{reason}offset must be greater)", None
         part.release()
         return None
+
+    def _repeated(self, batches: BatchTable) -> tuple[int, int]:
+        """Return the row of the first batch that ends too early for the group and the share coordinator (-1: none), and
+        the number of batches up to there or up to where the coordinator has all."""
+        is_checked = COORDINATORS[self._topic] != "transaction"
+        for row in range(batches.count):
+            position, behind = batches.field(row, POSITION), batches.field(row, LAST_OFFSET) + 1
+            if position + batches.field(row, SIZE) - self._read_from > LOAD_BYTES:
+                self._begin_read(position)
+                if self._has_all:
+                    return -1, row
+            if is_checked and behind >= self._log_end_offset:
+                if behind <= self._written:
+                    return row, row + 1
+                self._written = behind
+            self._next_offset = behind
+        return -1, batches.count

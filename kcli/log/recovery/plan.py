@@ -586,7 +586,7 @@ def _not_looked_at(home: Home, unread: Mapping[str, int], elsewhere: Mapping[str
     readers = "consumers read" if coordinator is None else f"the {coordinator} coordinator reads"
     for name, position in unread.items():
         if not any(run.position <= position < run.end for run in elsewhere.get(name, ())):
-            reason = f"no batch that {readers} at byte {position:,}: a start does not look at it"
+            reason = f"no batch that {readers} at byte {position:,}: a start keeps it"
             yield Event(EventKind.PASSED_OVER, name, reason)
 
 

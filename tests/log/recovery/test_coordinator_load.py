@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from kcli.log.partition_view import PartitionView
+from kcli.log.recovery import coordinator_load
 from kcli.log.recovery.coordinator_load import LoadEnd, load_end
+from kcli.log.recovery.identity import end_offset
 from kcli.log.recovery.load_stops import COORDINATORS
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
@@ -72,6 +74,27 @@ def test_records_that_cannot_be_parsed_end_the_load(partition: Path) -> None:
 def test_a_wrong_crc_does_not_end_the_load(partition: Path) -> None:
     changed(partition, LAST_OF_TIMESTAMP, 1, 0x04)
     assert ends(partition) is None
+
+
+def test_batches_that_are_there_twice_end_the_load(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka: `New last written offset 13 of __consumer_offsets-0 must be greater than 13`. The transaction coordinator
+    replays them."""
+    topic = partition.name.rpartition("-")[0]
+    end = end_offset(partition)
+    assert end is not None
+    data = (partition / LOG).read_bytes()
+    batches = frames(data)
+    repeated = batches[len(batches) // 2][0]
+    (partition / LOG).write_bytes(data + data[repeated:])
+    last = len(data) + batches[-1][0] - repeated
+    found = ends(partition, end)
+    if topic == "__transaction_state":
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.file, found.position, "must be greater" in found.reason) == (LOG, last, True)
+    monkeypatch.setattr(coordinator_load, "LOAD_BYTES", len(data))
+    assert ends(partition, end) is None, "it reads no further once it has the last offset"
 
 
 COMMIT_KEY = b"\0\1\0\1g\0\1t\0\0\0\0"
