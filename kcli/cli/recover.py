@@ -706,7 +706,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
             state |= {"lost_first_offset": first, "lost_last_offset": last}
         yield state | {"count": len(plan.lost_state.names), "names": [*plan.lost_state.names]}
     # if no records are lost, the coordinator ends the open transactions, except those whose markers are lost
-    is_damaged = plan.has_losses or plan.saved.gaps
+    is_damaged = plan.has_losses or plan.saved.gaps or plan.lacks_end
     for first_offset, producer_id in plan.open_transactions if is_damaged else plan.lost_markers:
         transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
         marker = plan.lost_markers.get((first_offset, producer_id))
@@ -1024,7 +1024,8 @@ def _open_words(row: Row) -> str:
         return f"{begins}, and its coordinator has none there: {row['outcome']} (kcli transactions)"
     if "transactional_id" in row:
         ends = f"{row['transactional_id']} is {row['state']} in its last record"
-        return f"{begins}: {ends}, so that its coordinator ends the transaction after the start, with a marker"
+        decision = "commits" if row["state"] == "PrepareCommit" else "aborts"
+        return f"{begins}: {ends}, so that its coordinator {decision} the transaction after the start, with a marker"
     if row["marker_offset"] is not None:
         lost = f"its abort marker at offset {row['marker_offset']:,} is lost, by the transaction index"
         return f"{begins}: {lost}, and read_committed consumers stop there (kcli transactions)"

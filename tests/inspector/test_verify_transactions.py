@@ -85,6 +85,28 @@ def test_a_lost_abort_marker_is_a_cut_log(tmp_path: Path) -> None:
     assert (row["producer_id"], row["first_offset"], row["marker_offset"]) == (PRODUCER, 0, 2)
 
 
+@pytest.mark.parametrize("index", ["whole", "zeros", "missing"])
+def test_a_lost_abort_marker_without_its_index(tmp_path: Path, index: str) -> None:
+    """The checkpoints tell that the log has lost its end, and with it the marker. Kafka's consumers then stop at the
+    transaction, or its coordinator, of which an older copy is left, commits it."""
+    partition = aborted(tmp_path)
+    log = log_of(partition)
+    log.write_bytes(log.read_bytes()[: frames(log.read_bytes())[-1][0]])
+    shutil.copy(TXN / "meta.properties", tmp_path)
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n1\npay 0 3\n")
+    if index == "zeros":
+        log.with_suffix(".txnindex").write_bytes(bytes(34))
+    elif index == "missing":
+        log.with_suffix(".txnindex").unlink()
+    for options in ((), ("--salvage",)):
+        found = rows(tmp_path, "transaction-open", *options)
+        if options and index == "whole":
+            assert found == [], "the index has the marker, which is written anew"
+        else:
+            assert [(row["producer_id"], row["first_offset"]) for row in found] == [(PRODUCER, 0)]
+            assert found[0]["marker_offset"] == (2 if index == "whole" else None)
+
+
 def test_an_entry_of_no_open_transaction_is_no_cut(tmp_path: Path) -> None:
     partition = aborted(tmp_path)
     wrong = AbortedTxn(0, PRODUCER, 0, 2 | 1 << 20, 0)  # a flipped bit
