@@ -30,9 +30,9 @@ GIL.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.damaged_block import lz4_prefix, snappy_prefix
 from formats.errors import BadCodec, BadCompression, BytesBehind, FormatError, LimitExceeded
@@ -92,52 +92,6 @@ def decompressed_parts(
     """Yield the decompressed payload part by part, so that it need not be in memory as a whole. Arguments and errors
     are as for `decompress`."""
     yield from _codec(codec).decompress(memoryview(data), magic, limit, GZIP_STEP)
-
-
-def inflated(codec: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a gzip or a zstd file part by part, each of at most 16 MB.
-
-    codec: GZIP or ZSTD. chunks: the bytes of the file, in order; each is taken only when the ones before it are
-    decompressed. Raises BadCompression for damage, for a file that ends inside a member or frame, and for an empty
-    file.
-    """
-    step, begin, damage = _gzip_file() if codec == GZIP else _zstd_file()
-    member, is_inside, position = begin(), False, 0
-    for chunk in chunks:
-        left = chunk
-        while left:
-            fed, left = left[:step], left[step:]
-            try:
-                out = member.decompress(fed)
-            except damage as error:
-                raise BadCompression(_not_a("compressed file", error, 0), position) from None
-            position += len(fed)
-            is_inside = not member.eof
-            if out:
-                yield out
-            if member.eof:
-                left = member.unused_data + left
-                position -= len(member.unused_data)
-                member = begin()
-    if is_inside or position == 0:
-        raise BadCompression("the file ends inside a compressed member or frame", position)
-
-
-def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """Return three things: how many input bytes to decompress in one step; a function that returns a decompression
-    object for the next member, with the interface of zlib's; and the exception that this object raises for damage."""
-    from isal import isal_zlib
-
-    return GZIP_STEP, lambda: isal_zlib.decompressobj(wbits=31), isal_zlib.IsalError  # type: ignore[return-value]  # stub error
-
-
-def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
-    """Return three things, as `_gzip_file` does, but for zstd frames: the input bytes of one step, a function that
-    returns a decompression object for the next frame, and the exception that this object raises for damage."""
-    import zstandard
-
-    context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
-    return ZSTD_STEP, context.decompressobj, zstandard.ZstdError
 
 
 def most_bytes(codec: int, data: bytes | memoryview) -> int:

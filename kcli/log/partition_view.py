@@ -17,7 +17,7 @@ from typing import TypeGuard
 
 from formats.file_name import FileKind, parse
 from kcli.errors import StartRefused, UnreadableInput
-from kcli.log.inflated import InflatedSource
+from kcli.log.inflated import Archive, InflatedSource
 from kcli.log.source import FileSource, Source
 from kcli.log.text_mode import BeforeTextMode
 
@@ -41,10 +41,9 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True)
 class InflatedRange(FileRange):
-    """Bytes [start, start + length) of the decompressed content of a file on disk. codec: GZIP or ZSTD, see
-    kcli.log.inflated."""
+    """Bytes [start, start + length) of the decompressed content of a compressed file on disk."""
 
-    codec: int = 0
+    archive: Archive = Archive.GZIP
 
 
 Part = FileRange | bytes
@@ -100,7 +99,7 @@ class ContentSource:
         self.name = name
         self._size = content.size
         self._parts: list[tuple[int, int, Source | None, int, bytes]] = []
-        self._opened: dict[tuple[str, int, bool], Source] = {}
+        self._opened: dict[tuple[str, str, bool], Source] = {}
         begin = 0
         try:
             for part in content.parts:
@@ -117,10 +116,10 @@ class ContentSource:
     def _open(self, part: FileRange) -> Source:
         """Return the source for a range of a file. Ranges of one file share a source: the file is opened once, and a
         compressed one is not decompressed again for each range. Raises UnreadableInput."""
-        key = str(part.path), part.codec if isinstance(part, InflatedRange) else 0, part.is_before_text_mode
+        key = str(part.path), part.archive if isinstance(part, InflatedRange) else "", part.is_before_text_mode
         if key not in self._opened:
             if isinstance(part, InflatedRange):
-                self._opened[key] = InflatedSource(part.path, part.codec)
+                self._opened[key] = InflatedSource(part.path, part.archive)
             else:
                 file = FileSource(part.path)
                 self._opened[key] = BeforeTextMode(file) if part.is_before_text_mode else file

@@ -1,7 +1,9 @@
 """Salvage reads logs under other names, and reports a row for each; offsets that no file has get a row, too."""
 
+import bz2
 import gzip
 import json
+import lzma
 import shutil
 import subprocess
 from collections.abc import Callable, Collection
@@ -9,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import lz4.frame  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
@@ -241,7 +244,19 @@ def zstd_in_its_place(log: Path) -> Path:
     return as_zstd(log).rename(log)
 
 
-COMPRESSED = [as_gzip, as_zstd, beside_its_emptied_self, gzip_in_its_place, zstd_in_its_place]
+def packed_by(program: Callable[[bytes], bytes], suffix: str) -> Callable[[Path], Path]:
+    def as_packed(log: Path) -> Path:
+        packed = log.with_name(f"{log.name}{suffix}")
+        packed.write_bytes(program(log.read_bytes()))
+        log.unlink()
+        return packed
+
+    return as_packed
+
+
+as_xz, as_bzip2 = packed_by(lzma.compress, ".xz"), packed_by(bz2.compress, ".bz2")
+as_lz4 = packed_by(lz4.frame.compress, ".lz4")
+COMPRESSED = [as_gzip, as_zstd, as_xz, as_bzip2, as_lz4, beside_its_emptied_self, gzip_in_its_place, zstd_in_its_place]
 
 
 @pytest.mark.parametrize("target", ["--out", "--in-place"])

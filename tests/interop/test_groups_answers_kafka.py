@@ -12,6 +12,7 @@ from typing import Any
 
 from formats.internal_topic import decode, to_json
 from kcli.broker.coordinators.log import read_segment
+from kcli.protocol.error_code import ErrorCode
 from tests.broker.api.test_groups import RANGE, TOPIC, coordinator
 from tests.broker.running import Client
 from tests.interop import test_tools_kafka as tools
@@ -23,6 +24,8 @@ UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID = re.compile("^[A-Za-z0-9_-]{22}$")
 ZERO = "A" * 22
 ARRIVES_S = 0.7
+LOADS_S = 30.0
+LOADING = f"'error_code': {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.value}}}"
 MS_MIN = 1_600_000_000_000
 OTHER = {"name": "range", "metadata": b"\0\1\0\0\0\1\0\1u\xff\xff\xff\xff\0\0\0\0"}
 ROUND = RANGE | {"name": "roundrobin"}
@@ -62,7 +65,11 @@ class Script:
             self.held, self.holds = (api, version), False
             time.sleep(ARRIVES_S)  # the request gives no sign of its arrival, since it waits for others
             return {"member_id": ""}
+        until = time.monotonic() + LOADS_S
         answer = self.client.call(api, version, **request)
+        while LOADING in str(answer) and time.monotonic() < until:  # a coordinator that has just moved
+            time.sleep(0.1)
+            answer = self.client.call(api, version, **request)
         self.answers.append([api, version, answer])
         return answer
 

@@ -284,7 +284,7 @@ def test_a_listing_that_goes_in_circles(proxy: Proxy) -> None:
         "<NextContinuationToken>again</NextContinuationToken><Contents><Key>a/tier/kafka-tiered-storage/p/x</Key>"
         "<LastModified>2026-11-27T10:00:00.000Z</LastModified><ETag>x</ETag><Size>5</Size></Contents></ListBucketResult>"
     )
-    store = BucketStore(GOLDEN_BUCKET, QUICK)
+    store = BucketStore(GOLDEN_BUCKET)
     proxy.fault = answering(http("200 OK", page.encode()))
     with pytest.raises(UnreadableInput, match="the server lists"):
         list(store.list_objects())

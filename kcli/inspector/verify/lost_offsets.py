@@ -243,13 +243,17 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
         lost = "".join(f"; {offsets_text(*each)} lost" for each in ranges[:RANGES_SHOWN])
         more = len(ranges) - RANGES_SHOWN
         lost += f", and {more:,} more range{'s' if more > 1 else ''}" if more > 0 else ""
+        is_all = not ranges and last is not None
+        which = "it is" if is_all else "a part of it is"
         return replace(
             finding,
             path=str(directory / log_name(renamed[0].base_offset)),
-            found=f"no such file: a part of it, up to offset {end - 1:,}, is {renamed[0].text}{lost}",
+            found=f"no such file: {which} {renamed[0].text}, up to offset {end - 1:,}{lost}",
             lost_first_offset=ranges[0][0] if ranges else None,
             lost_last_offset=ranges[-1][1] if ranges else None,
-            action="look for the whole file; salvage keeps this part in a copy",
+            action="salvage puts it in place, in a copy"
+            if is_all
+            else "look for the whole file; salvage keeps this part in a copy",
             command=renamed[0].command,
         )
     paths = names_text([each.text for each in renamed], RENAMED_SHOWN)

@@ -8,10 +8,13 @@ import shlex
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from string import digits
+from typing import TYPE_CHECKING
 
-from formats.compression import GZIP
 from formats.file_name import FileKind
 from kcli.inspector.verify import bucket_commands
+
+if TYPE_CHECKING:
+    from kcli.log.inflated import Archive
 
 
 def _command(*words: str | Path) -> str:
@@ -236,11 +239,9 @@ def write_with_random_id(path: str | Path, text: str) -> str:
     return f"printf {shlex.quote(text.replace(chr(10), chr(92) + 'n'))} {new_id} > {quoted(path)}"
 
 
-def decompress(path: Path, target: Path, codec: int) -> str:
-    """Return the command that writes the content of a gzip or zstd file to a new file. codec: the codec's number in
-    Kafka."""
-    program = "gzip" if codec == GZIP else "zstd"
-    return f"{_command('test', '!', '-e', target)} && {program} -dc < {quoted(path)} > {quoted(target)}"
+def decompress(path: Path, target: Path, archive: Archive) -> str:
+    """Return the command that writes the content of a compressed file to a new file."""
+    return f"{_command('test', '!', '-e', target)} && {archive} -dc < {quoted(path)} > {quoted(target)}"
 
 
 def join(parts: Iterable[Path], target: Path) -> str:

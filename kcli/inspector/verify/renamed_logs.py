@@ -31,7 +31,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from formats.compression import GZIP
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from kcli.errors import UnreadableInput
@@ -39,7 +38,7 @@ from kcli.inspector.verify import next_steps, split_logs
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_any_headers
-from kcli.log.inflated import SUFFIXES, InflatedSource, codec_of
+from kcli.log.inflated import Archive, InflatedSource, archive_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
 from kcli.log.partition_view import ContentSource
 from kcli.log.recovery.foreign import is_of_another
@@ -113,12 +112,12 @@ class RenamedLog(NamedTuple):
     def is_as_stored(self) -> bool:
         """Whether the content of `path` is that of the .log file: it is neither compressed nor one of several parts.
         Raises UnreadableInput."""
-        return not self.others and self.codec is None
+        return not self.others and self.archive is None
 
     @property
-    def codec(self) -> int | None:
-        """Return the codec of a compressed file; None for a file that is not compressed. Raises UnreadableInput."""
-        return codec_of(self.path)
+    def archive(self) -> Archive | None:
+        """Return the kind of a compressed file; None for a file that is not compressed. Raises UnreadableInput."""
+        return archive_of(self.path)
 
 
 def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
@@ -246,9 +245,9 @@ def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> R
         return None
     moved = [(log, log.with_name(f"{log.name}.moved"))]
     path, *others = found[0]
-    codec = codec_of(path)
-    if codec is not None or others:
-        made = next_steps.join(found[0], log) if codec is None else next_steps.decompress(path, log, codec)
+    archive = archive_of(path)
+    if archive is not None or others:
+        made = next_steps.join(found[0], log) if archive is None else next_steps.decompress(path, log, archive)
         return RenamedLog(path, base, f"{next_steps.move(moved)} && {made}", others=tuple(others))
     return RenamedLog(path, base, next_steps.move([*moved, (path, log)]))
 
@@ -291,15 +290,15 @@ def _is_longer(files: _Files, segment: SegmentFiles, until: int | None, *, is_co
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:
-    """Return the finding that a file with the name of a .log file is compressed (gzip or zstd); None if it is not.
+    """Return the finding that a file with the name of a .log file is compressed; None if it is not.
 
     The first batch in the decompressed content has to fit the name. base, until: the base offsets of the segment and of
     the next one; None for the active segment. Raises UnreadableInput.
     """
-    codec = codec_of(path)
-    if codec is None:
+    archive = archive_of(path)
+    if archive is None:
         return None
-    source = InflatedSource(path, codec)
+    source = InflatedSource(path, archive)
     try:
         first = next(read_any_headers(source, 0), None)
     except UnreadableInput:
@@ -308,17 +307,16 @@ def compressed(path: Path, base: int, until: int | None) -> Finding | None:
         source.close()
     if first is None or first.first < base or (until is not None and first.last >= until):
         return None
-    archive = path.with_name(f"{path.name}{SUFFIXES[codec]}")
+    moved = path.with_name(f"{path.name}{archive.suffix}")
     return Finding(
         path=str(path),
         kind="log-compressed",
         severity="error",
         position=0,
         expected="batches",
-        found=f"{'gzip' if codec == GZIP else 'zstd'} of the log: it inflates to batches from offset {first.first:,} "
-        "on, which Kafka does not read",
+        found=f"{archive} of the log: it inflates to batches from offset {first.first:,} on, which Kafka does not read",
         action="keep the broker from starting, as a start may cut the file to 0 bytes, and inflate it",
-        command=f"{next_steps.move([(path, archive)])} && {next_steps.decompress(archive, path, codec)}",
+        command=f"{next_steps.move([(path, moved)])} && {next_steps.decompress(moved, path, archive)}",
         valid_batches_before=0,
         valid_bytes_before=0,
     )
@@ -407,8 +405,8 @@ def _open(path: Path, *others: Path) -> Source:
     Raises UnreadableInput."""
     if others:
         return ContentSource(str(path), split_logs.content_of((path, *others)))
-    codec = codec_of(path)
-    return FileSource(path) if codec is None else InflatedSource(path, codec)
+    archive = archive_of(path)
+    return FileSource(path) if archive is None else InflatedSource(path, archive)
 
 
 def _command(files: _Files, directory: Path, base: int) -> str:
@@ -418,9 +416,9 @@ def _command(files: _Files, directory: Path, base: int) -> str:
     path, target = files[0], directory / log_name(base)
     if len(files) > 1:
         return next_steps.join(files, target)
-    codec = codec_of(path)
-    if codec is not None:
-        return next_steps.decompress(path, target, codec)
+    archive = archive_of(path)
+    if archive is not None:
+        return next_steps.decompress(path, target, archive)
     pairs = [(path, target)]
     for kind in (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT):
         name = build(FileName(kind, base))

@@ -147,12 +147,12 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
     made: dict[str, Content] = {}
     damaged: list[LeftOut] = []
     for each in logs.renamed:
-        name, path, codec = log_name(each.base_offset), each.path, each.codec
+        name, path, archive = log_name(each.base_offset), each.path, each.archive
         if each.others:
             made[name] = content_of(each.files)
-        elif codec is not None:
+        elif archive is not None:
             try:
-                made[name] = Content((InflatedRange(path, 0, inflated_size(path, codec), codec=codec),))
+                made[name] = Content((InflatedRange(path, 0, inflated_size(path, archive), archive=archive),))
             except UnreadableInput as error:
                 damaged.append(LeftOut(os.path.relpath(path, directory), f"it is {name}, compressed: {error.reason}"))
     stems = {name.removesuffix(FileKind.LOG) for name in made}  # the indexes of these logs are unchecked

@@ -185,10 +185,15 @@ class NodeDirectories:
     @cached_property
     def metadata_log_beside(self) -> Path | None:
         """The log directory whose metadata log is the broker's rather than that in `directory`, if neither the others
-        nor `metadata_home` are known (see metadata_home_among); None if there is none."""
-        if self.others or self.metadata_home is not None:
+        nor `metadata_home` are known (see metadata_home_among); None if there is none. A copy of `directory`, such as
+        the salvaged one that has its right directory.id, does not count."""
+        if self.others or self.metadata_home is not None or not (self.directory / METADATA_DIRECTORY).is_dir():
             return None
-        home = metadata_home_among([self.directory, *self._beside])
+        beside = []
+        for each in self._beside:
+            with suppress(UnreadableInput, OSError):  # whether it is a copy is not known
+                beside += [] if shares_partitions(each, self.directory) else [each]
+        home = metadata_home_among([self.directory, *beside])
         return None if home is None or same_path(home, self.directory) else home
 
     @cached_property

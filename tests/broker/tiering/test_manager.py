@@ -197,7 +197,7 @@ def test_records_that_were_deleted_before_a_crash_do_not_come_back(tmp_path: Pat
     with tiered_node(tmp_path, **waits) as node:
         wait_until(lambda: offsets(node, "orders")["start"] == 157, lambda: offsets(node, "orders"))
         alter(node, "orders", remote_log_copy_disable="false")
-        wait_until(lambda: offsets(node, "orders")["tiered"] > 250, lambda: offsets(node, "orders"))
+        wait_until(lambda: offsets(node, "orders")["tiered"] > 200, lambda: offsets(node, "orders"))
         assert consumed(node, "orders", 157, 143) == [f"value {i:06}" for i in range(157, 300)]
 
 
