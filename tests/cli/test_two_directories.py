@@ -71,6 +71,16 @@ def test_one_partition_in_both(directories: Directories, *, with_config: bool) -
     assert [(each.path, each.refuses_start) for each in first] == [(str(one / MOVED[0]), True)]
 
 
+def test_what_a_copy_that_broke_off_lacks_follows_from_it(directories: Directories) -> None:
+    one, two, _ = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    shortened(one / MOVED[0])
+    (one / MOVED[0] / "leader-epoch-checkpoint").unlink()
+    (finding,) = found(directories)
+    assert (finding.kind, finding.path) == ("directory-duplicate", str(one / MOVED[0]))
+    assert finding.consequences["checkpoint-missing"] == 1
+
+
 def test_salvage_sets_the_shorter_copy_of_a_partition_aside(directories: Directories, tmp_path: Path) -> None:
     one, two, config = directories
     shutil.copytree(two / MOVED[0], one / MOVED[0])

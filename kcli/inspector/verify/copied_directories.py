@@ -136,7 +136,8 @@ def _only_text(copy: Copy) -> str:
 def _follows(copy: Copy, finding: Finding) -> bool:
     """Whether a finding in the log directory of `copy.path` follows from that of the two directories: it is about
     offsets that the other directory has; about files that the other has, or leader epochs of such offsets; about a
-    directory that is left out; or about the partition.metadata that is to be written."""
+    directory that is left out; about the partition.metadata that is to be written; or about the small files of a
+    directory that is to be moved away."""
     path = Path(finding.path)
     if path.is_relative_to(copy.path) and _has_offsets(copy.only_in(copy.other), finding):
         return True
@@ -145,6 +146,8 @@ def _follows(copy: Copy, finding: Finding) -> bool:
     if copy.completing and copy.path == copy.kept:
         is_of_epochs = path.name == FileKind.LEADER_EPOCHS and finding.kind in {"checkpoint-offset", "checkpoint-epoch"}
         return path.parent == copy.path and (path.name in copy.completing or is_of_epochs)
+    if copy.path == copy.second and not copy.completing and copy.left_out is None:  # a duplicate, to be moved away
+        return copy.path in path.parents and path.suffix != FileKind.LOG
     if copy.path != copy.second or not (copy.completing or copy.left_out == copy.path):
         return False
     is_damage = path.name in copy.completing and path.suffix == FileKind.LOG and finding.kind != "log-missing"
