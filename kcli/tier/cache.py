@@ -176,6 +176,21 @@ class SegmentCache:
         of_epoch = self._epochs.get(epoch)
         return None if of_epoch is None else of_epoch.next_start(offset)
 
+    def start_reaching(self, epoch: int, offset: int, timestamp_ms: int) -> int | None:
+        """Return the least start of a copied segment of an epoch that may have a record with a timestamp of
+        `timestamp_ms` or later, from the segment with the greatest start at or below `offset` on: that of the last
+        segment if none has; None if the epoch has no segment there."""
+        of_epoch = self._epochs.get(epoch)
+        if of_epoch is None:
+            return None
+        found = None
+        for at in range(max(0, bisect_right(of_epoch.starts, offset) - 1), len(of_epoch.starts)):
+            found = of_epoch.starts[at]
+            newest = self._segments[of_epoch.ids[found]].max_timestamp_ms
+            if newest is None or newest >= timestamp_ms:
+                break
+        return found
+
     def with_txn_index(self, offset: int) -> Iterator[RemoteSegment]:
         """Yield the copied segments with a transaction index that begin at or above `offset`, by start offset; of any
         epoch, also superseded ones. The cache must not change meanwhile."""

@@ -98,6 +98,14 @@ def segment_from(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int
     return None if found is None else (found[0], offset)
 
 
+def behind_older(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int, timestamp_ms: int) -> int:
+    """Return an offset, at or above `offset`: no segment with offsets of the lineage from `offset` to below it has a
+    record with a timestamp of `timestamp_ms` or later."""
+    place = _place(lineage, offset)
+    start = None if place < 0 else cache.start_reaching(lineage[place].epoch, offset, timestamp_ms)
+    return offset if start is None else min(max(offset, start), _last(lineage, place) + 1)
+
+
 def segments_with_txn_index(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> Iterator[RemoteSegment]:
     """Yield the copied segments of the lineage that have a transaction index and offsets at or above `offset`, in
     order. Source: RemoteLogManager.findNextSegmentWithTxnIndex."""
@@ -155,6 +163,8 @@ def _last(lineage: Sequence[EpochEntry], place: int) -> int:
 
 def _place(lineage: Sequence[EpochEntry], offset: int) -> int:
     """Return the index of the epoch that has an offset; -1 if the offset is below the first one's."""
+    if lineage and offset >= lineage[-1].start_offset:  # so nearly always: most logs have few epochs
+        return len(lineage) - 1
     return bisect_right(lineage, offset, key=lambda each: each.start_offset) - 1
 
 

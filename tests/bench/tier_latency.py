@@ -142,11 +142,12 @@ def of_many_segments(settings: dict[str, str]) -> Iterator[ServeFigure]:
                 "internal.segment.bytes": "250",
                 "local.retention.bytes": "1",
                 "retention.ms": "-1",
+                "file.delete.delay.ms": "1000",
             }
             client.create_topic(TOPIC, 1, configs)
             for number in range(SEGMENTS + 2):
                 produce(client, bytes(batch(b"x" * 100, timestamp_ms=1_000_000 + number)))
-                if number % AHEAD == AHEAD - 1:  # segments that are not copied yet are open files
+                if number % AHEAD == AHEAD - 1:  # segments that are not copied, or not deleted yet, are open files
                     wait_for_tier(client, number - AHEAD)
             wait_for_tier(client, SEGMENTS - 1)
             time.sleep(1)  # the records of the last copies are flushed

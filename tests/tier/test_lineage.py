@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from kcli.tier.cache import Refused, SegmentCache
 from kcli.tier.copying import last_tiered
 from kcli.tier.lineage import (
     Part,
+    behind_older,
     from_segment_start,
     is_within,
     last_readable,
@@ -147,6 +150,34 @@ def test_reads_one_after_the_other(seed: int, entries: list[tuple[int, int]]) ->
         wanted = [each.epoch for each in epochs if each.start_offset <= at][-1]
         assert [each.epoch for each in segment.leader_epochs if each.start_offset <= at][-1] == wanted
         assert at <= segment.end_offset
+
+
+@given(
+    st.integers(0, 10**9),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 200)), max_size=6),
+    st.integers(0, 250),
+    st.integers(0, 9),
+)
+def test_only_older_segments_are_passed_over(
+    seed: int, entries: list[tuple[int, int]], offset: int, timestamp: int
+) -> None:
+    metadata = RemoteLogMetadata()
+    for each in life(seed):
+        with suppress(Refused):
+            metadata.replay(each)
+    cache = metadata.caches.get(PARTITION, SegmentCache())
+    newest = random.Random(seed)
+    for known in cache.unsorted():
+        cache._segments[known.id] = replace(known, max_timestamp_ms=newest.choice([None, *range(9)]))
+    epochs: list[EpochEntry] = []
+    for epoch, start in sorted(set(entries)):
+        if not epochs or (epoch > epochs[-1].epoch and start > epochs[-1].start_offset):
+            epochs.append(EpochEntry(epoch, start))
+    behind = behind_older(cache, epochs, offset, timestamp)
+    assert behind >= offset
+    for at in range(offset, min(behind, 300)):
+        passed = segment_at(cache, epochs, at)
+        assert passed is None or (passed.max_timestamp_ms is not None and passed.max_timestamp_ms < timestamp)
 
 
 def test_segments_with_a_transaction_index() -> None:

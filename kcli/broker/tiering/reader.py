@@ -45,7 +45,7 @@ from kcli.log.segment_reader import MAX_BATCH_BYTES, Damage, Window, read_segmen
 from kcli.metadata.partition import from_uuid
 from kcli.protocol.error_code import ErrorCode
 from kcli.tier.layout import object_name
-from kcli.tier.lineage import last_readable, segment_at, segment_from, segments_with_txn_index
+from kcli.tier.lineage import behind_older, last_readable, segment_at, segment_from, segments_with_txn_index
 from kcli.tier.segment import RemoteSegment, TieredPartition
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ class RemoteReader:
         await self._segments.ready(whose)
         offset, count = from_offset, 0
         while True:
-            lineage = opened.leader_epochs
-            found = segment_from(self._segments.cache(whose), lineage, offset)
+            lineage, cache = opened.leader_epochs, self._segments.cache(whose)
+            found = segment_from(cache, lineage, behind_older(cache, lineage, offset, timestamp))
             if found is None or found[1] >= opened.local_log_start_offset:
                 break
             segment, first = found
