@@ -150,7 +150,8 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
 
 
 def _is_registered(node: dict[str, Any]) -> bool:
-    """Return whether DescribeCluster lists the node as a broker; True for a node that is only a controller."""
+    """Return whether DescribeCluster lists the node as a broker. A node that is a controller only never registers as a
+    broker: for it, return True."""
     return node.get("registered", True) is True
 
 

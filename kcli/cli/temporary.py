@@ -48,8 +48,9 @@ def temporary_directory() -> Iterator[Temporary]:
 
 @contextmanager
 def spool_for(store: str) -> Iterator[Path | None]:
-    """Yield a directory for copies of objects, which no signal but SIGKILL leaves behind; None where there
-    is no need of copies. store: the path or the URL of the store."""
+    """Yield a temporary directory for copies of the store's objects; it is removed at the end, also if a signal other
+    than SIGKILL ends the process. Yield None if the objects need not be copied. store: the path or the URL of the
+    store."""
     from kcli.tier.opening import needs_copies
 
     if not needs_copies(store):

@@ -27,7 +27,7 @@ from kcli.errors import KcliError
 CHUNK = 1000
 WAIT_S = 0.2
 
-# For a header's name that is not UTF-8 headers() returns a broken list *and* sets an exception. A call that CPython has
+# If a header key is not UTF-8, headers() returns a broken list *and* sets an exception. A call that CPython has
 # specialized ignores the exception; a methodcaller raises it.
 headers_of = methodcaller("headers")
 

@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What the broker must do, in this order: append the batches, send the answers, do what the messages say.
+    """What the broker must do, in this order: append the batches, send the answers, carry out the messages.
 
     messages: instructions of the Machine's own types, such as kcli.txn.requests.WriteMarkers.
     """

@@ -297,8 +297,8 @@ class _Segments:
         self._close()
 
     def begin_at(self, base_offset: int) -> None:
-        """Begin a segment with this base offset at the next batch that is appended; NO_SEGMENT: begin segments by size
-        only."""
+        """Roll a segment with this base offset before the next batch is appended. NO_SEGMENT: roll only full
+        segments."""
         self._next_base = base_offset
 
     def append(self, batches: memoryview) -> None:

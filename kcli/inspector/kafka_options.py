@@ -53,8 +53,8 @@ class KafkaDumpOptions:
 
 @dataclass(slots=True)
 class Notes:
-    """The messages about a dump. errors: those at which Kafka's tool would end; complaints: the mismatches that Kafka's
-    tool lists on stderr at its end, by title."""
+    """The messages about a dump. errors: the errors that would end kafka-dump-log; complaints: the mismatches that
+    kafka-dump-log prints last on stderr, by heading."""
 
     errors: list[FormatError | UnreadableInput] = field(default_factory=list)
     complaints: dict[str, list[str]] = field(default_factory=dict)

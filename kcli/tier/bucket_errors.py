@@ -52,7 +52,8 @@ def is_cut_list(error: BaseException) -> bool:
 
 
 def is_missing_bucket(error: BaseException) -> bool:
-    """Whether there is no such bucket; for a request of an object, obstore raises FileNotFoundError for this too."""
+    """Whether the error means that the bucket does not exist. If the request names an object, obstore raises
+    FileNotFoundError for a missing bucket as well as for a missing object."""
     return _code(_text(error)) in _NO_BUCKET
 
 

@@ -136,7 +136,7 @@ class PluginStore:
 
     @property
     def is_plugin(self) -> bool:
-        """True: the plugin's layout."""
+        """Return True: the objects have the layout of Aiven's tiered-storage plugin."""
         return True
 
     @property

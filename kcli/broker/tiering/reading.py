@@ -56,7 +56,7 @@ class TierReading:
         await asyncio.to_thread(self.indexes.load)
 
     def stop(self) -> None:
-        """End the threads. Reads that wait are cancelled; one that hangs ends with the process."""
+        """Stop the threads. Queued reads are cancelled; a read that hangs keeps its thread until the process ends."""
         self._pool.close()
         self.reader.stop()
         self._state_pool.close()

@@ -849,8 +849,9 @@ def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
 def _without_replaced(
     path: Path, found: Sequence[Finding], longer: Sequence[RenamedLog], told: Collection[object]
 ) -> list[Finding]:
-    """Return the findings without those in .log files whose longer versions `_longer` could not put in their place, as
-    they are compressed or in parts. told: the texts of the findings that name the longer versions, which are kept."""
+    """Return the findings without those in a .log file that has a longer version (`longer`) which is compressed or cut
+    into parts: `_longer` could not check such a version in place of the file. told: the texts of the findings that name
+    the longer versions; these findings are kept."""
     replaced = {str(path / log_name(each.base_offset)) for each in longer if not each.is_as_stored}
     return [each for each in found if each.path not in replaced or each.found in told]
 

@@ -1,10 +1,12 @@
 """Causes of damage that the check of a .log file reports as a batch with a wrong length, or as a batch cut off by the
 file's end.
 
+    what the check sees                                  cause
+
     the damage begins with a header that no batch has    bytes of something else, written over batches or put between
                                                          them: a text, a fill pattern, the header of an archive
-    by its length, the batch would end after the file's
-    end, but sound batches follow the damage             the length is wrong, and maybe other bytes of the batch
+    the length leads beyond the end of the file, but
+    sound batches follow the damage                      the length is wrong, and maybe other bytes of the batch
     the CRC is right for all bytes of the damage         only the length is wrong
 """
 

@@ -97,8 +97,8 @@ def _owners(found: list[Run], topic: str) -> str:
 
 
 def _page_text(log: Path, run: Run, topic: str) -> str:
-    """Return the words which say that a .log file of the other partition has the same bytes at the same position; "" if
-    none has."""
+    """Return the text which says that a .log file of the partition to which the records of `run` belong has the same
+    bytes at the same position; "" if none has. topic: that of both partitions."""
     for other in _logs_of(log.parent.parent / f"{topic}-{run.owner}"):
         bounds = _equal(log, other, run)
         if bounds is not None:

@@ -18,7 +18,8 @@ ABOUT_ENTRIES = ("checkpoint-offset", "checkpoint-duplicate")
 
 
 def checkpoints_of_others(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
-    """Yield the finding of each checkpoint that another broker wrote, with a predicate for its consequences."""
+    """Yield, for each checkpoint file that another broker wrote, a finding, and a function that returns whether another
+    finding is a consequence of it."""
     for each in around.of_others.values():
         if each.kind is FileKind.LOG_START_OFFSETS:  # wrong_starts() reports this file
             continue

@@ -676,9 +676,9 @@ class Surroundings:
 
     @cached_property
     def harmed(self) -> frozenset[str] | None:
-        """The directories of the partitions (the metadata log included) of which Kafka's next start would lose sound
-        batches, or at which the start would fail, once everything else that keeps Kafka from starting is repaired. None
-        if files cannot be read."""
+        """The directories of the partitions, and that of the metadata log, in which Kafka's next start would lose sound
+        batches, or at which it would fail. All other obstacles to the start are taken as repaired. None if files cannot
+        be read."""
         starts = self._starts(clean=None)
         return None if starts is None or not starts.is_readable else starts.harmed
 

@@ -346,7 +346,7 @@ class _Search:
                     return
 
     def _is_indexed(self, gap: _Missing, end: int) -> bool:
-        """Whether each segment to which missing offsets of `gap` below `end` belong has a sound transaction index."""
+        """Whether each segment that had missing offsets of `gap` below `end` has a sound transaction index."""
         bases = self._known.bases
         low = max(0, bisect_right(bases, gap.first) - 1)
         high = bisect_left(bases, min(gap.last + 1, end))

@@ -269,8 +269,8 @@ class Recovery:
         }
 
     def _find_wrong_starts(self) -> WrongLogStarts | None:
-        """Return the log start offsets that no broker has written, and add log-start-offset-checkpoint to
-        `passed_over`; None if there are none, or if they are not looked for."""
+        """Return the entries of log-start-offset-checkpoint that no broker can have written, and add that file to
+        `passed_over`. Return None if there are none, or if `looks_around` is False."""
         if not self._has_holder or not self.looks_around:
             return None
         wrong = wrong_log_starts(self._holder.path, self.config, self.of_others.get(FileKind.LOG_START_OFFSETS))
