@@ -1,50 +1,18 @@
 """The content of a compressed file, as a source by position, decompressed while it is read: neither the file nor its
-content is ever in memory as a whole.
-
-The files are those of gzip, zstd, xz, bzip2 and lz4, of one or more members, streams or frames. Only the module of the
-program in use is imported.
-"""
+content is ever in memory as a whole."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from enum import StrEnum
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from formats.errors import BadCompression, FormatError
+from formats.archive import HEAD_BYTES, Archive, archive_named, inflated
+from formats.errors import FormatError
 from kcli.errors import UnreadableInput
 from kcli.log.source import SEGMENT_BYTES_MAX, FileSource
 
-
-class Archive(StrEnum):
-    """The kind of a compressed file; the value is the name of the program that decompresses it."""
-
-    GZIP = "gzip"
-    ZSTD = "zstd"
-    XZ = "xz"
-    BZIP2 = "bzip2"
-    LZ4 = "lz4"
-
-    @property
-    def suffix(self) -> str:
-        """What the program appends to the name of a file."""
-        return _SUFFIXES[self]
-
-
-MAGICS = {
-    b"\x1f\x8b\x08": Archive.GZIP,
-    b"\x28\xb5\x2f\xfd": Archive.ZSTD,
-    b"\xfd7zXZ\0": Archive.XZ,
-    b"BZh": Archive.BZIP2,
-    b"\x04\x22\x4d\x18": Archive.LZ4,
-}
-_SUFFIXES = {Archive.GZIP: ".gz", Archive.ZSTD: ".zst", Archive.XZ: ".xz", Archive.BZIP2: ".bz2", Archive.LZ4: ".lz4"}
 CHUNK_BYTES = 1 << 20
-GZIP_STEP, ZSTD_STEP = 16 << 10, 256
-"""The bytes of a file that are decompressed in one call, for at most 16 MB."""
-ZSTD_WINDOW_MAX = XZ_MEMORY_MAX = 128 << 20
 KEPT_BYTES = 32 << 20
 """Bytes that lie at most this far before the end of the last read stay in memory in decompressed form, for reads that
 go back; this is more than one window of batches. To read earlier bytes the file is decompressed again from its
@@ -54,12 +22,12 @@ beginning."""
 def archive_of(path: Path) -> Archive | None:
     """Return the kind of a compressed file, by its first bytes; None for any other file. Raises UnreadableInput."""
     source = FileSource(path)
-    head = bytearray(max(map(len, MAGICS)))
+    head = bytearray(HEAD_BYTES)
     try:
         size = source.read_at(0, memoryview(head))
     finally:
         source.close()
-    return next((archive for magic, archive in MAGICS.items() if head[:size].startswith(magic)), None)
+    return archive_named(head[:size])
 
 
 def inflated_size(path: Path, archive: Archive) -> int:
@@ -76,92 +44,6 @@ def inflated_size(path: Path, archive: Archive) -> int:
     if size > SEGMENT_BYTES_MAX:
         raise UnreadableInput(str(path), f"inflates to more than {SEGMENT_BYTES_MAX:,} bytes")
     return size
-
-
-def inflated(archive: Archive, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a compressed file part by part, each of at most 16 MB.
-
-    chunks: the bytes of the file, in order; each is taken only when the ones before it are decompressed. Raises
-    BadCompression for damage, for a file that ends inside a member, stream or frame, and for an empty file.
-    """
-    step, begin, damage = _DECOMPRESSORS[archive]()
-    member, is_inside, position = begin(), False, 0
-    for chunk in chunks:
-        left = chunk
-        while left:
-            fed, left = left[:step], left[step:]
-            try:
-                yield from _decompressed(member, fed)
-            except damage as error:
-                raise BadCompression(f"not a sound compressed file: {error}", position) from None
-            position += len(fed)
-            is_inside = not member.eof
-            if member.eof:
-                unused = member.unused_data or b""
-                left = unused + left
-                position -= len(unused)
-                member = begin()
-    if is_inside or position == 0:
-        raise BadCompression("the file ends inside a compressed member or frame", position)
-
-
-def _decompressed(member: Any, fed: bytes) -> Iterator[bytes]:
-    """Yield what the bytes `fed` decompress to, in parts of at most CHUNK_BYTES where the decompressor has a limit."""
-    if not hasattr(member, "needs_input"):
-        if out := member.decompress(fed):
-            yield out
-        return
-    while True:
-        if out := member.decompress(fed, CHUNK_BYTES):
-            yield out
-        if member.eof or member.needs_input:
-            return
-        fed = b""
-
-
-_Decompressor = tuple[int, Callable[[], Any], type[Exception] | tuple[type[Exception], ...]]
-"""How many bytes of a file to decompress in one call; a function that returns a decompressor of the next member, stream
-or frame, with the interface of zlib's or of bz2's; and the exceptions that it raises for damage."""
-
-
-def _gzip() -> _Decompressor:
-    from isal import isal_zlib
-
-    return GZIP_STEP, lambda: isal_zlib.decompressobj(wbits=31), isal_zlib.IsalError  # type: ignore[return-value]  # stub error
-
-
-def _zstd() -> _Decompressor:
-    import zstandard
-
-    context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
-    return ZSTD_STEP, context.decompressobj, zstandard.ZstdError
-
-
-def _xz() -> _Decompressor:
-    import lzma
-
-    return CHUNK_BYTES, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, XZ_MEMORY_MAX), lzma.LZMAError
-
-
-def _bzip2() -> _Decompressor:
-    import bz2
-
-    return CHUNK_BYTES, bz2.BZ2Decompressor, (OSError, ValueError)
-
-
-def _lz4() -> _Decompressor:
-    from lz4 import frame  # type: ignore[import-untyped]  # the package has no stubs
-
-    return CHUNK_BYTES, frame.LZ4FrameDecompressor, RuntimeError
-
-
-_DECOMPRESSORS: dict[Archive, Callable[[], _Decompressor]] = {
-    Archive.GZIP: _gzip,
-    Archive.ZSTD: _zstd,
-    Archive.XZ: _xz,
-    Archive.BZIP2: _bzip2,
-    Archive.LZ4: _lz4,
-}
 
 
 class InflatedSource:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeGuard
 
+from formats.archive import Archive
 from formats.file_name import FileKind, parse
 from kcli.errors import StartRefused, UnreadableInput
-from kcli.log.inflated import Archive, InflatedSource
+from kcli.log.inflated import InflatedSource
 from kcli.log.source import FileSource, Source
 from kcli.log.text_mode import BeforeTextMode
 

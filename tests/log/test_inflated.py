@@ -12,9 +12,10 @@ import lz4.frame  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
+from formats.archive import Archive
 from kcli.errors import UnreadableInput
 from kcli.log import inflated
-from kcli.log.inflated import Archive, InflatedSource, archive_of, inflated_size
+from kcli.log.inflated import InflatedSource, archive_of, inflated_size
 
 CONTENT = random.Random(1).randbytes(1 << 16) * 160  # bzip2 takes long for short repeats
 ARCHIVES: dict[Archive, Callable[[bytes], bytes]] = {

@@ -14,7 +14,7 @@ from formats.file_name import FileKind
 from kcli.inspector.verify import bucket_commands
 
 if TYPE_CHECKING:
-    from kcli.log.inflated import Archive
+    from formats.archive import Archive
 
 
 def _command(*words: str | Path) -> str:

@@ -31,6 +31,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from formats.archive import Archive
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from kcli.errors import UnreadableInput
@@ -38,7 +39,7 @@ from kcli.inspector.verify import next_steps, split_logs
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_any_headers
-from kcli.log.inflated import Archive, InflatedSource, archive_of
+from kcli.log.inflated import InflatedSource, archive_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
 from kcli.log.partition_view import ContentSource
 from kcli.log.recovery.foreign import is_of_another
