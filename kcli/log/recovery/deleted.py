@@ -1,5 +1,5 @@
-"""Missed logs: .log.deleted and .log.swap files that Kafka deletes when it starts, although the partition's log lacks
-their offsets.
+"""Missed logs: .log.deleted, .log.swap and .log.cleaned files that Kafka deletes when it starts, although the
+partition's log lacks their offsets.
 
 Kafka renames the files of a segment to .deleted in three cases, after which the remaining log still has the segment's
 offsets, or no longer needs them: retention (they are below the first segment), compaction and splits of segments
@@ -18,7 +18,8 @@ missed log is lost only if the topic needs some of its records (kcli.log.recover
 If .cleaned files exist, the cleaner had not yet renamed all of its output to .swap. Kafka then deletes, when it starts,
 the .log.swap files whose base offset is at or above the lowest one of a .cleaned file, because the segments that they
 were to replace still exist. If these segments are gone, only the .log.swap file has their batches: it is a missed log
-by the same rules. All other .log.swap files replace their segments at the start, and are not missed.
+by the same rules. All other .log.swap files replace their segments at the start, and are not missed. A .log.cleaned
+file, too, is a missed log if neither the segment that it was to replace nor a .log.deleted file has its offsets.
 
 Source: LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
 """
@@ -45,8 +46,8 @@ NEVER = 2**63
 @dataclass(frozen=True, slots=True)
 class MissedLog:
     """The files of a segment whose .log file is a missed log, and the first and last offset of its batches. suffix:
-    .deleted or .swap; the restored files have names without it. needed: for a compacted topic, those records of the
-    missed log that the topic needs, perhaps none; None for any other topic, which needs all records."""
+    .deleted, .swap or .cleaned; the restored files have names without it. needed: for a compacted topic, those records
+    of the missed log that the topic needs, perhaps none; None for any other topic, which needs all records."""
 
     base_offset: int
     last_offset: int
@@ -92,9 +93,10 @@ def missed_logs(
     swaps = {found.base_offset or 0: name for name, found in logs.items() if found.state == "swap"}
     if min(swaps, default=lowest) < lowest:
         return []  # the start puts the .swap log into place
-    state = "swap" if swaps else "deleted"
-    deleted = swaps or {found.base_offset or 0: name for name, found in logs.items() if found.state == state}
-    if not deleted or (not swaps and any(found.state == "cleaned" for found in logs.values())):
+    cleaned = {found.base_offset or 0: name for name, found in logs.items() if found.state == "cleaned"}
+    deleted = {found.base_offset or 0: name for name, found in logs.items() if found.state == "deleted"}
+    deleted = swaps or {**cleaned, **deleted}
+    if not deleted:
         return []
     live = {found.base_offset or 0: name for name, found in logs.items() if not found.state}
     bounds = _Bounds(files, live)
@@ -125,6 +127,9 @@ def missed_logs(
             continue
         if any(each < base < bounds.end(each) for each in list(live)):
             continue  # the cleaner has merged it into the segment that has these offsets
+        state = logs[name].state
+        if state == "cleaned" and any(bounds.overlaps(each, own) for each in live.values()):
+            continue  # its input, or the file that salvage in place replaces, is still there
         missed.append(MissedLog(base, own[1], _files_of(base, parsed, state), f".{state}"))
         live[base] = name
     missed.sort(key=lambda each: each.base_offset)
@@ -193,6 +198,11 @@ class _Bounds:
         no batch."""
         found = self.of(self._live[base])
         return base if found is None else found[1] + 1
+
+    def overlaps(self, name: str, bounds: tuple[int, int]) -> bool:
+        """Whether batches in a .log file have offsets from the first to the last of `bounds`."""
+        own = self.of(name)
+        return own is not None and own[0] <= bounds[1] and bounds[0] <= own[1]
 
     def of(self, name: str) -> tuple[int, int] | None:
         """Return the first and last offset of the batches in a .log file; None if it has no batch."""

@@ -228,6 +228,25 @@ def test_a_swap_log_that_a_start_deletes(tmp_path: Path, number: int, is_compact
     leaves_after_any_crash(directory, batches)
 
 
+@pytest.mark.parametrize("has_deleted", [False, True])
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_cleaned_log_whose_input_is_gone(tmp_path: Path, *, is_compacted: bool, has_deleted: bool) -> None:
+    """A start deletes it, and with it the last trace of its records. A .log.deleted file of the segment has more."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    base = bases(directory)[1]
+    log = directory / f"{base:020}.log"
+    if has_deleted:
+        shutil.copyfile(log, f"{log}.deleted")
+    shutil.copyfile(log, f"{log}.cleaned")
+    assert deleted_by(directory, is_compacted=is_compacted) == [], "its input is there"
+    log.unlink()
+    kept = f"{log.name}.deleted" if has_deleted else f"{log.name}.cleaned"
+    assert deleted_by(directory, is_compacted=is_compacted) == [kept]
+    done = plan(directory, replace(OPTIONS, is_compacted=is_compacted), with_salvage=True)
+    assert log.name in [each.name for each in done.saved.restored]
+
+
 def test_a_swap_log_whose_offsets_the_log_has(tmp_path: Path) -> None:
     """A crash between the renames of the cleaner's output leaves such a file; deleting it loses nothing."""
     directory = tmp_path / "p-0"
