@@ -196,7 +196,7 @@ def test_the_first_half_of_a_log_is_kept(directory: Path, tmp_path: Path) -> Non
     end = finding.lost_first_offset
     assert end is not None
     assert end > int(log.stem)
-    assert str(finding.found).startswith(f"no such file: a part of it is {away}, up to offset {end - 1:,}")
+    assert str(finding.found).startswith(f"no such file: a part of it, up to offset {end - 1:,}, is {away}")
     assert finding.command == f"kcli recover --unclean --salvage --dry-run '{log.parent}'"
     out = tmp_path / "out"
     assert kcli("recover", "--salvage", "--out", out, directory).status == 0

@@ -244,11 +244,13 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
         more = len(ranges) - RANGES_SHOWN
         lost += f", and {more:,} more range{'s' if more > 1 else ''}" if more > 0 else ""
         is_all = not ranges and last is not None
-        which = "it is" if is_all else "a part of it is"
+        which = (
+            f"it is {renamed[0].text}" if is_all else f"a part of it, up to offset {end - 1:,}, is {renamed[0].text}"
+        )
         return replace(
             finding,
             path=str(directory / log_name(renamed[0].base_offset)),
-            found=f"no such file: {which} {renamed[0].text}, up to offset {end - 1:,}{lost}",
+            found=f"no such file: {which}{lost}",
             lost_first_offset=ranges[0][0] if ranges else None,
             lost_last_offset=ranges[-1][1] if ranges else None,
             action="salvage puts it in place, in a copy"

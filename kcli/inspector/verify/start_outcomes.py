@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
 OFFSET_MAX = 2**63 - 1
 SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OTHERS_SHOWN = 3
+OF_ORDER = ("offsets-order", "offsets-overlap")
 """The maximum number of partitions, besides its own, that a finding names."""
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
@@ -116,7 +117,8 @@ def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -
     path = str(directory / end.file)
     found = list(findings)
     for number, each in enumerate(found):
-        if each.path == path and each.position == end.position and each.severity == "error":
+        is_cause = each.position == end.position or (end.is_of_order and each.kind in OF_ORDER)
+        if each.path == path and is_cause and each.severity == "error":
             found[number] = replace(each, action=f"{each.action}; {end.outcome}")
             return found
     error = Finding(
@@ -127,7 +129,9 @@ def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -
         offset=end.offset,
         expected=f"a record that the {end.coordinator} coordinator of Kafka 4.3 reads",
         found=end.reason,
-        action=f"{end.outcome}; salvage leaves the batch out, in a copy (a later Kafka may read it)",
+        action=f"{end.outcome}; salvage puts the batches in order, in a copy"
+        if end.is_of_order
+        else f"{end.outcome}; salvage leaves the batch out, in a copy (a later Kafka may read it)",
         command=next_steps.salvage(directory),
     )
     return [*found, error]

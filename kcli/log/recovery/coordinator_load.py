@@ -43,13 +43,15 @@ _OUTCOMES = {
 class LoadEnd:
     """Where and why a coordinator's load of a partition ends early. file, position: the .log file, and the byte in it
     at which the batch, or the bytes that are no batch, begin. offset: the offset of the record at which the load ends;
-    None if the load ends at a whole batch, or at bytes that are no batch."""
+    None if the load ends at a whole batch, or at bytes that are no batch. is_of_order: whether the load ends because of
+    the order of the batches, not because of what the batch has in it."""
 
     coordinator: str
     file: str
     position: int
     reason: str
     offset: int | None = None
+    is_of_order: bool = False
 
     @property
     def outcome(self) -> str:
@@ -70,7 +72,7 @@ def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | 
             for part in read_segment(source, check_crc=False, resync=False):
                 found = load.end_in(part)
                 if found is not None:
-                    return LoadEnd(COORDINATORS[topic], name, *found)
+                    return LoadEnd(COORDINATORS[topic], name, *found, is_of_order=load.is_of_order)
         finally:
             source.close()
     return None
@@ -86,6 +88,7 @@ class _Load:
         self._written = 0
         self._read_from = 0
         self._has_all = False
+        self.is_of_order = False
         self._records = RecordTable(RECORDS_AT_ONCE)
 
     def begin_segment(self) -> None:
@@ -120,6 +123,7 @@ class _Load:
         if stop is not None:
             return batches.field(stop.batch, POSITION), stop.reason, stop.offset
         if repeated >= 0:
+            self.is_of_order = True
             end = batches.field(repeated, LAST_OFFSET)
             reason = f"the batch ends at offset {end:,}, and one before it at {self._written - 1:,} (New last written "
             return batches.field(repeated, POSITION), f"{reason}offset must be greater)", None

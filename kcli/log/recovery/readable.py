@@ -25,6 +25,7 @@ from kcli.log.segment_reader import Damage, read_segment
 
 RECORDS_AT_ONCE = 4096
 MAGIC_WITH_HEADER = 2
+OFFSET_BITS = 63
 SEQUENCES = 2**31
 """The number of sequence numbers: after the largest one, a producer begins again at 0."""
 
@@ -139,18 +140,20 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
     """Return the batch with the right base offset, if that differs from the present one in one bit and is the only
     possible base offset; else None.
 
-    No CRC covers a base offset. A base offset is the only possible one if exactly as many offsets as the batch spans
-    are free between the batch before (or the beginning of the room) and `end`, where the next batch begins. A copy of
-    another batch, written over this one, is not changed.
+    No CRC covers a base offset. A base offset is the only possible one if no other that differs in one bit leaves the
+    batch between the batch before (or the beginning of the room) and `end`, where the next batch begins; the present
+    one does not. A copy of another batch, written over this one, is not changed.
     """
-    expected = room.begin if before is None else before.last_offset + 1
+    begin = room.begin if before is None else before.last_offset + 1
     span = row.last_offset - row.base_offset + 1
-    if row.magic < MAGIC_WITH_HEADER or expected is None or expected + span != end:
+    if row.magic < MAGIC_WITH_HEADER or begin is None or begin <= row.base_offset <= end - span:
         return None
-    if (row.base_offset ^ expected).bit_count() != 1 or not _follows(before, row) or room.is_copy(row):
+    flipped = (row.base_offset ^ (1 << bit) for bit in range(OFFSET_BITS))
+    possible = [each for each in flipped if begin <= each <= end - span]
+    if len(possible) != 1 or room.is_copy(row) or (possible[0] == begin and not _follows(before, row)):
         return None
     room.moved[row.position] = row.base_offset
-    return row._replace(base_offset=expected, last_offset=end - 1)
+    return row._replace(base_offset=possible[0], last_offset=possible[0] + span - 1)
 
 
 def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
@@ -169,8 +172,8 @@ def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow)
 
 def _follows(before: BatchRow | None, row: BatchRow) -> bool:
     """Return whether `row` may come right after the batch `before`: if both are of the same producer and epoch, the
-    sequence of `row` must continue that of `before`."""
-    if before is None or row.base_sequence < 0 or before.base_sequence < 0:
+    sequence of `row` must continue that of `before`. A group coordinator's batches have sequence 0, and no producer."""
+    if before is None or row.producer_id < 0 or row.base_sequence < 0 or before.base_sequence < 0:
         return True
     if (before.producer_id, before.producer_epoch) != (row.producer_id, row.producer_epoch):
         return True

@@ -97,6 +97,25 @@ def test_batches_that_are_there_twice_end_the_load(partition: Path, monkeypatch:
     assert ends(partition, end) is None, "it reads no further once it has the last offset"
 
 
+@pytest.mark.parametrize("is_gap", [False, True])
+def test_a_flipped_base_offset_is_put_right(partition: Path, *, is_gap: bool) -> None:
+    """A group coordinator's batches have no producer, and sequence 0. Behind damage the right offset is the only one
+    before the next batch that differs in one bit."""
+    log = partition / LOG
+    data = bytearray(log.read_bytes())
+    batches = frames(bytes(data))
+    at, _ = batches[len(batches) // 2]
+    before = bytes(data[at : at + 8])
+    data[at + 5] ^= 1
+    if is_gap:
+        start, size = batches[len(batches) // 2 - 1]
+        data[start : start + size] = bytes(size)
+    log.write_bytes(data)
+    ended = kcli("recover", "--unclean", "--salvage", "--format", "jsonl", partition)
+    rows = [row for row in map(json.loads, ended.stdout.splitlines()) if row["kind"] == "put-back"]
+    assert [(row["position"], row["base_offset"]) for row in rows] == [(at, int.from_bytes(before))]
+
+
 COMMIT_KEY = b"\0\1\0\1g\0\1t\0\0\0\0"
 SHARE_KEY = b"\0\0\0\1g" + bytes(16) + bytes(4)
 TXN_KEY = b"\0\0\0\3tx1"

@@ -14,10 +14,12 @@ from formats.kernels.columns import BatchRow
 from formats.kernels.crc import crc32c
 from kcli.log.live.partition_log import PartitionLog
 from kcli.log.partition_view import Content, FileRange
+from kcli.log.recovery import readable
 from kcli.log.recovery.apply import apply_in_place, write_copy
 from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs
 from kcli.log.recovery.loader import EventKind, LoadOptions
 from kcli.log.recovery.plan import plan
+from kcli.log.recovery.readable import Room
 from kcli.log.recovery.salvage import (
     Checked,
     LeftOut,
@@ -685,14 +687,26 @@ def test_that_of_the_last_batch_where_the_checkpoints_tell_the_end(
     assert batches_of(reopened(directory)) == batches
 
 
-def test_a_wrong_base_offset_beside_a_gap_stays_out(tmp_path: Path) -> None:
-    """More than one base offset would do."""
+def test_a_wrong_base_offset_beside_a_gap_is_put_right(tmp_path: Path) -> None:
+    """Of the offsets between its neighbours one alone differs in one bit."""
     directory = tmp_path / "p-0"
     made(directory)
     path = directory / f"{6:020}.log"
     path.write_bytes(path.read_bytes()[frames(path.read_bytes())[1][0] :])
     with_bit_flipped(directory, 0, 6)
-    assert plan(directory, OPTIONS, with_salvage=True).saved.put_back == []
+    right = [(each.before, each.base_offset) for each in plan(directory, OPTIONS, with_salvage=True).saved.put_back]
+    assert right == [(264, 8)]
+
+
+def test_a_wrong_base_offset_for_which_two_would_do_stays_out(tmp_path: Path) -> None:
+    """Offsets 5 and 6 both differ from 4 in one bit."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    row = rows_of(directory / f"{6:020}.log")[0]._replace(base_offset=4, last_offset=4)
+    assert readable._put_back(None, row, 7, Room(begin=5)) is None
+    found = readable._put_back(None, row, 6, Room(begin=5))
+    assert found is not None
+    assert (found.base_offset, found.last_offset) == (5, 5)
 
 
 def test_a_copy_of_another_batch_is_not_put_into_its_place(tmp_path: Path) -> None:
