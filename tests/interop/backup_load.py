@@ -70,10 +70,12 @@ def now_ms() -> float:
 
 
 class Load:
-    """Clients of a Kafka that has the topics of `new_topics`, until `end`."""
+    """Clients of a Kafka that has the topics of `new_topics`, until `end`. revokes_s: REVOKES_S, or longer where a run
+    takes longer."""
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.revokes_s = REVOKES_S
         self.sent: dict[Place, dict[int, Sent]] = defaultdict(dict)
         self.commits: dict[tuple[str, str, int], list[Commit]] = defaultdict(list)
         self.transactions: list[Transaction] = []
@@ -214,7 +216,7 @@ class Load:
 
         def revoked(*_: Any) -> None:
             revoked_ms.append(now_ms())
-            time.sleep(REVOKES_S)
+            time.sleep(self.revokes_s)
 
         def assigned(*_: Any) -> None:
             if revoked_ms:

@@ -23,6 +23,7 @@ from tests.interop.backup_load import (
     OUT,
     PARTITIONS,
     PLAIN,
+    REVOKES_S,
     TABLE,
     TIMEOUT_MS,
     Load,
@@ -39,7 +40,7 @@ COPY = f"kcli-restored-{os.getpid()}"
 GROUPS = {"readers", "members", "simple", "eos"}
 COORDINATED = ("__consumer_offsets", "__transaction_state")
 RUNS_MIN, RUNS_MAX = 4, 30
-BETWEEN_S = 1.0
+BETWEEN_S, REVOKES_S_MAX = 1.0, 4.0
 AUTHORIZER = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users=User:ANONYMOUS",
@@ -320,6 +321,7 @@ def test_each_run_is_the_log_as_it_was(
             time.sleep(0.1)
         while len(found) < RUNS_MIN or not any(is_amid_rebalance(load, each) for each in found):
             assert len(found) < RUNS_MAX, "no run while the group rebalanced"
+            load.revokes_s = min((1 + len(found)) * REVOKES_S, REVOKES_S_MAX)  # a machine may need long for a run
             time.sleep(BETWEEN_S)
             what = ["--bootstrap-server", source] if is_network else [data]
             ended = kcli("backup", *what, "--to", store, "--format", "jsonl")
