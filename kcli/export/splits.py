@@ -116,13 +116,16 @@ def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Rang
     """Return the offsets that the options select, by partition, each offset from one replica. Raises as `plan`."""
     ranges_read: list[Range] = []
     for copies in partitions(options, found):
-        start, end = narrowed(copies, options, *_selected(copies, options))
-        stable = _stable(copies[0], options, end)
-        found_ranges = chosen(copies, start, stable)
+        first, last = _selected(copies, options)
+        # a filter narrows what is stable: a transaction that ends behind the filter's end is not open
+        start, end = narrowed(copies, options, first, _stable(copies[0], options, last))
+        found_ranges = chosen(copies, start, end)
         for each in found_ranges:
             refuse_missing(each, options.on_corruption)
-        if stable < end:  # what the tier lacks behind the last stable offset is missed, too
-            refuse_missing(Range(copies[0], max(start, stable), end), options.on_corruption)
+        if copies[0].missing:  # what the tier lacks behind the last stable offset is missed, too
+            start, wanted = narrowed(copies, options, first, last)
+            if end < wanted:
+                refuse_missing(Range(copies[0], max(start, end), wanted), options.on_corruption)
         ranges_read += found_ranges
     return ranges_read
 

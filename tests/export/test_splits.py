@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kcli.errors import UsageError
-from kcli.export.options import SourceOptions
-from kcli.export.splits import DataLoss, Split, plan
+from kcli.export.options import Isolation, Narrowed, SourceOptions
+from kcli.export.splits import DataLoss, Split, plan, ranges
+from kcli.export.tiered import discover
 from tests.conftest import GOLDEN
 from tests.export.tables import load
 
@@ -38,6 +40,18 @@ def test_ranges(start: int) -> None:
             endingOffsets=f'{{"java-none":{{"0":{end}}}}}',
         )
         assert found["offset"].to_pylist() == list(range(start, min(end, 298)))
+
+
+@pytest.mark.parametrize("partition", ["t-txn-0", "t-mix-0"])
+def test_a_filter_leaves_transactions_that_end_behind_it(partition: str) -> None:
+    """The last stable offset is that of the log, not that of the offsets that a filter selects."""
+    options = SourceOptions((str(GOLDEN / "txn/data" / partition),), isolation=Isolation.READ_COMMITTED)
+    found = discover(options)
+    (whole,) = ranges(options, found)
+    assert whole.end > 10
+    for end in range(1, whole.end + 1):
+        (each,) = ranges(replace(options, narrowed=Narrowed(to_offset=end)), found)
+        assert (each.start, each.end) == (whole.start, end)
 
 
 def test_only_what_is_needed_is_planned() -> None:
