@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
+from formats.compression import GZIP_STEP, ZSTD_STEP, ZSTD_WINDOW_MAX
 from formats.errors import BadCompression
 
 
@@ -42,9 +43,8 @@ HEAD_BYTES = max(map(len, MAGICS))
 _SUFFIXES = {Archive.GZIP: ".gz", Archive.ZSTD: ".zst", Archive.XZ: ".xz", Archive.BZIP2: ".bz2", Archive.LZ4: ".lz4"}
 CHUNK_BYTES = 1 << 20
 """The largest part that a decompressor with a limit returns."""
-GZIP_STEP, ZSTD_STEP = 16 << 10, 256
-"""The bytes of a file that are decompressed in one call, for at most 16 MB."""
-ZSTD_WINDOW_MAX = XZ_MEMORY_MAX = 128 << 20
+XZ_MEMORY_MAX = 128 << 20
+"""The memory in bytes that the dictionary of an xz file may take; `xz -9` makes it 64 MiB."""
 
 
 def archive_named(head: bytes | bytearray) -> Archive | None:

@@ -116,7 +116,7 @@ class _Load:
         if stop is not None and (stop.batch >= count or 0 <= repeated <= stop.batch):
             stop = None
         at = batches.first_fault()
-        while 0 <= at < count and (stop is None or at <= stop.batch) and not 0 <= repeated < at:
+        while 0 <= at < count and (stop is None or at <= stop.batch):
             if not is_readable(part, at):
                 return batches.field(at, POSITION), faults_of(part, at)[0].reason, None
             at = batches.first_fault(at + 1)

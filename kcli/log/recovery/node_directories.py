@@ -193,7 +193,7 @@ class NodeDirectories:
         for each in self._beside:
             with suppress(UnreadableInput, OSError):  # whether it is a copy is not known
                 beside += [] if shares_partitions(each, self.directory) else [each]
-        home = metadata_home_among([self.directory, *beside])
+        home = metadata_home_among([self.directory, *beside]) if beside else None  # else no log need be read
         return None if home is None or same_path(home, self.directory) else home
 
     @cached_property
