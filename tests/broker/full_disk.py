@@ -39,9 +39,14 @@ class FullDisk(Disk):
     def take(self, path: Path) -> None:
         """Something needs room. Raises OSError."""
         self.operations += 1
-        is_full = self._sign.exists() and path.match(self._sign.read_text())
-        if is_full or 0 < self._full_at <= self.operations:
+        if self._is_full(path) or 0 < self._full_at <= self.operations:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    def _is_full(self, path: Path) -> bool:
+        try:
+            return path.match(self._sign.read_text())
+        except FileNotFoundError:
+            return False
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> FullFile:
         if create and not path.exists():

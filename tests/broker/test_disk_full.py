@@ -55,7 +55,8 @@ class Broker:
 
     def fill(self, pattern: str = "*") -> None:
         """From now on, for such paths."""
-        self._sign.write_text(pattern)
+        self._sign.with_suffix(".new").write_text(pattern)
+        self._sign.with_suffix(".new").rename(self._sign)
 
     def empty(self) -> None:
         """There is room again."""

@@ -1,7 +1,6 @@
 """Transaction indexes of absurd sizes, sparse on the disk: a few findings, soon."""
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,8 @@ from kcli.inspector.verify import Verification
 from kcli.inspector.verify.txn_index_file import MOST_BYTES
 from tests.conftest import SAMPLES
 
-SOON_S = 30
 
-
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("size", "end", "kinds"),
     [
@@ -30,9 +28,7 @@ def test_zeros(tmp_path: Path, size: int, end: bytes, kinds: list[str]) -> None:
         index.truncate(size)
         index.seek(size - len(end))
         index.write(end)
-    began = time.monotonic()
     found = [each for each in Verification([partition]).findings() if each.kind.startswith("txnindex")]
-    assert time.monotonic() - began < SOON_S
     assert sorted(each.kind for each in found) == kinds
     whole = [each for each in found if each.kind == "txnindex-extra-entry"]
     assert all((each.position, each.length) == (0, size) for each in whole)

@@ -239,7 +239,7 @@ def test_faults(proxy: Proxy, does: str, fault: str) -> None:
     }
     with pytest.raises((KcliError, OSError)) as caught:
         uses[does]()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25, "it waits for as long as the server does"
     line = str(caught.value)
     assert "s3://golden/a/tier/kafka-tiered-storage" in line
     assert "\n" not in line

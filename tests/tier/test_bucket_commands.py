@@ -255,11 +255,9 @@ def test_denied_without_a_log_directory(proxy: Proxy, tmp_path: Path, command: s
 
 def test_a_server_that_is_lost(proxy: Proxy) -> None:
     proxy.fault = after(proxy, 10, gone)
-    began = time.monotonic()
     ended = tier("verify", DATA)
     assert (ended.status, ended.stderr.count("\n")) == (2, 1)
     assert "answers HTTP 500; it may be overloaded: try again later" in ended.stderr
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(
@@ -295,9 +293,7 @@ def test_signals_end_a_wait(proxy: Proxy, spool: Path, number: int, status: int,
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while len(proxy.seen) <= requests:
             time.sleep(0.02)
-        began = time.monotonic()
         process.send_signal(number)
-        process.communicate(timeout=10)
+        process.communicate(timeout=20)  # before the server would answer
     assert process.returncode in (status, -number)
-    assert time.monotonic() - began < 2
     assert list(spool.iterdir()) == []
