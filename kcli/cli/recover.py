@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from formats.file_name import METADATA_DIRECTORY, FileKind, parse_directory
+from formats.file_name import METADATA_DIRECTORY, FileKind, parse, parse_directory
 from kcli.cli.error_report import DiskFailed
 from kcli.cli.options import Format, current_ms, not_empty, time_ms
 from kcli.cli.output import count_text, json_line, note, on_terminal, write_text
@@ -667,9 +667,12 @@ def _refusal(partition: str, each: StartRefused, mended_by: str | None = None) -
 
 def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
     """Return a row for a file that cannot be read. If the permission is missing or the disk fails, Kafka does not start
-    either, and the row says so. A circular symbolic link counts as a missing file, without which Kafka starts."""
-    if not error.is_denied and not error.is_disk_error:
-        outcome = "; Kafka does without it" if error.errno == ELOOP else ""
+    either, and the row says so. A circular symbolic link is no file to Kafka: it starts without a .log file, and does
+    not start if it cannot write an index."""
+    found = parse(file) if partition and error.errno == ELOOP else None
+    kind = None if found is None else found.kind
+    if not (error.is_denied or error.is_disk_error or kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)):
+        outcome = "; Kafka does without it" if kind is FileKind.LOG else ""
         return {"partition": partition, "kind": "unreadable", "file": file, "reason": f"{error.reason}{outcome}"}
     refused = StartRefused(file, f"cannot be read: {error.reason}")
     return _refusal(partition, refused)

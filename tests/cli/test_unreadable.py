@@ -18,7 +18,7 @@ import pytest
 
 from kcli.inspector.groups import GroupFiles
 from tests.cli.run import kcli
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, SAMPLES
 from tests.metadata_damage import copied
 
 LOG = "00000000000000000000.log"
@@ -131,9 +131,7 @@ def test_producers(tmp_path: Path) -> None:
     assert CIRCLE in ended.stderr
 
 
-@pytest.mark.parametrize(
-    "what", ["java-lz4-0", f"java-lz4-0/{LOG}", "java-lz4-0/leader-epoch-checkpoint", "java-lz4-0/partition.metadata"]
-)
+@pytest.mark.parametrize("what", ["java-lz4-0", "java-lz4-0/leader-epoch-checkpoint", "java-lz4-0/partition.metadata"])
 @pytest.mark.parametrize("arguments", [[], ["--out", "new"], ["--in-place"], ["--salvage", "--in-place"]])
 def test_recover(tmp_path: Path, what: str, arguments: list[str]) -> None:
     directory = copied(tmp_path)
@@ -149,6 +147,36 @@ def test_recover(tmp_path: Path, what: str, arguments: list[str]) -> None:
     if "--out" in arguments:
         assert (tmp_path / "new/java-zstd-0").is_dir()
         assert not (tmp_path / "new/java-lz4-0").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--out", "new"], ["--in-place"]])
+def test_recover_without_a_circular_log(tmp_path: Path, arguments: list[str]) -> None:
+    """As real Kafka 4.3 does: it takes the link for no file, removes the indexes, and starts at the next segment."""
+    directory = tmp_path / "java-none-0"
+    shutil.copytree(SAMPLES / "good/java-none-0", directory)
+    first, second = sorted(path.name for path in directory.glob("*.log"))[:2]
+    loop(directory / first)
+    ended = kcli("recover", "--unclean", "--format", "jsonl", *arguments, directory, cwd=tmp_path)
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    (passed,) = [row for row in rows if row["kind"] == "passed-over"]
+    assert (ended.status, passed["file"]) == (0 if arguments else 1, first)
+    assert f"a circular symbolic link: Kafka starts without offsets 0..{int(second[:20]) - 1:,}" in passed["reason"]
+    assert {row["file"] for row in rows if row["kind"] == "index-removed"} == {
+        f"{first[:20]}.index",
+        f"{first[:20]}.timeindex",
+    }
+    (end,) = [row for row in rows if row["kind"] == "partition"]
+    assert end["log_start_offset"] == int(second[:20])
+    assert (directory / first).is_symlink()
+
+
+@pytest.mark.parametrize("name", ["00000000000000000000.index", "00000000000000000000.timeindex"])
+def test_recover_says_that_kafka_cannot_write_a_circular_index(tmp_path: Path, name: str) -> None:
+    directory = copied(tmp_path)
+    loop(directory / "java-lz4-0" / name)
+    ended = kcli("recover", directory, cwd=tmp_path)
+    assert ended.status == 2
+    assert f"Kafka would not start: cannot be read: {CIRCLE}" in ended.stdout
 
 
 def pipe(path: Path) -> None:
@@ -187,8 +215,9 @@ def test_salvage_does_without_a_file_that_a_start_rebuilds(
     ended = kcli("recover", "--salvage", "--format", "jsonl", "--out", "new", directory, cwd=tmp_path)
     assert (ended.status, ended.stderr) == (2, "")
     rows = [json.loads(line) for line in ended.stdout.splitlines()]
-    (row,) = [row for row in rows if row["kind"] == "unreadable"]
+    (row,) = [row for row in rows if row["kind"] in ("unreadable", "refused")]
     assert (row["partition"], row["file"], row["readable_bytes"]) == (partition.name, name, 0)
+    assert (row["kind"] == "refused") == (name == INDEX and damage is loop), "Kafka rebuilds the index in its place"
     assert not [row for row in rows if row["kind"] == "gap"]
     assert {path.name for path in (tmp_path / "new").iterdir() if path.is_dir()} == {
         path.name for path in directory.iterdir() if path.is_dir()

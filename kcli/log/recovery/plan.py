@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from errno import ELOOP
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -175,17 +176,24 @@ def plan(
     puts into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that
     salvage rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave
     out the bytes of the directory's files that cannot be read, instead of raising UnreadableInput; `saved.unread` then
-    lists these files.
+    lists these files. Without `rescue`, a circular symbolic link in place of a .log file is left out, as Kafka does.
     """
     readable: dict[str, Content | None] = {}
     unread: list[Unread] = []
+    circular: list[str] = []
     while True:
         try:
-            planned = _plan(directory, options, with_salvage, advance, exchanged or {}, checked, readable)
+            planned = _plan(directory, options, with_salvage, advance, exchanged or {}, checked, readable, circular)
         except UnreadableInput as error:
             path = Path(error.path)
-            if not rescue or path.parent != directory or path.name in readable:
+            if path.parent != directory or path.name in readable:
                 raise
+            if not rescue:
+                if error.errno != ELOOP or not is_log(path.name):
+                    raise
+                circular.append(path.name)
+                readable[path.name] = None
+                continue
             found = readable_part(path) if is_log(path.name) else Content(())
             unread.append(Unread(path.name, error, found.size - unread_bytes(found)))
             readable |= _in_place_of(path.name, found if unread[-1].readable_bytes else None)
@@ -226,11 +234,13 @@ def _plan(
     exchanged: Mapping[str, Path],
     checked: Checked,
     readable: Mapping[str, Content | None],
+    circular: Sequence[str],
 ) -> PartitionPlan:
     """Make the plan that `plan` returns, with other content in place of unreadable files. readable: this content by
-    file name; None removes the file from the view. The other arguments are those of `plan`."""
+    file name; None removes the file from the view. circular: the files among them that are circular symbolic links,
+    without which Kafka starts. The other arguments are those of `plan`."""
     planned = _load(directory, PartitionView(directory, readable), options, advance)
-    planned = _with_logs_gone(planned)
+    planned = _with_circular(_with_logs_gone(planned, circular), circular)
     missed = _missed(planned)
     planned = _with_missed(planned, missed)
     if with_salvage:
@@ -247,10 +257,19 @@ def _plan(
     return replace(planned, events=[*planned.events, event], lost=[*planned.lost, Lost()])
 
 
-def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
-    """Return the plan with one more event for each segment before the last whose .log file is missing, though its
-    indexes are there. Indexes whose offsets are all in the .log file before them are another partition's. If the next
-    .log file begins with the missing offset, it is the missing file under a wrong name. Raises UnreadableInput."""
+def _with_circular(planned: PartitionPlan, circular: Sequence[str]) -> PartitionPlan:
+    """Return the plan with one more event for each circular symbolic link that no event names yet."""
+    named = {event.file for event in planned.events}
+    reason = "a circular symbolic link, which Kafka takes for no file: it starts without it"
+    events = [Event(EventKind.PASSED_OVER, name, reason) for name in circular if name not in named]
+    return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
+
+
+def _with_logs_gone(planned: PartitionPlan, circular: Sequence[str]) -> PartitionPlan:
+    """Return the plan with one more event for each segment before the last whose .log file is missing or a circular
+    symbolic link, though its indexes are there. Indexes whose offsets are all in the .log file before them are
+    another partition's. If the next .log file begins with the missing offset, it is the missing file under a wrong
+    name. Raises UnreadableInput."""
     options, original = planned.options, planned.view.original
     if options.is_compacted or options.is_metadata or options.is_deleted:
         return planned
@@ -273,7 +292,10 @@ def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
             end = -1 if last is None else last
         first = max(base, end + 1)
         if first < following:
-            reason = f"its indexes are here and it is not: Kafka starts without offsets {first:,}..{following - 1:,}"
+            found = "a circular symbolic link" if name in circular else "not"
+            reason = (
+                f"its indexes are here and it is {found}: Kafka starts without offsets {first:,}..{following - 1:,}"
+            )
             behind = build(FileName(LOG, following))
             if following in logs and named_above(logs_by_name, behind) == first:
                 reason = f"its indexes are here, and it has the name {behind}"

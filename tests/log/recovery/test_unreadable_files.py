@@ -123,7 +123,7 @@ def test_the_metadata_log_is_salvaged(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_path_of_what_cannot_be_accessed_is_that_of_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "00000000000000000000.log"
+    path = tmp_path / "leader-epoch-checkpoint"
     path.symlink_to(path.name)
     with pytest.raises(UnreadableInput) as error:
         plan(tmp_path, OPTIONS)
