@@ -71,7 +71,8 @@ def expired(
     excess = _excess_bytes(segments, log, lineage)
     own = {*being_copied, *unsettled}
     for segment in segments:
-        if segment.id not in own and _is_dangling(segment, broker_id, now_ms):
+        is_copied = segment.state is SegmentState.COPY_SEGMENT_FINISHED
+        if not is_copied and segment.id not in own and _is_dangling(segment, broker_id, now_ms):
             chosen[segment.id] = segment
     for segment in _in_turn(segments, place):
         if segment.id in being_copied:
@@ -93,7 +94,7 @@ def expired(
         found.log_start_offset = max(found.log_start_offset or 0, segment.end_offset + 1)
     earliest = log.lineage[0].epoch
     for segment in segments:
-        if segment.id not in being_copied and all(epoch < earliest for epoch, _ in segment.leader_epochs):
+        if segment.leader_epochs[-1].epoch < earliest and segment.id not in being_copied:
             chosen.setdefault(segment.id, segment)
     found.segments = sorted(chosen.values(), key=lambda each: (each.start_offset, each.end_offset))
     return found
@@ -107,7 +108,7 @@ def _in_turn(segments: Sequence[RemoteSegment], place: Mapping[int, int]) -> lis
         first = next((place[epoch] for epoch, _ in segment.leader_epochs if epoch in place), None)
         if first is not None:
             found.append((first, segment.start_offset, segment.end_offset, segment.id, segment))
-    return [each[-1] for each in sorted(found, key=lambda each: each[:-1])]
+    return [each[-1] for each in sorted(found)]  # ids differ, so that no two segments are compared
 
 
 def with_records(lineage: Sequence[EpochEntry]) -> dict[int, int]:

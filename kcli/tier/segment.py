@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from formats.checkpoint import EpochEntry
@@ -58,6 +59,8 @@ TRANSITIONS: Final[Mapping[SegmentState | None, frozenset[SegmentState]]] = {
 
 RESERVED_IDS: Final = frozenset(("A" * 22, "A" * 20 + "AQ"))
 """The ids 0 and 1, which Kafka gives to no tiered topic."""
+PARTITIONS_KEPT: Final = 64
+"""Of how many partitions the check is kept: a name may have 32 KB, and records of one partition follow each other."""
 NAME_SHOWN: Final = 60
 """How much of a name that no topic has a message shows."""
 
@@ -126,9 +129,16 @@ class RemoteSegment:
 
     def updated(self, value: Mapping[str, Any]) -> RemoteSegment:
         """Return the segment after a RemoteLogSegmentMetadataUpdateRecord. Raises BadValue for an unknown state."""
-        return replace(
-            self,
+        return RemoteSegment(
+            partition=self.partition,
+            id=self.id,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            size=self.size,
+            leader_epochs=self.leader_epochs,
+            has_txn_index=self.has_txn_index,
             state=state_of(value),
+            max_timestamp_ms=self.max_timestamp_ms,
             event_timestamp_ms=value["eventTimestampMs"],
             broker_id=value["brokerId"],
             custom_metadata=value["customMetadata"],
@@ -145,7 +155,11 @@ class RemoteSegment:
 def partition_of(entry: Mapping[str, Any]) -> TieredPartition:
     """Return the partition of a TopicIdPartitionEntry. Raises BadValue for one that no topic can have: the names of its
     objects could lead anywhere."""
-    name, number, topic_id = entry["name"], entry["partition"], entry["id"]
+    return _partition(entry["name"], entry["partition"], entry["id"])
+
+
+@lru_cache(PARTITIONS_KEPT)
+def _partition(name: str, number: int, topic_id: str) -> TieredPartition:
     if fault(name) is not None:
         raise BadValue(f"{name[:NAME_SHOWN]!r} is no name of a topic")
     if number < 0 or topic_id in RESERVED_IDS:
