@@ -216,7 +216,8 @@ class _Run:
                 self._troubles.append(f"{each}: cleaned faster than it is read: keys may be missing")
         self._store_parts(log)
         segments = tuple(log.finish(self._starts[each]))
-        return BackedPartition(each, topic_id, _epochs_from(log.epochs, segments[0].base), log.settled, segments)
+        epochs = _epochs_from(log.epochs, max(segments[0].base, self._starts[each]))
+        return BackedPartition(each, topic_id, epochs, log.settled, segments)
 
     def _copy(self, each: TopicPartition, log: _Log, begin: int) -> int | None:
         """Read from an offset up to the partition's end. Returns the offset that was reached: the end, unless there is
@@ -350,7 +351,7 @@ def _is_still(each: BackedPartition, described: Described) -> bool:
 
 
 def _epochs_from(epochs: Iterable[tuple[int, int]], start: int) -> tuple[tuple[int, int], ...]:
-    """Return the leader epochs of a log that begins at an offset."""
+    """Return the leader epochs of a log whose log start offset is `start`."""
     known = LeaderEpochCache(EpochEntry(*each) for each in epochs)
     known.truncate_from_start(start)
     return tuple((each.epoch, each.start_offset) for each in known.entries)

@@ -206,6 +206,7 @@ def test_a_log_that_is_to_be_deleted_has_no_leader_epochs(directory: Path) -> No
 def test_a_start_offset_behind_the_end_deletes_the_partition(directory: Path) -> None:
     path = directory / "log-start-offset-checkpoint"
     path.write_text(f"0\n2\n{OTHER[:-2]} 0 1\n{PARTITION[:-2]} 0 99999999\n")
+    (directory / OTHER / "leader-epoch-checkpoint").write_text("0\n2\n0 1\n2 120\n")
     (finding,) = loud(directory)
     assert (finding.kind, finding.severity) == ("log-start-offset", "error")
     assert f"Kafka deletes all of {PARTITION}" in str(finding.found)
@@ -217,6 +218,7 @@ def test_a_start_offset_behind_the_end_deletes_the_partition(directory: Path) ->
 def test_a_log_start_offset_in_the_end_that_the_log_has_lost(directory: Path) -> None:
     """The entry is right: the rest of the log was deleted before, and no command must restore it."""
     (directory / "log-start-offset-checkpoint").write_text(f"0\n1\n{PARTITION[:-2]} 0 290\n")
+    (directory / PARTITION / "leader-epoch-checkpoint").write_text("0\n1\n0 290\n")
     log = logs(directory)[-1]
     log.write_bytes(log.read_bytes()[:-2000])
     first, *more = loud(directory)

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from formats.checkpoint import parse_leader_epochs
 from formats.file_name import FileKind
 from kcli.cli.options import Format
 from kcli.inspector.verify import Verification
 from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory
-from kcli.log.recovery.wrong_log_starts import start_by_epochs, wrong_log_starts
+from kcli.log.recovery.epoch_starts import start_by_epochs
+from kcli.log.recovery.wrong_log_starts import wrong_log_starts
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import loud
@@ -37,6 +39,18 @@ def copied(tmp_path: Path, name: str) -> Path:
 def write(home: Path, entries: dict[str, int]) -> None:
     lines = [f"{each.rpartition('-')[0]} {each.rpartition('-')[2]} {offset}" for each, offset in entries.items()]
     (home / STARTS).write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def delete_records(home: Path, entries: dict[str, int]) -> None:
+    """Write what Kafka's DeleteRecords leaves: the log start offsets, at which the first leader epochs begin, too."""
+    write(home, entries)
+    for partition, start in entries.items():
+        path = home / partition / "leader-epoch-checkpoint"
+        kept = [(epoch, max(begin, start)) for epoch, begin in parse_leader_epochs(path.read_bytes())]
+        lines = [f"{epoch} {begin}" for epoch, begin in kept if begin > start] or []
+        first = max((epoch for epoch, begin in kept if begin == start), default=None)
+        lines = lines if first is None else [f"{first} {start}", *lines]
+        path.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
 
 
 def rows(*arguments: str | Path) -> list[dict[str, Any]]:
@@ -82,7 +96,7 @@ def test_whole_segments_below_most_log_starts(tmp_path: Path) -> None:
 def test_one_entry_that_nothing_raises(tmp_path: Path) -> None:
     """The other entries stay."""
     home = copied(tmp_path, GROUPS)
-    write(home, {"__consumer_offsets-0": 40, "g-a-0": 10})
+    delete_records(home, {"__consumer_offsets-0": 40, "g-a-0": 10})
     (finding,) = loud(home)
     assert (finding.kind, finding.severity) == ("log-start-offset", "error")
     assert "__consumer_offsets-0" in str(finding.found)
@@ -102,7 +116,7 @@ def test_one_entry_that_nothing_raises(tmp_path: Path) -> None:
 def test_records_that_were_deleted(tmp_path: Path, name: str, entries: dict[str, int]) -> None:
     home = copied(tmp_path, name)
     known = loud(home)
-    write(home, entries)
+    delete_records(home, entries)
     assert loud(home) == known
     assert kcli("recover", home).status == 0
 
@@ -120,10 +134,33 @@ def test_recover_tells_what_leaves_service(tmp_path: Path) -> None:
     assert not any(each["partition"].startswith("g-") for each in hidden)  # one segment, which Kafka keeps
 
 
+@pytest.mark.parametrize("start", [150, 298])
+def test_a_log_start_that_was_set_by_hand(tmp_path: Path, start: int) -> None:
+    """The leader epochs begin at 0. Kafka serves the log from the entry on, and deletes the segments below."""
+    home = copied(tmp_path, SEGMENTS)
+    known = loud(home)
+    delete_records(home, {"java-none-1": 120, "java-none-0": start})
+    shutil.copyfile(
+        GOLDEN / SEGMENTS / "java-none-0/leader-epoch-checkpoint", home / "java-none-0/leader-epoch-checkpoint"
+    )
+    first, *others = loud(home)
+    assert (first.kind, first.severity, Path(first.path).name) == ("log-start-offset", "warning", STARTS)
+    assert "above the start of the first leader epoch (java-none-0)" in str(first.found)
+    assert str(first.command).startswith("kcli recover --salvage --dry-run")
+    assert others == known
+    ended = kcli("recover", home)
+    assert ended.status == 1
+    assert f"{start} offsets of 1 log are not served" in ended.stdout
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", home).status == 0
+    assert (tmp_path / "new" / STARTS).read_text() == "0\n1\njava-none 1 120\n"
+    assert LogDirectory(tmp_path / "new").offsets(FileKind.LOG_START_OFFSETS)
+    assert loud(tmp_path / "new") == []
+
+
 def test_recover_tells_segments_below_the_log_start(tmp_path: Path) -> None:
     """Of DeleteRecords, too, which is no loss."""
     home = copied(tmp_path, SEGMENTS)
-    write(home, {"java-none-0": 298})
+    delete_records(home, {"java-none-0": 298})
     ended = kcli("recover", home)
     assert ended.status == 0
     (row,) = (each for each in rows(home) if each["kind"] == "start-hidden")

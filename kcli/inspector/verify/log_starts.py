@@ -17,7 +17,8 @@ from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.config import InvalidConfig
 from kcli.log.log_directory import LogDirectory
-from kcli.log.recovery.wrong_log_starts import start_by_epochs, wrong_log_starts
+from kcli.log.recovery.epoch_starts import start_by_epochs
+from kcli.log.recovery.wrong_log_starts import wrong_log_starts
 from kcli.protocol.topic_partition import TopicPartition
 
 NAMES_SHOWN = 3
@@ -41,7 +42,7 @@ def wrong_starts(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Find
     finding = Finding(
         path=str(path),
         kind=kind,
-        severity="error",
+        severity="error" if wrong.is_certain else "warning",
         position=0,
         expected="the log start offsets of partitions whose first records were deleted",
         found=wrong.reason,

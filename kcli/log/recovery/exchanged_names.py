@@ -26,8 +26,8 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import files_of_kind
 from kcli.log.recovery.coordinator_keys import KEYS_OF, owners
+from kcli.log.recovery.epoch_starts import start_by_epochs
 from kcli.log.recovery.exchanged import HEADER, LENGTH_EXTRA_BYTES, MAGIC, batch_at, indexes_fit, last_entry
-from kcli.log.recovery.wrong_log_starts import start_by_epochs
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
 

@@ -62,6 +62,7 @@ from kcli.log.recovery.coordinator_keys import KEYS_OF
 from kcli.log.recovery.coordinator_load import load_end
 from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
 from kcli.log.recovery.doubtful_ends import is_doubtful
+from kcli.log.recovery.epoch_starts import start_by_epochs
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
@@ -78,7 +79,6 @@ from kcli.log.recovery.wrong_log_starts import (
     ONLY_COMPACTED,
     WrongLogStarts,
     hidden_offsets,
-    start_by_epochs,
     wrong_log_starts,
 )
 from kcli.log.source import read_whole

@@ -9,9 +9,10 @@ broker deletes the segments below soon after. So these are signs of wrong entrie
     whole        most logs with several segments, in several topics, have segments below their log start offset
     copied       the file has all entries of another checkpoint, and hides records of several topics
     foreign      another broker wrote the file (kcli.log.recovery.others_checkpoints)
+    raised       the log's first leader epoch begins below the log start offset: DeleteRecords moves both
 
-With one impossible entry alone, only that is wrong; else the whole file is. DeleteRecords also removes the leader
-epochs below the log start offset: so the first leader epoch still begins at the right log start offset.
+With one impossible entry alone, or with raised entries, only these are wrong; else the whole file is. As DeleteRecords
+also removes the leader epochs below the log start offset, the first leader epoch begins at the right log start offset.
 
 Source: LogManager.checkpointLogStartOffsetsInDir, ReplicaManager.deleteRecordsOnLocalLog, UnifiedLog
 (maybeIncrementLogStartOffset, deleteLogStartOffsetBreachedSegments).
@@ -19,21 +20,18 @@ Source: LogManager.checkpointLogStartOffsetsInDir, ReplicaManager.deleteRecordsO
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from formats.checkpoint import parse_leader_epochs
-from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC, FileKind
-from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import files_of_kind
+from kcli.log.recovery.epoch_starts import first_epoch_start
+from kcli.log.recovery.exchanged_names import exchanged_names
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint
-from kcli.log.source import read_whole
 from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -47,10 +45,6 @@ TOPICS_LEAST = 2
 SAME_LEAST = 2
 """The least number of partitions and topics with segments below the log start offset, and of equal entries in another
 checkpoint, for the whole file to be called wrong, or a copy."""
-
-HEAD = struct.Struct(">qiib")
-"""The begin of a batch: base offset, length, partition leader epoch, magic."""
-MAGIC = 2
 
 
 class HiddenOffsets(NamedTuple):
@@ -72,7 +66,7 @@ class WrongLogStarts(NamedTuple):
     source: the kind of the checkpoint in the same directory of which this checkpoint is a copy; None if it is no copy.
     of_other: the checkpoint, if another broker wrote it; else None. entries: the wrong entries that hide offsets.
     is_whole: whether all entries of the checkpoint are wrong. impossible: the partitions in `entries` whose topics are
-    only compacted.
+    only compacted. raised: the partitions in `entries` whose leader epochs begin below their log start offsets.
     """
 
     source: FileKind | None
@@ -80,6 +74,12 @@ class WrongLogStarts(NamedTuple):
     entries: Mapping[TopicPartition, HiddenOffsets]
     is_whole: bool
     impossible: Collection[TopicPartition]
+    raised: Collection[TopicPartition] = ()
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no broker can have written these entries; else a leader-epoch-checkpoint may be older than them."""
+        return self.is_whole or bool(self.impossible)
 
     @property
     def reason(self) -> str:
@@ -93,11 +93,16 @@ class WrongLogStarts(NamedTuple):
         elif self.impossible:
             shown = names_text(sorted(map(str, self.impossible)), 2)
             found = f"log start offsets in topics that are only compacted ({shown}), which nothing raises there"
+        elif self.raised:
+            shown = names_text(sorted(map(str, self.raised)), 2)
+            found = (
+                f"log start offsets above the start of the first leader epoch ({shown}), which DeleteRecords moves, too"
+            )
         else:
             found = "most logs have whole segments below their log start offsets, which a broker soon deletes"
         logs = f"{len(self.entries):,} log{'s' if len(self.entries) != 1 else ''}"
         lost = f"{offsets:,} offsets of {logs} are not served"
-        gone = f", and their {segments:,} segments below are deleted" if segments else ""
+        gone = f", and {segments:,} segment{'s' if segments != 1 else ''} below deleted" if segments else ""
         return f"{found}: Kafka starts each log at its offset here, so that {lost}{gone}"
 
     def is_wrong(self, partition: TopicPartition) -> bool:
@@ -122,23 +127,19 @@ def hidden_offsets(directory: Path, start: int) -> HiddenOffsets | None:
     return HiddenOffsets(bases[0], start, whole, any(sizes[each] for each in below), below)
 
 
-def start_by_epochs(directory: Path) -> int:
-    """Return the log start offset of a log whose first records DeleteRecords has deleted, as leader-epoch-checkpoint
-    shows it: the first leader epoch begins at the log start offset, although the log's first batch, which begins below
-    it, has the same epoch. Returns 0 for any other log, and if the files cannot be read."""
-    try:
-        _, first = min(files_of_kind(directory, FileKind.LOG))
-        checkpoint = directory / FileKind.LEADER_EPOCHS
-        if not (first.is_file() and checkpoint.is_file()):  # opening a named pipe would block
-            return 0
-        epochs = parse_leader_epochs(read_whole(checkpoint))
-        with first.open("rb") as log:
-            offset, _, leader_epoch, magic = HEAD.unpack(log.read(HEAD.size))
-    except (FormatError, KcliError, OSError, ValueError, struct.error):  # the plan reports such an error
-        return 0
-    if not epochs or magic != MAGIC or (epochs[0][0] != leader_epoch) or epochs[0][1] <= offset:
-        return 0
-    return epochs[0][1]
+def _is_above_epochs(directory: Path, start: int) -> bool:
+    """Whether the first leader epoch begins below the log start offset `start`; False without leader epochs."""
+    first = first_epoch_start(directory)
+    return first is not None and first < start
+
+
+def _is_within(
+    found: HiddenOffsets, partition: TopicPartition, others: Mapping[FileKind, Mapping[TopicPartition, int]]
+) -> bool:
+    """Whether the log has reached its log start offset, as far as its segments and the other checkpoints tell. found,
+    others: as in `_is_impossible`."""
+    known = (offsets.get(partition, 0) for offsets in others.values())
+    return found.start <= max(*known, *found.below)
 
 
 def wrong_log_starts(
@@ -173,9 +174,17 @@ def wrong_log_starts(
         is_whole = is_whole or is_all
     if is_whole or of_other is not None:
         return WrongLogStarts(source, of_other, hidden, is_whole=True, impossible=impossible)
-    if impossible:
-        wrong = {each: hidden[each] for each in sorted(impossible)}
-        return WrongLogStarts(None, None, wrong, is_whole=False, impossible=impossible)
+    raised = {
+        each
+        for each, found in hidden.items()
+        if each not in impossible and _is_within(found, each, others) and _is_above_epochs(logs[each], found.start)
+    }
+    if raised:  # else a log under another name, or its end that is lost, may contradict an entry that is right
+        exchanged = {path for each in exchanged_names(LogDirectory(home), {}) for path in each.paths}
+        raised = {each for each in raised if logs[each] not in exchanged}
+    if impossible or raised:
+        wrong = {each: hidden[each] for each in sorted(impossible | raised)}
+        return WrongLogStarts(None, None, wrong, is_whole=False, impossible=impossible, raised=raised)
     return None
 
 
