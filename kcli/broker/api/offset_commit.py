@@ -68,9 +68,9 @@ def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaita
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int) -> Laid | None:
-    """Return the response to a plain OffsetCommit, that is, one that is handled from its bytes without being decoded
-    into kio's objects, as all its offsets can be committed at once. Return None, and change nothing, for any other
-    request, or if the client may not commit one of the offsets; the caller then decodes and handles the request."""
+    """Return the response to a plain OffsetCommit: one that commits all its offsets without waiting for other replicas,
+    and needs no line in the audit log. It is handled from its bytes, without being decoded into kio's objects. Return
+    None, and commit nothing, for any other OffsetCommit, which the caller then decodes and handles."""
     read = read_offset_commit(frame)
     if read is None:
         return None

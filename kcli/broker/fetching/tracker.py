@@ -54,7 +54,7 @@ class Tracker:
         self.dirty.pop(key, None)
 
     def close(self) -> None:
-        """End the session: undo `watch` for all partitions."""
+        """Undo `watch` for all partitions, and call `wake` no more."""
         self.wake = None
         self.close_some(len(self._watched))
 

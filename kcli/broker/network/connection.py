@@ -223,7 +223,7 @@ class Connection:
         principal: str = ANONYMOUS,
         authentication: Authentication | None = None,
     ) -> None:
-        """authentication: that of a client that has to log in by SASL, else None."""
+        """authentication: the Authentication of a client that has to log in by SASL; None for other clients."""
         self._server = server
         self._loop = server.loop
         self._socket = sock

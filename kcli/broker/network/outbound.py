@@ -3,7 +3,7 @@
     TLS handshake    verifies the certificate of the other node, and its host name unless
                      ssl.endpoint.identification.algorithm is empty; this node sends its own certificate if the other
                      node requests it
-    ApiVersions      once a connection
+    ApiVersions      once for each connection
     SaslHandshake    the mechanism
     SaslAuthenticate PLAIN or SCRAM, until the other node has authenticated this node
 

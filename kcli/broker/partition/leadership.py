@@ -193,7 +193,7 @@ class Leadership:
         self.is_alone = isr == (self.node_id,)
 
     def appended(self) -> None:
-        """Note that the leader's log has grown, so that no follower is caught up with its new end."""
+        """Note that the leader's log has grown: followers that were caught up are so no longer (Follower.rouse)."""
         for follower in self.followers.values():
             follower.rouse()
 

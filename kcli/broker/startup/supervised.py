@@ -42,8 +42,8 @@ class Member(Protocol):
         """Stand for election at once if no leader is known."""
 
     def peer_died(self, node_id: int, /) -> None:
-        """Note that the process of another node has ended, so that this node does not wait for timeouts of that
-        node."""
+        """Note that the process of another node has ended, so that this node need not wait until requests to that node
+        time out."""
 
     def peer_started(self, node_id: int, /) -> None:
         """Note that the launcher has started a new process of another node."""
