@@ -532,7 +532,7 @@ def _nearer_replica(
 
 
 def _storage_error(call: types.FetchCall) -> ErrorCode:
-    """Return KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for a version of Fetch that is older than
+    """Return KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for a Fetch below v6, as its client does not know
     KAFKA_STORAGE_ERROR."""
     return ErrorCode.KAFKA_STORAGE_ERROR if call.version >= STORAGE_ERROR_VERSION else ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -150,8 +150,8 @@ def _request(call: types.OffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) 
 def _answer(call: types.OffsetCommitCall, topics: Topics, code: int, errors: Mapping[TopicPartition, int]) -> Laid:
     """Return the response. Topics and partitions that do not exist come first, as in Kafka's response.
 
-    code: the error code of every partition that exists; NONE if `errors` has the error codes. errors: by partition;
-    a partition that is not in `errors` has no error.
+    code: the error code of every partition that exists; NONE if `errors` has the error codes. errors: partition ->
+    error code; a partition that is not in `errors` has no error.
     """
     by_id = call.version >= IDS_SINCE
     first: list[Answered] = []

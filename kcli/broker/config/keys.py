@@ -37,7 +37,8 @@ CLASS, PASSWORD = ConfigType.CLASS, ConfigType.PASSWORD
 
 
 class Update(IntEnum):
-    """When a broker's configuration can be changed."""
+    """Kafka's update mode of a broker's configuration: only by a restart, dynamically for one broker, or also for
+    all."""
 
     READ_ONLY = 0
     PER_BROKER = 1

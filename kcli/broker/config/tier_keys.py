@@ -107,8 +107,8 @@ def _values(config: BrokerConfig, prefix: str, keys: Mapping[str, Key]) -> dict[
 
 
 def tier_problem(config: BrokerConfig) -> str | None:
-    """Return the reason, with the name of the configuration, why this broker does not implement tiered storage as it is
-    configured; None if it does, or if tiered storage is not enabled."""
+    """Return the reason, with the name of the configuration, why this broker cannot run tiered storage as configured;
+    None if there is no such reason, or if tiered storage is not enabled."""
     if not (config.remote_log_storage_system_enable and config.is_broker):
         return None
     storage = config.get(STORAGE_CLASS)

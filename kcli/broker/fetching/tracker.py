@@ -79,8 +79,8 @@ class Tracker:
 
 
 class FollowerTracker(Tracker):
-    """The changed partitions of one follower's fetch session. broker_epoch: the follower's. fetched_ms: the time of the
-    session's last Fetch, in ms."""
+    """The changed partitions of one follower's fetch session. broker_epoch: the follower's broker epoch. fetched_ms:
+    the time of the session's last Fetch, in ms since 1970."""
 
     def __init__(self, broker_epoch: int = UNKNOWN_EPOCH, dirty: Iterable[Key] = ()) -> None:
         super().__init__(dirty)

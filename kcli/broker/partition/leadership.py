@@ -260,8 +260,8 @@ class Leadership:
 
     def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
         """Return the change whose new ISR is `isr`; it is the pending change from now on. isr: broker ids in ascending
-        order, the order in which Kafka sends them, too. The order is visible: the metadata log stores the ISR in it,
-        and Kafka's tools show it. added: the broker that the change adds, None if it adds none."""
+        order, in which Kafka sends them, too; the metadata log stores the ISR in this order, and Kafka's tools show it
+        so. added: the broker that the change adds, None if it adds none."""
         brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
         self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
         return self.pending

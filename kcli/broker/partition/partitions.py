@@ -315,8 +315,9 @@ class Partition:
         transaction_version: int = 0,
         checked: CheckedBatch | None = None,
     ) -> Appended:
-        """Append one batch as PartitionLog.append_as_leader does. Raises AppendRefused; also LogFailed and OSError,
-        which the caller passes to `failed`."""
+        """Append one batch (see PartitionLog.append_as_leader), move the high watermark if this replica is alone in the
+        ISR, and wake waiting Fetches. Raises AppendRefused; also LogFailed and OSError, which the caller passes to
+        `failed`."""
         if self.is_offline:
             raise LogFailed(f"{self}: its log directory is offline")
         log = self.log

@@ -91,7 +91,7 @@ class FetcherHost(Protocol):
 
     @property
     def tier(self) -> TierStates | None:
-        """Reads the state of logs from tiered storage; None if this broker has none."""
+        """Reads the state of logs from tiered storage; None if this broker has no tiered storage."""
 
 
 class Fetcher:

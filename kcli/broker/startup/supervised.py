@@ -4,8 +4,8 @@ One JSON object a line, over a socket that is open before the node starts:
 
     {"elect": true}          to the node       stand for election now, without waiting for the election timeout, as all
                                                controllers listen
-    {"died": 2}              to the node       the process of that node has ended
-    {"started": 2}           to the node       the launcher has started the next process of that node
+    {"died": 2}              to the node       the process of node 2 has ended
+    {"started": 2}           to the node       the launcher has started the next process of node 2
     {"stop": "broker"}       to the node       controlled shutdown; the controller runs until a signal ends it
     {"listening": true}      to the launcher   the controller listener serves requests
     {"ready": true}          to the launcher   the node is started: its broker is unfenced

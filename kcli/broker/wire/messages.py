@@ -44,7 +44,7 @@ PRODUCE_ITEMS_AT_ONCE: Final = 1000
 """The greatest number of topics and partitions of a Produce request that the event loop decodes, in a millisecond or
 two."""
 NO_THROTTLE = timedelta(0)
-# encoded again with this value, a response differs from one with NO_THROTTLE in the bytes of the throttle time alone
+# a response encoded with this throttle time differs from one with NO_THROTTLE only in the bytes of the throttle time
 OTHER_THROTTLE = timedelta(milliseconds=0x01010101)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
