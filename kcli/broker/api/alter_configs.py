@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 async def alter_configs(broker: Broker, call: types.AlterConfigsCall) -> types.AlterConfigsResponse:
-    """Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, POLICY_VIOLATION
-    for too many changes."""
+    """Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
+    BROKER_ID_NOT_REGISTERED, POLICY_VIOLATION for too many changes."""
     request = call.request
     alterations = [
         Alteration(

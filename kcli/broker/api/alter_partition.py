@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 NONE = UUID(int=0)
 EPOCHS_SINCE = 3
 NO_LEADER, NO_EPOCH = 0, 0
-"""The leader, leader epoch and partition epoch in a partition's result that has an error."""
+"""The leader id, and the leader epoch and partition epoch, in the result for a partition that has an error."""
 
 
 async def alter_partition(broker: Broker, call: types.AlterPartitionCall) -> types.AlterPartitionResponse:
-    """Errors: STALE_BROKER_EPOCH; of a partition, those that `alter_partitions` in kcli.metadata names."""
+    """Errors: STALE_BROKER_EPOCH; for a partition, the errors that `alter_partitions` (kcli/metadata) lists."""
     broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     request, metadata = call.request, broker.metadata
     if not request.topics:

@@ -21,7 +21,7 @@ async def alter_partition_reassignments(
     broker: Broker, call: types.AlterPartitionReassignmentsCall
 ) -> types.AlterPartitionReassignmentsResponse:
     """Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
-    NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_SERVER_ERROR."""
+    NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_SERVER_ERROR if the request would write too many metadata records."""
     broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
     metadata, request = broker.metadata, call.request
     may_change_factor = call.get("allow_replication_factor_change", default=True) or not request.topics

@@ -22,7 +22,8 @@ async def alter_user_scram_credentials(
     broker: Broker, call: types.AlterUserScramCredentialsCall
 ) -> types.AlterUserScramCredentialsResponse:
     """Errors of a user: DUPLICATE_RESOURCE, UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM, RESOURCE_NOT_FOUND,
-    UNSUPPORTED_VERSION; UNKNOWN_SERVER_ERROR of all users if the request names more than it may change."""
+    UNSUPPORTED_VERSION; UNKNOWN_SERVER_ERROR for an empty salted password, and for all users if the request has more
+    than RECORDS_PER_REQUEST_MAX deletions and upsertions."""
     broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
     request = call.request
     alterations = len(request.deletions) + len(request.upsertions)

@@ -20,8 +20,8 @@ NONE = UUID(int=0)
 async def assign_replicas_to_dirs(
     broker: Broker, call: types.AssignReplicasToDirsCall
 ) -> types.AssignReplicasToDirsResponse:
-    """Errors: STALE_BROKER_EPOCH, UNSUPPORTED_VERSION; of a replica, those that
-    kcli.metadata.directory_control.assign_replicas names."""
+    """Errors: STALE_BROKER_EPOCH, UNSUPPORTED_VERSION; for a replica, the errors that
+    kcli.metadata.directory_control.assign_replicas lists."""
     broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     active, request = broker.active, call.request
     assert active is not None, "only controllers get this request"

@@ -26,7 +26,7 @@ PREVIOUS_EPOCH_SINCE = 3
 
 async def broker_registration(broker: Broker, call: types.BrokerRegistrationCall) -> types.BrokerRegistrationResponse:
     """Errors: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED (migration
-    from ZooKeeper), INVALID_REGISTRATION, UNSUPPORTED_VERSION."""
+    from ZooKeeper), INVALID_REGISTRATION, UNSUPPORTED_VERSION, UNKNOWN_SERVER_ERROR (unknown security protocol)."""
     broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     request = call.request
     assert broker.active is not None, "only controllers get this request"

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 async def create_acls(broker: Broker, call: types.CreateAclsCall) -> types.CreateAclsResponse:
-    """Errors of an ACL: SECURITY_DISABLED without an authorizer; INVALID_REQUEST; POLICY_VIOLATION of all valid ACLs if
-    there are more of them than one request may create. Raises HangUp, which closes the connection, for an ACL whose
-    resource type, pattern type, operation or permission type is UNKNOWN."""
+    """Errors of an ACL: SECURITY_DISABLED without an authorizer; INVALID_REQUEST; POLICY_VIOLATION for all valid ACLs
+    if there are more of them than one request may create; UNKNOWN_SERVER_ERROR for all ACLs if one has a code that only
+    filters may have. Raises HangUp, which closes the connection, for an ACL whose resource type, pattern type,
+    operation or permission type is UNKNOWN."""
     is_long = len(call.request.creations) > STEPS_AT_ONCE
     acls = await apart_if(is_long, _acls, call)
     broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)

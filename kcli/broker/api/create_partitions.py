@@ -25,8 +25,9 @@ DENIED = Error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 async def create_partitions(broker: Broker, call: types.CreatePartitionsCall) -> types.CreatePartitionsResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
-    INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED. Raises NotController on a node that is not the active controller, but
-    only if the client is allowed to alter at least one of the topics, as Kafka checks the ACLs first."""
+    INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR if the request would write too many metadata
+    records. Raises NotController on a node that is not the active controller, but only if the client is allowed to
+    alter at least one of the topics, as Kafka checks the ACLs first."""
     request = call.request
     alterable = broker.access.among(call, Operation.ALTER, ResourceType.TOPIC)
     times = Counter(each.name for each in request.topics)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 async def delete_acls(broker: Broker, call: types.DeleteAclsCall) -> types.DeleteAclsResponse:
-    """Errors of a filter: SECURITY_DISABLED without an authorizer; INVALID_REQUEST, of all filters if they match more
-    ACLs than one request may delete. Raises HangUp, which closes the connection, for a filter whose resource type,
-    pattern type, operation or permission type is UNKNOWN."""
+    """Errors of a filter: SECURITY_DISABLED without an authorizer; INVALID_REQUEST, for all filters if together they
+    match more ACLs than one request may delete. Raises HangUp, which closes the connection, for a filter whose resource
+    type, pattern type, operation or permission type is UNKNOWN."""
     is_long = len(call.request.filters) > STEPS_AT_ONCE
     filters = await apart_if(is_long, _filters, call)
     broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)

@@ -78,8 +78,8 @@ async def _wait(
     """Wait until the low watermarks of partitions have reached the new log start offsets, or until the request's
     timeout; return the response.
 
-    results: of all partitions of the request; those of the partitions in `waiting` are replaced. waiting: the
-    partitions to wait for, each with the offset that its low watermark must reach.
+    results: the results of all partitions of the request; the results of partitions in `waiting` are replaced.
+    waiting: the partitions to wait for, each with the offset that its low watermark must reach.
     """
     woken = asyncio.Event()
     is_over = False

@@ -31,8 +31,8 @@ DISABLED_SINCE = 3
 async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.DeleteTopicsResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_REQUEST, TOPIC_DELETION_DISABLED,
     THROTTLING_QUOTA_EXCEEDED. Raises NotController on a node that is not the active controller, but only if the client
-    may delete at least one of the topics, as Kafka checks the ACLs first; such a node finds the topics in the committed
-    metadata."""
+    may delete at least one of the topics, as Kafka checks the ACLs first; such a node looks up the topics in the
+    committed metadata."""
     topics: list[tuple[str | None, UUID | None]]
     if call.version >= IDS_SINCE:
         topics = [(each.name, each.topic_id) for each in call.request.topics]

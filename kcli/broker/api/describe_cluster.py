@@ -1,5 +1,6 @@
-"""DescribeCluster (60): on a listener for clients, the brokers, and as controller id a broker, which forwards requests
-to the active controller; on a controller listener, the controllers, and the id of the active one.
+"""DescribeCluster (60): the nodes of the cluster. On a listener for clients, the nodes are the brokers, and the
+controller id is that of a broker, which forwards requests to the active controller. On a controller listener, the nodes
+are the controllers, and the controller id is that of the active controller.
 
 v1 the endpoint type, brokers or controllers, which must be that of the listener (KIP-919). v2 fenced brokers too
 (KIP-1073). All versions are flexible. KIP-700.

@@ -2,8 +2,8 @@
 
 The envelope holds the request with its header, and its response holds the response with its header. NOT_CONTROLLER is
 an error of the envelope, after which the broker tries the new active controller. All clients of a broker share its
-connection to the controller: this handler answers even a malformed request, and the broker closes the connection of the
-client that has sent it.
+connection to the controller. So this handler answers even a malformed request, in place of closing that connection; the
+broker then closes the connection of the client that has sent the request.
 """
 
 from __future__ import annotations

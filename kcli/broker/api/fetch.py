@@ -89,8 +89,8 @@ class _Fetch:
     may_rest: whether a partition that the consumer has read to the end is skipped until it changes. tracker: notes
     which partitions change; None for a Fetch without session until it has to wait.
     readable: the names of the topics that the client is allowed to read.
-    tiered: what to read from tiered storage for which partitions, as the first read has found. from_tier: what was read
-    there; None until then.
+    tiered: key of a partition -> what to read from tiered storage for it, as the first read of the partitions has
+    found. from_tier: key -> the fetch offset, and the result of the read from tiered storage; None before that read.
     """
 
     broker: Broker
@@ -138,7 +138,7 @@ class _Fetch:
 
     def has_news(self, fetched: FetchedPartition, answer: PartitionAnswer) -> bool:
         """Whether a fetch session requires the partition in the response: a full response has every partition, an
-        incremental one only those with records, an error or a changed offset. False without a session."""
+        incremental response only those with something new (FetchedPartition.is_news). False without a session."""
         return self.session is not None and (not self.is_incremental or fetched.is_news(answer))
 
 
@@ -157,7 +157,7 @@ def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Lai
     """Errors of the whole request: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
     FETCH_SESSION_TOPIC_ID_ERROR; of a partition: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
     NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR, UNSUPPORTED_COMPRESSION_TYPE (a topic
-    with zstd, for a version older than zstd)."""
+    with compression.type=zstd, for a Fetch below v10)."""
     work = _read_first(broker, call)
     if _is_long(broker, call):
         return _in_turns(broker, work)
@@ -386,7 +386,7 @@ class _Reading:
         self._full = 0
         self.size = 0
         self.is_due = False
-        # what was read from tiered storage is in memory: the other partitions get what is left
+        # the records read from tiered storage count against max_bytes: other partitions get the rest of it
         self._held = sum(
             len(each.records) for _, each in (one.from_tier or {}).values() if isinstance(each, RemoteRead)
         )
@@ -422,7 +422,7 @@ class _Reading:
             if isinstance(answer.region, memoryview):
                 self._held -= answer.size
         elif one.from_tier is None and fetched.key in one.tiered:
-            self._full += 1  # it is not known how much will be read there
+            self._full += 1  # the size of the records in tiered storage is not known yet
             self._held += max_bytes
         if answer.error_code or answer.diverging is not None or answer.preferred_replica != UNKNOWN:
             self.is_due = True
@@ -496,8 +496,9 @@ def _read_partition(
 def _from_tier(
     one: _Fetch, fetched: FetchedPartition, partition: Partition, log: PartitionLog, max_bytes: int, *, first: bool
 ) -> RemoteRead | ErrorCode:
-    """Return what was read from tiered storage for a partition. In the first read of the Fetch, note that it is to be
-    read there, and return no records; also while the quota for reads from there is used up."""
+    """Return what was read from tiered storage for a partition. In the first read of the Fetch, add the partition to
+    `one.tiered`, unless the quota for reads from tiered storage is used up, and return no records. Return
+    OFFSET_OUT_OF_RANGE if this broker has no tiered storage."""
     tier = one.broker.tier
     if tier is None:
         return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -531,7 +532,7 @@ def _nearer_replica(
 
 
 def _storage_error(call: types.FetchCall) -> ErrorCode:
-    """Return KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for a version of Fetch that is older than
+    """Return KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for a Fetch below v6, as its client does not know
     KAFKA_STORAGE_ERROR."""
     return ErrorCode.KAFKA_STORAGE_ERROR if call.version >= STORAGE_ERROR_VERSION else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -550,8 +551,8 @@ def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, i
 
 
 async def _read_tiered(one: _Fetch) -> Laid:
-    """Read from tiered storage what the first read has found to be there, and return the response, with the records of
-    other partitions. After remote.fetch.max.wait.ms the response has what was read by then."""
+    """Read the partitions in `one.tiered` from tiered storage, and return the response, with the records of other
+    partitions too. After remote.fetch.max.wait.ms the response has the records that were read by then."""
     tier = one.broker.tier
     assert tier is not None, "it has found the partitions"
     one.forget_request()
@@ -607,8 +608,8 @@ class _Waiting:
             self._loop.call_soon(self._read_changed)
 
     def _read_changed(self) -> None:
-        """Read the changed partitions, and end the wait if they have min_bytes of records or an error. Only then is the
-        response made, from a second read just before it is sent: a log file found in this read might be closed by
+        """Read the changed partitions, and end the wait if they have min_bytes of records or an error. The response is
+        made later, from a second read just before it is sent, as a log file that this read has found might be closed by
         then."""
         self._is_due = False
         if self._future.done() or self._is_for_turns(max(self._timer.when() - self._loop.time(), 0)):

@@ -43,9 +43,9 @@ def heartbeat(broker: Broker, call: types.HeartbeatCall) -> Laid | Awaitable[Lai
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int) -> Laid | None:
-    """Return the response to a plain Heartbeat, that is, one that is handled from its bytes without being decoded into
-    kio's objects, as its group does not rebalance. Return None, and change nothing, for any other Heartbeat, which the
-    caller then decodes and handles."""
+    """Return the response to a plain Heartbeat: one that succeeds, and needs no line in the audit log. It is handled
+    from its bytes, without being decoded into kio's objects. Return None for any other Heartbeat, which the caller then
+    decodes and handles."""
     read = read_heartbeat(frame)
     if read is None:
         return None

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 async def incremental_alter_configs(
     broker: Broker, call: types.IncrementalAlterConfigsCall
 ) -> types.IncrementalAlterConfigsResponse:
-    """Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, POLICY_VIOLATION
-    for too many changes, UNKNOWN_SERVER_ERROR for an unknown operation."""
+    """Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
+    BROKER_ID_NOT_REGISTERED, POLICY_VIOLATION for too many changes, UNKNOWN_SERVER_ERROR for an unknown operation."""
     request = call.request
     alterations = [
         Alteration(

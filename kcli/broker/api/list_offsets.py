@@ -7,8 +7,8 @@
 v2 isolation level: with read_committed, latest is the last stable offset. v4 leader epochs. v5 OFFSET_NOT_AVAILABLE. v6
 flexible. v10 a time limit for tiered storage (KIP-1075). -3: KIP-734, -4: KIP-405, -5: KIP-1005, -6: KIP-1023.
 
-A search for a time waits for tiered storage if the log has records there alone: for the time limit of the request, or
-for remote.list.offsets.request.timeout.ms. Other requests go on meanwhile.
+A search for a time waits for tiered storage if the log has records there alone: no longer than the time limit of the
+request, or than remote.list.offsets.request.timeout.ms if the request has none. Other requests go on meanwhile.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ NOTHING: Found = -1, -1, -1
 
 
 class _Search(NamedTuple):
-    """A search for a time that waits for tiered storage. limit: only records below it are found. lags: whether the high
-    watermark lies below the leader's first offset."""
+    """A search for a time that waits for tiered storage. limit: the offset below which a record must lie to be found.
+    lags: whether the high watermark lies below the first offset of this leader's epoch."""
 
     partition: Partition
     log: PartitionLog
@@ -126,7 +126,7 @@ def _respond(call: types.ListOffsetsCall, answers: Answers) -> types.ListOffsets
 async def _search(
     broker: Broker, call: types.ListOffsetsCall, searches: Sequence[_Search], answers: Answers
 ) -> types.ListOffsetsResponse:
-    """Search in tiered storage, and put what is found in time into the answers."""
+    """Search in tiered storage, put the results that are there in time into `answers`, and return the response."""
     tier = broker.tier
     assert tier is not None, "it is searched"
     limit = call.get("timeout", None)
@@ -173,10 +173,10 @@ def _find(
     broker: Broker, call: types.ListOffsetsCall, partition: Partition, timestamp: int, epoch: int
 ) -> Found | _Search:
     """Return the timestamp, offset and leader epoch for the requested timestamp, which may be a special one such as -1
-    for the latest offset; NOTHING if there is no such record. The latest offset is the high watermark for a consumer,
-    the last stable offset for a consumer with read_committed, the log end offset for a follower; only records below it
-    are found; the search, if it waits for tiered storage. epoch: the leader epoch that the client knows. Raises
-    PartitionError."""
+    for the latest offset; NOTHING if there is no such record; a _Search if tiered storage has to be searched. The
+    latest offset is the high watermark for a consumer, the last stable offset for a consumer with read_committed, else
+    the log end offset; only records below the latest offset are found. epoch: the leader epoch that the client knows.
+    Raises PartitionError."""
     replica_id = call.request.replica_id
     is_client = replica_id == CONSUMER
     log = partition.log_for(epoch, leader_only=replica_id != DEBUGGER)
@@ -197,8 +197,8 @@ def _find(
 
 
 def _fetchable(partition: Partition, log: PartitionLog, found: Found, limit: int, *, lags: bool) -> Found:
-    """Return what was found, NOTHING if it is not below `limit`. Raises PartitionError where nothing is found and the
-    high watermark lags."""
+    """Return `found`, or NOTHING if its offset is not below `limit`. lags: whether the high watermark lies below the
+    first offset of this leader's epoch; PartitionError is then raised in place of returning NOTHING."""
     if found != NOTHING and found[1] < limit:
         return found
     if lags:

@@ -68,9 +68,9 @@ def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaita
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int) -> Laid | None:
-    """Return the response to a plain OffsetCommit, that is, one that is handled from its bytes without being decoded
-    into kio's objects, as all its offsets can be committed at once. Return None, and change nothing, for any other
-    request, or if the client may not commit one of the offsets; the caller then decodes and handles the request."""
+    """Return the response to a plain OffsetCommit: one that commits all its offsets without waiting for other replicas,
+    and needs no line in the audit log. It is handled from its bytes, without being decoded into kio's objects. Return
+    None, and commit nothing, for any other OffsetCommit, which the caller then decodes and handles."""
     read = read_offset_commit(frame)
     if read is None:
         return None
@@ -150,8 +150,8 @@ def _request(call: types.OffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) 
 def _answer(call: types.OffsetCommitCall, topics: Topics, code: int, errors: Mapping[TopicPartition, int]) -> Laid:
     """Return the response. Topics and partitions that do not exist come first, as in Kafka's response.
 
-    code: the error code of every partition that exists; NONE if `errors` has the error codes. errors: by partition;
-    a partition that is not in `errors` has no error.
+    code: the error code of every partition that exists; NONE if `errors` has the error codes. errors: partition ->
+    error code; a partition that is not in `errors` has no error.
     """
     by_id = call.version >= IDS_SINCE
     first: list[Answered] = []

@@ -53,10 +53,11 @@ async def _fetch(
     member_id: str | None = None,
     epoch: int = -1,
 ) -> tuple[ErrorCode, Topics]:
-    """Return the error of a group, and its committed offsets. With an error there are no offsets; versions that have no
-    error of a group get NONE, and the error in each requested partition. Topics with an unknown id come after the
-    others, and topics that the client is not allowed to describe come last. topics: None for all topics. member_id,
-    epoch: the id and the member epoch of a member of the group; None and -1 for other clients."""
+    """Return the error of a group, and its committed offsets, by topic. With an error there are no topics. In versions
+    without an error field for the group, the error is NONE, and each requested partition has the group's error. Topics
+    with an unknown id come after the others, and topics that the client is not allowed to describe come last. topics:
+    None for all topics. member_id, epoch: the id and the member epoch of a member of the group; None and -1 for other
+    clients."""
     requested = None if topics is None else [_fetch_topic(broker, call, each) for each in topics]
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
     try:

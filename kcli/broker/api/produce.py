@@ -151,7 +151,7 @@ watermark must reach."""
 
 
 class Reply(NamedTuple):
-    """Where a response goes: the version and correlation id of the request, and the listener of the client."""
+    """What a response needs of its request: message classes of the version, correlation id, listener of the client."""
 
     messages: Messages
     correlation_id: int

@@ -53,7 +53,7 @@ async def update_features(broker: Broker, call: types.UpdateFeaturesCall) -> typ
 
 def _updates(requested: Iterable[types.FeatureUpdateKey]) -> dict[str, FeatureUpdate]:
     """Return feature -> its update; if the request names a feature twice, the last update. Of the features that do not
-    exist only the first one is returned, since it refuses the whole request."""
+    exist only the first one is returned, since one such feature suffices to refuse the whole request."""
     found: dict[str, FeatureUpdate] = {}
     unknown: str | None = None
     for each in requested:

@@ -32,7 +32,7 @@ _SHARE_LIMITS = (
 
 
 def check(config: BrokerConfig) -> None:
-    """Check all rules. Raises InvalidConfig for the first broken rule."""
+    """Check that a configuration satisfies all rules. Raises InvalidConfig for the first broken rule."""
     _codecs_and_assignors(config)
     _groups(config)
     _early_listeners(config)

@@ -35,7 +35,7 @@ class InvalidSubscription(InvalidConfig):
 
 
 def validate_client_metrics(name: str, texts: Mapping[str, str]) -> None:
-    """Check a subscription. name: of the subscription. texts: its configurations, by name. Raises InvalidConfig,
+    """Check a subscription. name: the subscription's name. texts: its configurations, by name. Raises InvalidConfig,
     InvalidSubscription."""
     if not name:
         raise InvalidSubscription("Subscription name can't be empty")

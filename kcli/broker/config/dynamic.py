@@ -3,7 +3,7 @@
     each changed configuration    the name is dynamic; a security configuration has the prefix of a listener; the value
                                   has the right type, and no variable of a provider; a change for all brokers names no
                                   configuration that only a single broker can have
-    all configurations together   the rules of checks.py; no configuration that this broker does not implement, see
+    all configurations together   the rules of checks.py; this broker implements each changed configuration, see
                                   served.py
     the change of current values  a number of threads is at least half and at most double the current one;
                                   log.local.retention.* is at most log.retention.*; metric.reporters can only be

@@ -1,8 +1,8 @@
 """The definition of a configuration: type, default, valid values, and when it can be changed.
 
 The types beyond those of kcli.log.config are SHORT, CLASS (the name of a class, which this broker never loads) and
-PASSWORD (never shown). Lists that Kafka checks with ValidList lose their duplicates before the check. Source:
-ConfigDef.
+PASSWORD (never shown). Every list loses its duplicates before it is checked; in Kafka only a list that is checked with
+ValidList does. Source: ConfigDef.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ CLASS, PASSWORD = ConfigType.CLASS, ConfigType.PASSWORD
 
 
 class Update(IntEnum):
-    """When a broker's configuration can be changed."""
+    """Kafka's update mode of a broker's configuration: only by a restart, dynamically for one broker, or also for
+    all."""
 
     READ_ONLY = 0
     PER_BROKER = 1
@@ -69,7 +70,7 @@ class Key:
 
     def parse(self, name: str, text: str) -> Value:
         """Return the value that `text` stands for; a list without its duplicates. Raises InvalidConfig if the text has
-        another type, or the value is not valid. name: of the configuration, for the error message."""
+        another type, or the value is not valid. name: the configuration's name, for the error message."""
         value = parse(name, text, self.type)
         if isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))

@@ -85,7 +85,8 @@ def _server(word: str) -> tuple[str, int] | None:
 
 
 def listener_name(word: str) -> str:
-    """Return the name before the first colon, upper case. Raises InvalidConfig."""
+    """Return the listener's name in an entry of `listeners`: the text before the first colon, in upper case. Raises
+    InvalidConfig."""
     name, colon, _ = word.partition(":")
     if not colon:
         raise InvalidConfig(f"Unable to parse a listener name from {word}")
@@ -129,7 +130,7 @@ def _ip_version(host: str | None) -> int:
 
 def parse_protocol_map(name: str, text: str) -> dict[str, str]:
     """Return the value of `listener.security.protocol.map` as a mapping: listener name, upper case -> protocol. name:
-    of the configuration, for the error message. Raises InvalidConfig."""
+    the configuration's name, for the error message. Raises InvalidConfig."""
     protocols = {listener.upper(): protocol.upper() for listener, protocol in parse_map(name, text).items()}
     for protocol in protocols.values():
         if protocol not in PROTOCOLS:
@@ -138,8 +139,8 @@ def parse_protocol_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_map(name: str, text: str) -> dict[str, str]:
-    """Return the keys and values of a text like `key:value,...`, split at the last colon of each pair. name: of the
-    configuration, for the error message. Raises InvalidConfig."""
+    """Return the keys and values of a text like `key:value,...`, split at the last colon of each pair. name: the
+    configuration's name, for the error message. Raises InvalidConfig."""
     pairs = {}
     for word in comma_list(text) if text else ():
         key, colon, value = word.rpartition(":")
@@ -151,8 +152,8 @@ def parse_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_counts(name: str, text: str) -> dict[str, int]:
-    """Return `max.connections.per.ip.overrides`: host -> number of connections. name: of the configuration, for the
-    error message. Raises InvalidConfig."""
+    """Return `max.connections.per.ip.overrides`: host -> greatest number of its connections. name: the configuration's
+    name, for the error message. Raises InvalidConfig."""
     counts = {}
     for host, count in parse_map(name, text).items():
         number = java_integer(count)

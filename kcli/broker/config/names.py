@@ -47,7 +47,7 @@ def synonyms(name: str, *, with_base: bool = False) -> tuple[str, ...]:
 
 
 def base_name(name: str) -> str | None:
-    """Return the name of the configuration that the configuration of one listener overrides; None for other names."""
+    """Return the configuration that `name`, a configuration of one listener, overrides; None for other names."""
     base = listener_config(name)
     return base and next((each for each in _MECHANISM_CONFIGS if base.endswith(each)), base)
 

@@ -4,8 +4,8 @@ first that is set counts:
     listener.name.<listener>.<mechanism>.<name>     sasl.jaas.config, sasl.server.callback.handler.class,
                                                     connections.max.reauth.ms, sasl.oauthbearer.*
     listener.name.<listener>.<name>                 any configuration in PER_LISTENER
-    <name>                                          for all listeners; not sasl.jaas.config and
-                                                    sasl.server.callback.handler.class
+    <name>                                          for all listeners; sasl.jaas.config and
+                                                    sasl.server.callback.handler.class cannot be set in this way
 
 A listener without a sasl.jaas.config for a mechanism uses the login module of Java's static JAAS configuration
 (static_jaas.py). To connect to a listener of another node, a node uses its own configurations of the listener of that

@@ -190,8 +190,8 @@ HARMLESS: Final[Mapping[str, str]] = {
 
 
 class CannotServe(KcliError):
-    """The node cannot start or continue, because a configuration requires a feature that this broker does not have, or
-    an address cannot be bound."""
+    """The node cannot start or continue. The message has the reason, such as a configuration that requires a feature
+    that this broker does not have, or an address that cannot be bound."""
 
 
 def check_served(config: BrokerConfig) -> None:
@@ -217,7 +217,7 @@ def check_topics(config: BrokerConfig, image: MetadataImage) -> None:
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
     """Check a change of a running node's configurations. config: all configurations after the change. changed: the
-    names of those that it changes. Raises InvalidConfig if this broker does not implement one of these."""
+    names of the changed configurations. Raises InvalidConfig if this broker does not implement one of these."""
     reason = unserved(config, changed)
     if reason is not None:
         raise InvalidConfig(reason)

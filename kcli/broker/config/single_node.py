@@ -1,7 +1,7 @@
 """The configuration of the only node of a cluster: server.properties, and the values that such a node needs besides.
 
-Without a file the node id is that in the data directory's meta.properties, else 1. The internal topics have one
-replica, as there is one broker.
+Without a file the node id, unless it is an option, is that in the data directory's meta.properties, else 1, and the
+internal topics have one replica, as there is one broker.
 """
 
 from __future__ import annotations

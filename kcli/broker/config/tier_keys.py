@@ -1,5 +1,5 @@
-"""The configurations of tiered storage's two managers, which have no names of their own among the broker's: each is
-behind a prefix that is itself configured (KIP-405).
+"""The configurations of tiered storage's two managers, the remote storage manager and the metadata manager. The name of
+each begins with a prefix, which is a configuration of the broker itself (KIP-405).
 
     remote.log.storage.manager.class.name     the prefix (rsm.config.) remote.log.storage.manager.impl.prefix
       org...LocalTieredStorage                dir, delete.enable, delete.on.close: a directory, as Kafka's class has it
@@ -107,8 +107,8 @@ def _values(config: BrokerConfig, prefix: str, keys: Mapping[str, Key]) -> dict[
 
 
 def tier_problem(config: BrokerConfig) -> str | None:
-    """Return the reason, with the name of the configuration, why this broker cannot have the tiered storage that its
-    configuration asks for; None if it can, or if the configuration asks for none."""
+    """Return the reason, with the name of the configuration, why this broker cannot run tiered storage as configured;
+    None if there is no such reason, or if tiered storage is not enabled."""
     if not (config.remote_log_storage_system_enable and config.is_broker):
         return None
     storage = config.get(STORAGE_CLASS)

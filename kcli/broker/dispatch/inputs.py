@@ -1,5 +1,5 @@
-"""The inputs of a response. The function `inputs` of a handler returns them if the handler's responses are cached
-(kept.py)."""
+"""The inputs of a response: all on which it depends. The function `inputs` in a handler's module returns them, if the
+handler's responses are cached (kept.py)."""
 
 from __future__ import annotations
 

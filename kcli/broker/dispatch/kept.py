@@ -1,5 +1,5 @@
-"""A cache of encoded responses to requests that many clients send alike. A response is cached until what it depends on
-changes.
+"""A cache of encoded responses, as many clients send the same requests. A response is cached until the state of the
+node on which it depends changes.
 
 The function `inputs` in a handler's module returns what its responses depend on: fields of the request, and a state of
 the node, such as the version of the metadata image. The fields are the key of a cached response; if the state has
@@ -99,8 +99,8 @@ class KeptAnswers:
         self.size_bytes = 0
 
     def at_once(self, frame: memoryview, client: Client) -> KeptAnswer | None:
-        """Return the cached response to the request in `frame`, found by the request's bytes. None if there is none, or
-        if the state of the node on which the response depends has changed since."""
+        """Return the cached response to the request in `frame`, found by the request's bytes; None if no response is
+        found, or if the state of the node on which the response depends has changed since."""
         form = self._form(frame, client)
         kept = None if form is None else self._forms.get(form)
         if kept is None:

@@ -5,9 +5,9 @@ list that would take longer than a few milliseconds is split. The handler handle
 request, and the responses are merged into one.
 
 Items with the same name go into the same part, since some handlers refuse duplicates, or let the last one count. Of
-more than two such items only the first and the last are handled; of an API whose duplicates all get the same result
-(`once`), only the first. So the response to a long request lacks the results of repeated items. The response to a short
-request has them, as Kafka's response to any request has.
+more than two items with the same name only the first and the last are handled; only the first if the API gives the same
+result for all of them (`once`). So the response to a long request lacks the results of the other items with that name,
+which the response to a short request has, as Kafka's response to any request has.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class Router:
         return None if find is None else find(frame, client)
 
     def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | Later | None] | None:
-        """Return the function that handles an API's plain requests; None for an API that has no plain requests. It is
-        first called when a request of the API is handled: by then the modules of the API are imported."""
+        """Return the function that handles an API's plain requests; None for an API that has no plain requests. This
+        method is called at the first request that `handle` gets for the API: by then the API's modules are imported."""
         if state_of(api_key) is not None:
             return self.kept.at_once
         broker, answer_plain = self.broker, plain_of(api_key)

@@ -12,8 +12,8 @@ full.
 
 All sessions and waiting Fetches together have at most PARTITIONS_MAX partitions. If more partitions would exceed this
 limit, a new session is not begun, a growing session ends, and the response to a Fetch is sent without waiting. A client
-that gets no session goes on without one, as when all of Kafka's session slots are in use. Source: FetchSession,
-FetchSessionCacheShard.
+that gets no session sends Fetches without session, as it does if all session slots of a Kafka broker are in use.
+Source: FetchSession, FetchSessionCacheShard.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class FetchedPartition:
         self.last_fetched_epoch, self.log_start = last_fetched_epoch, log_start
 
     def is_news(self, answer: PartitionAnswer) -> bool:
-        """Whether the partition belongs in an incremental response, as it has records, an error or a changed offset."""
+        """Whether the partition belongs in an incremental response: `answer` has records, an error, a diverging epoch,
+        a preferred read replica, or another high watermark or log start offset than the last response."""
         return (
             answer.region is not None
             or answer.error_code != 0
@@ -89,8 +90,8 @@ class FetchedPartition:
         )
 
     def note_sent(self, answer: PartitionAnswer) -> None:
-        """Note the offsets in the response that is about to be sent, with which `is_news` compares those in later
-        responses."""
+        """Note the offsets in the response that is about to be sent. `is_news` compares the offsets in later responses
+        with these."""
         self.sent_log_start = answer.log_start_offset
         self.sent_high_watermark = UNKNOWN if answer.error_code else answer.high_watermark
 
@@ -169,7 +170,7 @@ class FetchSessions:
         2  else, if all slots are in use, the smallest of the sessions begun more than eviction_ms ago, provided that it
            has fewer partitions than the new session
 
-    In step 2 Kafka prefers the sessions of followers to those of consumers; this class does not.
+    In step 2 Kafka evicts sessions of consumers before sessions of followers; this class does not.
 
     held: the number of partitions of all sessions and waiting Fetches.
     """

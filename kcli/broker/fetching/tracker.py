@@ -54,7 +54,7 @@ class Tracker:
         self.dirty.pop(key, None)
 
     def close(self) -> None:
-        """End the session: undo `watch` for all partitions."""
+        """Undo `watch` for all partitions, and call `wake` no more."""
         self.wake = None
         self.close_some(len(self._watched))
 
@@ -79,8 +79,8 @@ class Tracker:
 
 
 class FollowerTracker(Tracker):
-    """The changed partitions of one follower's fetch session. broker_epoch: the follower's. fetched_ms: the time of the
-    session's last Fetch, in ms."""
+    """The changed partitions of one follower's fetch session. broker_epoch: the follower's broker epoch. fetched_ms:
+    the time of the session's last Fetch, in ms since 1970."""
 
     def __init__(self, broker_epoch: int = UNKNOWN_EPOCH, dirty: Iterable[Key] = ()) -> None:
         super().__init__(dirty)

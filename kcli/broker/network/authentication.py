@@ -147,7 +147,7 @@ class Authentication:
         self._server: SaslServer | None = None
         self._mechanism = ""
         self._has_headers = False
-        self._ends_s: float | None = None  # when the session ends, in seconds, as now_s in `take`
+        self._ends_s: float | None = None  # when the session ends, by the clock of now_s in `take`
         self._began_s: float | None = None  # when the last re-authentication began, in seconds
 
     @property

@@ -8,8 +8,8 @@
     ready        requests are sent as calls are made; responses are matched to them by correlation id
 
 If TLS or the login fails, the delay before the next attempt doubles each time, up to REFUSED_BACKOFF_MAX_S. In
-LOG_AGAIN_S one line is logged for each address and reason, whatever the number of channels. Before a session ends, the
-next call logs in again on the same connection, and the calls after it wait.
+LOG_AGAIN_S one line is logged for each address and reason, whatever the number of channels. When a session is about to
+end, the next call first logs in again on the same connection, and the calls after it wait for that login.
 
 A request that times out ends the connection, since this node cannot know whether the other node has handled the
 request. A response that needs more than one read is read into a buffer of its own size, and the records of a Fetch

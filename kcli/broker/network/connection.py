@@ -144,9 +144,9 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
 
 
 class _Pending:
-    """A place in the queue of responses. api_key: the request's, UNDECODED while a thread decodes it. call: the
-    request; None for UNDECODED, and for a request that is answered without decoding. answer: the response, a Later, or
-    an awaitable. task: the task that awaits or encodes the response; None without such a task, and once it is done.
+    """A place in the queue of responses. api_key: the API key of the request, UNDECODED while a thread decodes it.
+    call: the request; None for UNDECODED, and for a request that is answered without decoding. answer: the response, a
+    Later, or an awaitable. task: the task that awaits or encodes the response; None if there is none or it is done.
     began_ns: when the handler was called. size_bytes: the bytes of request memory (request_memory.py) that the request
     occupies until its response is sent."""
 
@@ -223,7 +223,7 @@ class Connection:
         principal: str = ANONYMOUS,
         authentication: Authentication | None = None,
     ) -> None:
-        """authentication: that of a client that has to log in by SASL, else None."""
+        """authentication: the Authentication of a client that has to log in by SASL; None for other clients."""
         self._server = server
         self._loop = server.loop
         self._socket = sock
@@ -250,8 +250,8 @@ class Connection:
         self._listen()
 
     def close(self, reason: str = "", *, level: int = logging.DEBUG) -> None:
-        """Close the connection at once, and drop its responses. reason: for the log, at `level`; ""
-        for no log line."""
+        """Close the connection at once, and drop its responses. reason: the reason to log at `level`; "" for no log
+        line."""
         if self.is_closed:
             return
         self._enter(CLOSE)

@@ -3,7 +3,7 @@
     TLS handshake    verifies the certificate of the other node, and its host name unless
                      ssl.endpoint.identification.algorithm is empty; this node sends its own certificate if the other
                      node requests it
-    ApiVersions      once a connection
+    ApiVersions      once for each connection
     SaslHandshake    the mechanism
     SaslAuthenticate PLAIN or SCRAM, until the other node has authenticated this node
 
@@ -89,7 +89,7 @@ async def log_in(login: ClientLogin, ask: Ask) -> float | None:
         if code != ErrorCode.NONE:
             error_message = answer.error_message or code.name
             raise LoginFailed(f"SASL {login.mechanism}: {error_message[:REASON_MAX]}")
-        session = getattr(answer, "session_lifetime", None)  # the response has it from version 1 on
+        session = getattr(answer, "session_lifetime", None)  # the response has this field from version 1 on
         try:  # in a thread, as the other node chooses how often SCRAM hashes the password
             message = await asyncio.to_thread(_next, conversation, bytes(answer.auth_bytes))
         except NotTrusted as error:

@@ -133,7 +133,7 @@ class Outgoing:
             part.close()
             self._parts.popleft()
             return False
-        return not self._is_tls  # sendfile(2) sends less only if the socket is full
+        return not self._is_tls  # sendfile(2) sends less than part.left only if the socket is full
 
     def close(self) -> None:
         """Drop all unsent parts, and close duplicated descriptors."""

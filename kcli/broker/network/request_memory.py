@@ -18,7 +18,8 @@ from collections.abc import Callable
 
 
 class RequestMemory:
-    """The memory that requests may occupy. free_bytes: how much is free; may be negative; None without a limit."""
+    """The memory that requests may occupy. free_bytes: the number of free bytes, which may be negative (see `take`);
+    None without a limit."""
 
     def __init__(self, size_bytes: int) -> None:
         """size_bytes: the limit, in bytes; 0 or less for no limit."""
@@ -26,7 +27,7 @@ class RequestMemory:
         self._waiting: dict[Callable[[], None], None] = {}
 
     def take(self, count: int) -> bool:
-        """Reserve `count` bytes if any byte is free. Return whether they were reserved."""
+        """Reserve `count` bytes if at least one byte is free. Return whether the bytes were reserved."""
         if self.free_bytes is None:
             return True
         if self.free_bytes <= 0:

@@ -43,9 +43,10 @@ COUNTED_EVERY_MS: Final = 1000
 
 @dataclass(slots=True)
 class Users:
-    """The data of the node that the SASL mechanisms read. credentials: returns the UserScramCredentialRecords of the
-    metadata image, by mechanism code and user name; empty until the image is loaded. tokens: the delegation tokens,
-    None if they are not enabled. decoy_key: the key for the salts of unknown users (see `cluster_key`)."""
+    """The data of the node that the SASL mechanisms read. now_ms: returns the time in ms since 1970. credentials:
+    returns the UserScramCredentialRecords of the metadata image, by mechanism code and user name; empty until the image
+    is loaded. tokens: the delegation tokens, None if they are not enabled. decoy_key: the key for the salts of unknown
+    users (see `cluster_key`)."""
 
     now_ms: Callable[[], int]
     credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
@@ -102,8 +103,9 @@ def cluster_key(cluster_id: str, secret_key: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SecuredListener:
-    """A listener that is not PLAINTEXT. tls: None without TLS. sasl: None if clients do not log in by SASL. endpoint:
-    where the keys that verify OAUTHBEARER tokens are fetched; None if no keys are fetched."""
+    """A listener that is not PLAINTEXT. tls: None without TLS. mapping: the rules that make a principal of a client
+    certificate's subject. sasl: None if clients do not log in by SASL. endpoint: where the keys that verify OAUTHBEARER
+    tokens are fetched; None if no keys are fetched."""
 
     tls: TlsContext | None
     mapping: PrincipalMapping

@@ -10,8 +10,8 @@ records (16 KiB), and up to a third more for records of 4 KiB.
 Two things differ from a plain socket:
 
 has_unread   OpenSSL may have bytes that the event loop does not see on the socket: bytes that came together with the
-             end of the handshake, more than fitted into the buffer, the client's close_notify. While it is true, the
-             caller receives again without waiting for the socket
+             end of the handshake, bytes for which the caller's buffer had no room, the peer's close_notify. While
+             has_unread is true, the caller receives again without waiting for the socket
 sending      a call either sends all bytes that it has encrypted, and returns how many of the caller's bytes they are;
              or it raises BlockingIOError, and the next call, which must begin with the same bytes, goes on sending
 

@@ -4,8 +4,9 @@ sasl.oauthbearer.jwks.endpoint.url.
     file:///PATH    read at the start, and again when the file has changed
     https://...     fetched at the start, every sasl.oauthbearer.jwks.endpoint.refresh.ms, and when a token names an
                     unknown key (once in MISSING_S for each key name). A failed fetch is repeated after
-                    retry.backoff.ms, then after twice that time and so on, for retry.backoff.max.ms; then the keys stay
-                    as they are, and the reason is logged.
+                    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms, then after twice that time and so on, for
+                    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms; then the keys stay as they are, and the reason
+                    is logged.
     http://...      fetched in the same way, but without TLS: others on the network can exchange the keys, so a
                     warning is logged at the start
 

@@ -193,7 +193,7 @@ class Leadership:
         self.is_alone = isr == (self.node_id,)
 
     def appended(self) -> None:
-        """Note that the leader's log has grown, so that no follower is caught up with its new end."""
+        """Note that the leader's log has grown: followers that were caught up are so no longer (Follower.rouse)."""
         for follower in self.followers.values():
             follower.rouse()
 
@@ -260,8 +260,8 @@ class Leadership:
 
     def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
         """Return the change whose new ISR is `isr`; it is the pending change from now on. isr: broker ids in ascending
-        order, the order in which Kafka sends them, too. The order is visible: the metadata log stores the ISR in it,
-        and Kafka's tools show it. added: the broker that the change adds, None if it adds none."""
+        order, in which Kafka sends them, too; the metadata log stores the ISR in this order, and Kafka's tools show it
+        so. added: the broker that the change adds, None if it adds none."""
         brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
         self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
         return self.pending

@@ -315,8 +315,9 @@ class Partition:
         transaction_version: int = 0,
         checked: CheckedBatch | None = None,
     ) -> Appended:
-        """Append one batch as PartitionLog.append_as_leader does. Raises AppendRefused; also LogFailed and OSError,
-        which the caller passes to `failed`."""
+        """Append one batch (see PartitionLog.append_as_leader), move the high watermark if this replica is alone in the
+        ISR, and wake waiting Fetches. Raises AppendRefused; also LogFailed and OSError, which the caller passes to
+        `failed`."""
         if self.is_offline:
             raise LogFailed(f"{self}: its log directory is offline")
         log = self.log
@@ -508,16 +509,17 @@ class Partition:
     def start_from_tier(
         self, local_start: int, log_start: int, epochs: Sequence[EpochEntry], snapshot: bytes | None, now_ms: int
     ) -> None:
-        """Remove all records, and let the local log begin at local_start with the state that remote storage has of the
-        log below it; the arguments are those of PartitionLog.start_from_tier. Raises LogFailed, OSError."""
+        """Remove all records, and let the local log begin at local_start. epochs, snapshot: the leader epochs and the
+        producer snapshot of the log below local_start, read from tiered storage; see PartitionLog.start_from_tier.
+        Raises LogFailed, OSError."""
         self.on_removed(self, self.log.start_from_tier(local_start, log_start, epochs, snapshot, now_ms))
         self._active_offset = self.log.active_base_offset
         self._wake()
 
     def advance_log_start(self, offset: int) -> None:
-        """Move the log start offset forward to `offset`, below which remote storage has no segments. Do nothing
-        if it is at `offset` or above already, or if the log is no longer tiered. Raises OffsetOutOfRange if `offset` is
-        above the high watermark, LogFailed."""
+        """Move the log start offset forward to `offset`, below which tiered storage has no segments left. Do nothing if
+        the log start offset is not below `offset`, or if the log is no longer tiered. Raises OffsetOutOfRange if
+        `offset` is above the high watermark, LogFailed."""
         if self.log.is_tiered:
             self.delete_records(offset)
 

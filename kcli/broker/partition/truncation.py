@@ -8,9 +8,9 @@ UNKNOWN = -1
 
 def truncation(leader: tuple[int, int], own: tuple[int, int], log_end: int) -> int:
     """Return the offset at which the follower's log is to be truncated: the smallest of the follower's log end offset
-    and the end offsets in `leader` and `own`, with these exceptions. If `own` is -1, its end offset does not count. If
-    the epochs in `leader` and `own` differ, the end offset in `leader` does not count: the follower's log is truncated
-    at the end of its own epoch, and the next Fetch compares the logs again (KIP-279).
+    and the end offsets in `leader` and `own`, with two exceptions. If the end offset in `own` is -1, it does not count.
+    If the epochs in `leader` and `own` differ, the end offset in `leader` does not count: the follower's log is
+    truncated at the end offset in `own`, and the next Fetch compares the logs again (KIP-279).
 
     leader: the leader's largest epoch that is at most the follower's last epoch, and the end offset of that epoch.
     own: the follower's largest epoch that is at most the epoch in `leader`, and the end offset of that epoch in the

@@ -1,5 +1,5 @@
-"""The current time for all of the broker. It is the time of the system's clock; a test passes a clock that the test
-sets."""
+"""The clock from which all of the broker reads the current time: the system's clock, or in a test a clock that the
+test sets."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ LARGE_BUFFER_BYTES: Final = 4 << 20
 
 
 def return_large_buffers() -> None:
-    """Have the C library return each large buffer to the system as soon as it is freed. By default, glibc raises its
-    threshold for that when a large buffer is freed, and then keeps the buffers below it in the heaps of the threads."""
+    """Have the C library return each buffer of LARGE_BUFFER_BYTES or more to the system as soon as it is freed. By
+    default, glibc raises this threshold when a larger buffer is freed, and keeps freed buffers below the threshold in
+    the heaps of the threads."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)

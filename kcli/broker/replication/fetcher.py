@@ -1,13 +1,13 @@
 """A fetcher sends Fetch after Fetch to one leader, over its own channel, for partitions that this broker follows.
 
     request   one Fetch for all partitions; the leader responds when it has records, or after replica.fetch.wait.max.ms
-    response  batches are appended as they are, all of a partition in one write; the high watermark and the log start
-              offset follow the leader's
+    response  batches are appended unchanged, all batches of a partition in one write; the high watermark and the log
+              start offset follow the leader's
     diverging epoch   the log is truncated at the offset where it diverges from the leader's, and fetched from there on
     out of range      the offset is not within the leader's log: ListOffsets finds the leader's end and start
-    moved to tier     the leader has the offset in tiered storage alone: the log begins after what is there, with the
-                      state that is read from there (kcli.broker.replication.tier_state). Other partitions of this
-                      fetcher are fetched meanwhile
+    moved to tier     the leader has the offset in tiered storage alone: the follower's log begins above the offsets
+                      there, with leader epochs and producers that are read from tiered storage (tier_state.py). Other
+                      partitions of this fetcher are fetched meanwhile
     errors    a partition is left out of Fetches for a time that grows with each error; after a Fetch without a
               response, all partitions are left out
 
@@ -91,7 +91,7 @@ class FetcherHost(Protocol):
 
     @property
     def tier(self) -> TierStates | None:
-        """Reads the state of logs from tiered storage; None if this broker has none."""
+        """Reads the state of logs from tiered storage; None if this broker has no tiered storage."""
 
 
 class Fetcher:
@@ -157,7 +157,8 @@ class Fetcher:
         self._task = None
 
     async def _sleep(self, seconds: float | None) -> None:
-        """Wait until `follow` adds a partition, but no longer than `seconds`; None for no limit."""
+        """Wait until `_wake` is called, as there is a partition to fetch, but no longer than `seconds`; None for no
+        limit."""
         loop = asyncio.get_running_loop()
         woken = self._woken = loop.create_future()
         timer = None if seconds is None else loop.call_later(seconds, _end, woken)
@@ -335,7 +336,8 @@ class Fetcher:
     async def _find_place(self, followed: Followed) -> None:
         """After OFFSET_OUT_OF_RANGE, compare this log with the leader's. If this log ends above the leader's log end
         offset, truncate it at that offset. If this log ends below the leader's log start offset, delete all of it, and
-        begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset again."""
+        begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset again. An empty log
+        begins behind tiered storage instead if `_is_for_last_tiered`."""
         try:
             end, _ = await self._offset(followed, LATEST)
             if self._is_for_last_tiered(followed, end):
@@ -364,8 +366,9 @@ class Fetcher:
             self._failed(followed, error)
 
     def _is_for_last_tiered(self, followed: Followed, leader_end: int) -> bool:
-        """Whether a follower begins after all that is in tiered storage (KIP-1023): it is empty, and the leader is
-        not. leader_end: the leader's log end offset."""
+        """Whether the follower's log is to begin above all offsets in tiered storage (KIP-1023): this is enabled, the
+        topic is tiered, the follower's log is empty, and the leader's is not. leader_end: the leader's log end
+        offset."""
         opened = followed.partition.log
         is_enabled = bool(self._config.get("follower.fetch.last.tiered.offset.enable"))
         return is_enabled and opened.is_tiered and opened.log_end_offset == 0 and leader_end != 0
@@ -373,8 +376,8 @@ class Fetcher:
     # beginning after tiered storage
 
     def _begin_behind_tier(self, followed: Followed) -> None:
-        """Begin the partition's log after what the leader has in tiered storage alone. Its store may take long: the
-        partition is held until then."""
+        """Start a task that lets the partition's log begin above the offsets that the leader has in tiered storage
+        alone. As the store may take long, the partition is left out of Fetches until the task ends."""
         self.plan.hold(followed)
         _ = begin(self._start_behind_tier(followed), f"{followed.partition}: it does not begin behind tiered storage")
 
@@ -420,9 +423,9 @@ class Fetcher:
     # other requests to the leader
 
     async def _offset(self, followed: Followed, timestamp: int) -> tuple[int, int]:
-        """Ask the leader by ListOffsets for one of its offsets of a partition, and return it with its leader epoch.
-        timestamp: EARLIEST for the log start offset, LATEST for the log end offset, or the like. Raises Unanswered,
-        ListOffsetsFailed."""
+        """Ask the leader by ListOffsets for an offset of the partition's log. Return the offset and its leader epoch.
+        timestamp: a special timestamp, such as EARLIEST for the log start offset, or LATEST for the log end offset.
+        Raises Unanswered, ListOffsetsFailed."""
         partition = {
             "partition_index": followed.partition.number,
             "current_leader_epoch": followed.leader_epoch,
@@ -446,8 +449,8 @@ class Fetcher:
         return found.offset, found.leader_epoch
 
     async def _end_of_epoch(self, followed: Followed, epoch: int) -> tuple[int, int]:
-        """Ask the leader by OffsetForLeaderEpoch for its largest epoch that is not above `epoch`, and the end offset of
-        that. Raises Unanswered, ListOffsetsFailed."""
+        """Ask the leader by OffsetForLeaderEpoch for its largest epoch that is not above `epoch`. Return that epoch and
+        its end offset. Raises Unanswered, ListOffsetsFailed."""
         partition = {
             "partition": followed.partition.number,
             "current_leader_epoch": followed.leader_epoch,
@@ -467,7 +470,7 @@ class Fetcher:
 
 
 class _Leader:
-    """The leader of one partition, for `find_start`."""
+    """Sends the requests of `find_start` to the leader of one partition."""
 
     def __init__(self, fetcher: Fetcher, followed: Followed) -> None:
         self._fetcher, self._followed = fetcher, followed

@@ -138,7 +138,8 @@ class FetchPlan:
         self._leave_out(followed.key)
 
     def release(self, followed: Followed) -> bool:
-        """Fetch a held partition again. Return False if it is not followed as `followed` any more."""
+        """Include a held partition in Fetches again. Return False, and do nothing, if the partition is no longer
+        followed, or if a newer Followed has taken the place of `followed`."""
         key = followed.key
         if self.partitions.get(key) is not followed:
             return False
@@ -209,6 +210,6 @@ class FetchPlan:
         return True
 
     def lost(self) -> None:
-        """Begin a new session after a Fetch that got no response, as it is unknown whether the leader has received
-        it."""
+        """Note that a Fetch got no response: the next Fetch begins a new session, as it is unknown whether the leader
+        has received the lost one."""
         self._epoch = NO_EPOCH

@@ -67,7 +67,7 @@ class ReplicaManager:
         self._node_id = config.node_id
         self._image, self._network = image, network
         self._controller, self._broker_epoch = controller, broker_epoch
-        self.tier: TierStates | None = None  # reads from tiered storage; the node sets it if the broker has some
+        self.tier: TierStates | None = None  # set by the node if this broker has tiered storage
         self.waiting = Waiting()
         self.trackers = Trackers()
         self._is_started = False
@@ -281,7 +281,7 @@ class ReplicaManager:
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int, listener: str) -> int | None:
         """Return the broker id of the preferred read replica of a consumer in `rack`; None if the consumer should read
-        from the leader. offset: the one from which it reads. listener: the listener that it uses."""
+        from the leader. offset: the consumer's fetch offset. listener: the listener to which the consumer connects."""
         if not self.selects_by_rack:
             return None
         return nearest_replica(self._image, partition, rack, offset, listener, self.now_ms())

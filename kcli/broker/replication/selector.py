@@ -19,7 +19,7 @@ def nearest_replica(
 ) -> int | None:
     """Return the id of a follower in the ISR that is in `rack` and whose log contains `offset`, or ends at it; None if
     the consumer is to read from the leader: the leader is in `rack` itself, or there is no such follower. listener: the
-    one that the consumer uses; a follower must have an endpoint for it."""
+    listener to which the consumer connects; the follower's broker must have an endpoint for that listener."""
     leadership = partition.leadership
     if leadership is None or not rack or _rack(image, partition.node_id, listener) == rack:
         return None

@@ -69,7 +69,7 @@ class ReplicationThrottle:
         return self.is_active and self.names(partition) and self._rate.throttle_ms(self._limit, self._now_ms()) > 0
 
     def sent(self, partition: Partition, size: int) -> None:
-        """Count `size` bytes of records that were sent or received."""
+        """Count `size` bytes of records that were sent or received, if the partition's replica is throttled."""
         if size and self.is_active and self.names(partition):
             self._rate.add(size, self._now_ms())
 

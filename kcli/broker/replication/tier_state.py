@@ -1,9 +1,9 @@
-"""How a follower begins its log at the end of what the leader has in tiered storage alone: it fetches none of that.
+"""How a follower begins its log above the offsets that the leader has in tiered storage alone, without fetching these.
 
-    asked of the leader   log start offset; earliest local offset (or with follower.fetch.last.tiered.offset.enable the
-                          earliest one that is not in the tier yet, KIP-1023), with its epoch; where the epoch before
-                          that one ends
-    read from the tier    of the segment that has the offset before: the leader epochs and the producer snapshot
+    asked of the leader   the log start offset; the start: the earliest local offset, with its leader epoch (or with
+                          follower.fetch.last.tiered.offset.enable the earliest offset that is not in the tier yet,
+                          KIP-1023); the end offset of the epoch before
+    read from the tier    the leader epochs and the producer snapshot of the segment with the offset before the start
     then                  the log is emptied, begins at the end of that segment, and has these epochs and producers
 
 Source: AbstractFetcherThread.handleOffsetsMovedToTieredStorage, TierStateMachine; KIP-405.
@@ -28,8 +28,8 @@ class NotInTier(KcliError):
 
 
 class TierState(NamedTuple):
-    """The state of a log below next_offset, from the tier. snapshot: the bytes of the producer snapshot, None if there
-    is none."""
+    """The state of a log below next_offset, read from the tier. snapshot: the bytes of the producer snapshot, None if
+    the tier has none."""
 
     next_offset: int
     epochs: tuple[EpochEntry, ...]
@@ -40,22 +40,24 @@ class TierStates(Protocol):
     """Reads the state of logs from the tier."""
 
     async def state_behind(self, partition: Partition, epoch: int, offset: int) -> TierState:
-        """Return the state of the log at the end of the tiered segment that has this offset in this leader epoch.
-        Raises NotInTier; what the store raises, OSError and FormatError."""
+        """Return the state of the log at the end of the tiered segment that has `offset` in leader epoch `epoch`.
+        Raises NotInTier, KcliError (of the store), OSError, FormatError."""
 
 
 class Leader(Protocol):
-    """Requests to the leader of one partition. They raise Unanswered, or an error for a response with one."""
+    """Requests to the leader of one partition. They raise Unanswered without a response, and ListOffsetsFailed
+    (fetcher.py) for a response with an error code."""
 
     async def offset(self, timestamp: int) -> tuple[int, int]:
-        """Return the offset that ListOffsets answers for EARLIEST or the like, and its leader epoch."""
+        """Return the offset and leader epoch that ListOffsets gives for a special timestamp, such as EARLIEST."""
 
     async def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch that is not above `epoch`, and its end offset (OffsetForLeaderEpoch)."""
+        """Return the leader's largest epoch that is not above `epoch`, and its end offset (OffsetForLeaderEpoch)."""
 
 
 class Start(NamedTuple):
-    """Where a follower begins. state: None if the log has nothing below its start."""
+    """Where a follower's log begins. log_start: the leader's log start offset. state: the state below the first local
+    offset, read from the tier; None if the local log begins at log_start."""
 
     log_start: int
     state: TierState | None
@@ -64,8 +66,9 @@ class Start(NamedTuple):
 async def find_start(
     leader: Leader, tier: TierStates | None, partition: Partition, *, behind_last_tiered: bool
 ) -> Start:
-    """Return where a follower begins. behind_last_tiered: after all that is in the tier, not only after what is there
-    alone. tier: None if this broker has none. Raises NotInTier, and what `leader` and `tier` raise."""
+    """Return where a follower's log begins. behind_last_tiered: whether above all offsets in the tier, instead of above
+    the offsets that the leader has there alone. tier: None if this broker has no tiered storage. Raises NotInTier, and
+    the errors of `leader` and `tier`."""
     if tier is None or not partition.log.is_tiered:
         raise NotInTier(f"{partition}: this broker has no tiered storage for it")
     log_start, _ = await leader.offset(EARLIEST)

@@ -216,7 +216,7 @@ class SecureDirectory:
 
 def _check_users(data_dir: Path) -> None:
     """Check that the admin can be added to the metadata of a log directory. Raises NotSecure if its metadata.version
-    has no SCRAM users, or if there is a user of the admin's name, whose password is not known here."""
+    does not support SCRAM users, or if a user with the admin's name, whose password is not known here, exists."""
     directory = data_dir / METADATA_DIRECTORY
     if directory.is_dir():
         image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)

@@ -4,8 +4,8 @@ One JSON object a line, over a socket that is open before the node starts:
 
     {"elect": true}          to the node       stand for election now, without waiting for the election timeout, as all
                                                controllers listen
-    {"died": 2}              to the node       the process of that node has ended
-    {"started": 2}           to the node       the launcher has started the next process of that node
+    {"died": 2}              to the node       the process of node 2 has ended
+    {"started": 2}           to the node       the launcher has started the next process of node 2
     {"stop": "broker"}       to the node       controlled shutdown; the controller runs until a signal ends it
     {"listening": true}      to the launcher   the controller listener serves requests
     {"ready": true}          to the launcher   the node is started: its broker is unfenced
@@ -42,8 +42,8 @@ class Member(Protocol):
         """Stand for election at once if no leader is known."""
 
     def peer_died(self, node_id: int, /) -> None:
-        """Note that the process of another node has ended, so that this node does not wait for timeouts of that
-        node."""
+        """Note that the process of another node has ended, so that this node need not wait until requests to that node
+        time out."""
 
     def peer_started(self, node_id: int, /) -> None:
         """Note that the launcher has started a new process of another node."""

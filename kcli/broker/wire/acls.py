@@ -1,4 +1,4 @@
-"""Code that the requests about ACLs share. Source: AclApis, and the builders of the three requests."""
+"""Code that CreateAcls, DeleteAcls and DescribeAcls share. Source: AclApis, and the builders of these requests."""
 
 from __future__ import annotations
 

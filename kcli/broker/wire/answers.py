@@ -26,7 +26,7 @@ REFUSED_WITHOUT_ACKS = "a batch was refused, which with acks=0 only a closed con
 
 
 class HangUp(Exception):
-    """A handler raises this exception to close the connection without a response, if Kafka does so."""
+    """A handler raises this exception to close the connection without a response, where Kafka does so too."""
 
 
 class Laid(list[Part]):

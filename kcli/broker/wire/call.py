@@ -75,7 +75,8 @@ class Call:
         """Return an object of the class `name`, which is the response or a struct in it, made of those values for which
         the request's version has a field.
 
-        Fields without a value get the protocol's default, throttle_time 0. Raises TypeError as Messages.new does.
+        Fields without a value get the protocol's default, and throttle_time gets 0. Returns None if the version has no
+        such class. Raises TypeError for a class or a field that no version has.
         """
         made: Message = self.messages.new(name, values)
         return made

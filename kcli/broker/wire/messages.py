@@ -44,7 +44,7 @@ PRODUCE_ITEMS_AT_ONCE: Final = 1000
 """The greatest number of topics and partitions of a Produce request that the event loop decodes, in a millisecond or
 two."""
 NO_THROTTLE = timedelta(0)
-# encoded again with this value, a response differs from one with NO_THROTTLE in the bytes of the throttle time alone
+# a response encoded with this throttle time differs from one with NO_THROTTLE only in the bytes of the throttle time
 OTHER_THROTTLE = timedelta(milliseconds=0x01010101)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -272,8 +272,8 @@ def _read_produce(kind: Messages, frame: memoryview, position: int, items_max: i
 def read_request(kind: Messages, frame: memoryview, position: int) -> Any:
     """Decode the body of a request. position: the position in the frame at which the body begins. Raises BadRequest.
 
-    As with Kafka, every byte but 0 is true, and a string that is not UTF-8 has replacement characters.
-    A duration that is too long for kio is cut to the longest that kio reads.
+    As in Kafka, a boolean is true for every byte but 0, and bytes that are not UTF-8 become replacement characters in a
+    string. A duration that is too long for kio is cut to the longest that kio reads.
     """
     try:
         if kind.api_key == PRODUCE:

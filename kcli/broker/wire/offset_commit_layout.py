@@ -31,7 +31,7 @@ Answered = tuple[str | UUID | None, tuple[tuple[int, int], ...]]
 
 
 def lay_out(kind: Messages, correlation_id: int, topics: list[Answered]) -> Laid:
-    """Return the response's frame, in one part. topics: in the order of the request."""
+    """Return the response's frame, in one part. topics: the topics in the order of the response."""
     flexible = kind.flexible
     parts = [
         (_kept if len(partitions) <= PARTITIONS_KEPT else _topic)(topic, partitions, flexible)

@@ -39,8 +39,8 @@ class PartitionAnswer:
     """The result of the append to one partition. base_offset, log_start_offset: -1 after an error that leaves them
     unknown. log_append_time: in ms since 1970; -1 with CreateTime. error_message: None for none.
 
-    record_errors: the invalid records, which have an error_message too; one response has at most RECORD_ERRORS_MAX of
-    them. None if no record was refused by itself.
+    record_errors: the invalid records of a refused batch, None for none; error_message is then set, too. One response
+    lists at most RECORD_ERRORS_MAX invalid records.
     leader: the encoded field `current_leader`, see client_view/current_leader.py.
     """
 
