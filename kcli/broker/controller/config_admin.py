@@ -243,7 +243,8 @@ def _node_id(name: str) -> int:
 
 
 def _changed(alteration: Alteration, stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the configurations in `stored` after the operations of the alteration. Raises Refused."""
+    """Return the configurations that the operations of the alteration make of `stored`, the broker's present ones.
+    Raises Refused."""
     properties = dict(stored)
     for _, number, _ in alteration.configs:
         if number not in tuple(Operation):
