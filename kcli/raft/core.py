@@ -318,7 +318,7 @@ class Core:
             self.serve_parked(now_ms)
 
     def _save(self, election: Election) -> None:
-        """Write quorum-state if it has changed; called before any message that follows from the change is sent."""
+        """Save quorum-state if it has changed; called before any message that follows from the change is added."""
         if election != self._saved:
             self.store.save(election.state(self.controls.kraft_version, self.controls.voters.ids))
             self._saved = election
