@@ -577,8 +577,8 @@ class Node:
             broker.transactions.stop()
 
     async def stop(self) -> None:
-        """Stop the node in order, so that no log needs recovery at the next start. A step that fails is logged, and the
-        steps after it are still taken. Raises NotInOrder at the end if a step has failed."""
+        """Stop the node in an orderly way, so that no log needs recovery at the next start. A step that fails is
+        logged, and the steps after it are still taken. Raises NotInOrder at the end if a step has failed."""
         broker = self.broker
         assert self._server is not None, "started"
         if self._certificates is not None:

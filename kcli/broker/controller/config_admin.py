@@ -1,6 +1,6 @@
 """A broker's part of AlterConfigs and IncrementalAlterConfigs: checks, loggers, forwarding to the active controller.
 
-    every resource    at most once in a request; of a known type; no name twice; no null
+    every resource    at most once in a request; of a known type; no configuration twice; no null as a value
     broker            only this broker, or the default of all; the new values must agree with its other configurations
                       (config/dynamic.py)
     broker logger     changed by this broker at once: loggers belong to its process, and are not in the metadata log
