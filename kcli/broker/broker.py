@@ -59,7 +59,7 @@ class Broker:
     broker_epoch: a function that returns the epoch of this broker's current registration, -1 for none.
     tokens: the delegation tokens of the metadata image, None without delegation.token.secret.key.
     certificates: the keys and trusted certificates of the node's listeners.
-    tier: reads from tiered storage; None without remote.log.storage.system.enable. The node sets it.
+    tier: reads from tiered storage; None without remote.log.storage.system.enable, and until the node has opened it.
     authorizer: allows or denies the operations of a principal, by the ACLs of the metadata image; None: every
         operation is allowed.
     """

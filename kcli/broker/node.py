@@ -317,8 +317,8 @@ class Node:
             broker.tier, broker.replicas.tier = tiering.reading.reader, tiering.reading.states
 
     def _answer(self, call: Call) -> Answer | Awaitable[Answer]:
-        """Return this node's response to a request for the active controller that this node itself makes. Called only
-        while this node is the active controller."""
+        """Return the response to a request that this node makes to the active controller while it is the active
+        controller itself."""
         return answer(self.broker, call)
 
     async def _start_alone(self, journal: LoneMetadataLog, broker_epoch: int) -> None:
@@ -343,7 +343,7 @@ class Node:
         self._start_coordinators(broker)
 
     def _start_coordinators(self, broker: Broker) -> None:
-        """Start what appends records of its own, now that the broker is unfenced."""
+        """Start the coordinators and the tasks of tiered storage, now that the broker is unfenced."""
         broker.groups.start()
         broker.transactions.start()
         if self._tiering is not None:
@@ -577,8 +577,8 @@ class Node:
             broker.transactions.stop()
 
     async def stop(self) -> None:
-        """Stop the node in order, so that no log needs recovery at the next start. A step that fails is logged, and the
-        steps after it are still taken. Raises NotInOrder at the end if a step has failed."""
+        """Stop the node in an orderly way, so that no log needs recovery at the next start. A step that fails is
+        logged, and the steps after it are still taken. Raises NotInOrder at the end if a step has failed."""
         broker = self.broker
         assert self._server is not None, "started"
         if self._certificates is not None:

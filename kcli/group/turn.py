@@ -30,7 +30,7 @@ class Shard:
     """The state of one GroupMachine: the groups, offsets and timers of a partition of __consumer_offsets.
 
     new_id, new_consumer_id: functions that return a random id for a member of a classic group and of a consumer group;
-    passed in so that a simulation can repeat them. topic_hashes: cached metadata hashes
+    arguments, so that a simulation can repeat the ids. topic_hashes: cached metadata hashes
     (kcli.group.consumer.metadata_hash), by topic name. new_topics_version: the version of the metadata in which topics
     were last created.
     """

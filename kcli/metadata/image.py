@@ -78,7 +78,7 @@ class MetadataImage:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self.features: dict[str, int] = {}
-        """Finalized levels by name, metadata.version among them; kraft.version is not in these records."""
+        """The finalized levels by feature name; kraft.version is not among them, as it is in a control record."""
         self.brokers: dict[int, Broker] = {}
         self.registered_at: dict[int, int] = {}
         """The offset of each broker's last registration record, by broker id. A broker has caught up when it has
@@ -98,7 +98,7 @@ class MetadataImage:
         self._transaction: list[tuple[str, dict[str, Any]]] | None = None
         self._at = -1
         self._second: dict[UUID, Topic] = {}
-        """With `lenient`: topics without a partition whose name another topic of the image has."""
+        """With `lenient`: the topics that have the name of an earlier topic, until they get a partition."""
         self._replays: dict[str, Callable[[dict[str, Any]], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "UnregisterBrokerRecord": self._unregister_broker,

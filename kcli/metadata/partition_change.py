@@ -11,9 +11,9 @@ preferred election tries the first replica before the current leader; an unclean
 no other can lead.
 
 A reassignment begins with a change that sets the adding and removing replicas. It ends with the first change after
-which all adding replicas are in the ISR: that change takes the removing replicas out of replicas and ISR. If
-replicas are removed, a leader that stays starts a new leader epoch. Source: PartitionChangeBuilder,
-PartitionReassignmentReplicas; KIP-455, KIP-966.
+which all adding replicas are in the ISR (all staying replicas, if it removes more than it adds): that change takes the
+removing replicas out of replicas and ISR. If replicas are removed, a leader that stays starts a new leader epoch.
+Source: PartitionChangeBuilder, PartitionReassignmentReplicas; KIP-455, KIP-966.
 """
 
 from __future__ import annotations

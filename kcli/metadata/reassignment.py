@@ -100,9 +100,10 @@ def _alter(
 def begin(partition: Partition, target: tuple[int, ...]) -> Change:
     """Return the change that begins a reassignment; if the target only reorders the replicas, the change also ends it.
 
-    If an earlier reassignment is unfinished, its adding replicas that are in the new target stay adding replicas, and
-    the rest of the earlier reassignment is dropped. (Kafka keeps the earlier adding or removing replicas if the new
-    list of them is empty: then the reassignment ends with other replicas than the target, or never.)
+    If an earlier reassignment is unfinished and this one adds no replica, the earlier adding replicas that are in the
+    new target stay adding replicas; the rest of the earlier reassignment is dropped. (Kafka keeps the earlier adding or
+    removing replicas if the new list of them is empty: then the reassignment ends with other replicas than the target,
+    or never.)
     """
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(partition.replicas)))

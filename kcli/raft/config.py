@@ -17,9 +17,10 @@ FETCH_WAIT_MAX_MS: Final = 500
 class RaftConfig:
     """The configuration of one node; times in ms, sizes in bytes.
 
-    voters: the static voters, host and port by id; empty with dynamic voters. bootstrap_servers: if empty, the static
-    voters are used. listener: the first of controller.listener.names. endpoints: this node's controller listeners, for
-    the VotersRecord and for BeginQuorumEpoch. can_become_voter: whether the node has the role controller.
+    voters: the static voters, host and port by id; empty with dynamic voters. bootstrap_servers: the nodes from which
+    to learn the leader; if empty, the static voters. listener: the first of controller.listener.names. endpoints: this
+    node's controller listeners, for the VotersRecord and for BeginQuorumEpoch. can_become_voter: whether the node has
+    the role controller.
     """
 
     node_id: int

@@ -65,10 +65,10 @@ class Parked:
 class Core:
     """A raft node.
 
-    store: the quorum-state file. chance: for random timeouts. key: this node's. out: the outcome of the call in
-    progress. parked: the Fetch requests that wait. flushed_offset: the records below it are on disk. committed_offset:
-    the records below it are known to be committed, even if the high watermark of the present state is lower. refetch:
-    the function that answers a parked Fetch; it gets the time in ms, too. correlation: the id of the last request sent.
+    store: the quorum-state file. chance: for random timeouts. key: the node's id and directory id. out: the outcome of
+    the call in progress. parked: the Fetch requests that wait. flushed_offset: the records below it are on disk.
+    committed_offset: the records below it are known to be committed, even if the high watermark of the present state is
+    lower. refetch(parked, now_ms): answers a parked Fetch. correlation: the id of the last request sent.
     """
 
     config: RaftConfig
@@ -143,7 +143,7 @@ class Core:
 
     @property
     def voter(self) -> VoterNode:
-        """This node as a VotersRecord has it."""
+        """This node with its endpoints and levels, as an entry of a VotersRecord."""
         return VoterNode(self.key, self.config.endpoints, *SUPPORTED_KRAFT_VERSIONS)
 
     @property
@@ -268,7 +268,7 @@ class Core:
         self.append_controls(state, controls.batch(records, now_ms), now_ms)
 
     def to_resigned(self, now_ms: int) -> None:
-        """Resign as leader; the epoch stays."""
+        """Resign as the leader of this epoch. The epoch stays the same."""
         old = self.state
         assert isinstance(old, Leader), "only a leader resigns"
         others = set(self.controls.voters.ids) - {self.key.id}
@@ -318,7 +318,7 @@ class Core:
             self.serve_parked(now_ms)
 
     def _save(self, election: Election) -> None:
-        """Write quorum-state if it has changed; called before any message that follows from the change is sent."""
+        """Save quorum-state if it has changed; called before any message that follows from the change is added."""
         if election != self._saved:
             self.store.save(election.state(self.controls.kraft_version, self.controls.voters.ids))
             self._saved = election

@@ -87,12 +87,12 @@ class Votes:
 
     @property
     def granting(self) -> list[int]:
-        """The voters that have granted their vote."""
+        """The ids of the voters that have granted their vote."""
         return [each for each, vote in self._votes.items() if vote]
 
     @property
     def unanswered(self) -> list[ReplicaKey]:
-        """The voters that have not answered."""
+        """The keys of the voters that have not answered."""
         return [self._keys[each] for each, vote in self._votes.items() if vote is None]
 
     @property

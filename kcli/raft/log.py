@@ -1,7 +1,8 @@
 """The protocols for a node's files: its copy of the log with its snapshots, and quorum-state.
 
-Every call takes effect at once and in order, except that appended batches may be flushed later: then the caller of raft
-calls `Raft.flushed`. Source: RaftLog, RawSnapshotWriter, QuorumStateStore.
+Every call takes effect at once and in order, except that two things may reach the disk later: appended batches (then
+the caller of raft calls `Raft.flushed`), and a saved quorum-state (then the caller holds back the Outcome until it is
+on disk). Source: RaftLog, RawSnapshotWriter, QuorumStateStore.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class QuorumStore(Protocol):
         """The file's content; None if there is no file."""
 
     def save(self, state: QuorumState) -> None:
-        """Write the file; it is durable when this returns."""
+        """Save the state. No answer or message that follows from it may be sent before it is durable."""
 
 
 class Validity(Enum):

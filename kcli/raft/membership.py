@@ -1,7 +1,8 @@
 """Changes of voters: AddRaftVoter (80), RemoveRaftVoter (81), UpdateRaftVoter (82), and the upgrade to kraft.version 1.
 
     add      request the new voter's levels of kraft.version with ApiVersions; it must have caught up with the log as
-             an observer; append a VotersRecord with it; answer when that is committed, or appended (ack_when_committed)
+             an observer; append a VotersRecord with it; answer when that record is committed, or, if
+             ack_when_committed is false, as soon as it is appended
     remove   append a VotersRecord without the voter; answer when that is committed; a leader that was removed resigns
     update   append a VotersRecord with the voter's new endpoints or levels; while kraft.version is 0, keep them in
              memory until the upgrade

@@ -21,7 +21,7 @@ from kcli.protocol.error_code import ErrorCode
 from kcli.raft.voters import Endpoints, ReplicaKey
 
 Token = int
-"""The number of a request that is to be answered."""
+"""Identifies a request of another node until it is answered."""
 
 Records = bytes | bytearray | memoryview
 """Whole batches, end to end; in the answer of another node the last batch may be incomplete."""
@@ -60,8 +60,8 @@ class Vote(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginQuorumEpoch(Request):
-    """The leader of `epoch` makes itself known. voter: the replica that the leader takes the receiver for; None: the
-    sender does not name one. endpoints: all endpoints of the leader."""
+    """The leader of `epoch` makes itself known. voter: the replica that the leader means to address; None: the sender
+    does not name one. endpoints: all endpoints of the leader."""
 
     voter: ReplicaKey | None
     leader_id: int

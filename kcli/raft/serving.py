@@ -60,9 +60,10 @@ def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
 
 
 def _let_observer_follow(core: Core, request: Fetch, now_ms: int) -> None:
-    """Resign as the leader if an observer has been in a higher epoch for the fetch timeout. A single Vote request,
-    which any client can send, raises the observer's epoch; the observer then follows no leader of a lower epoch, and
-    begins no election itself. Kafka's leader does not resign: the observer gets no metadata until the next election."""
+    """Give up the leadership, and enter the observer's epoch, if an observer has been in a higher epoch for the fetch
+    timeout. A single Vote request, which any client can send, raises the observer's epoch; the observer then follows no
+    leader of a lower epoch, and begins no election itself. Kafka's leader stays: the observer gets no metadata until
+    the next election."""
     state = core.state
     if not isinstance(state, Leader) or request.epoch <= state.epoch or not core.is_in_reach(request.epoch):
         return

@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort, in two steps.
+"""EndTxn: commit or abort, in three steps.
 
     prepare   a record is appended with the decision to commit or abort, which is final
     markers   the broker writes them to the transaction's partitions, and retries until all are written

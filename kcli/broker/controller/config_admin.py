@@ -1,6 +1,6 @@
 """A broker's part of AlterConfigs and IncrementalAlterConfigs: checks, loggers, forwarding to the active controller.
 
-    every resource    at most once in a request; of a known type; no name twice; no null
+    every resource    at most once in a request; of a known type; no configuration twice; no null as a value
     broker            only this broker, or the default of all; the new values must agree with its other configurations
                       (config/dynamic.py)
     broker logger     changed by this broker at once: loggers belong to its process, and are not in the metadata log
@@ -243,7 +243,8 @@ def _node_id(name: str) -> int:
 
 
 def _changed(alteration: Alteration, stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the configurations in `stored` after the operations of the alteration. Raises Refused."""
+    """Return the configurations that the operations of the alteration make of `stored`, the broker's present ones.
+    Raises Refused."""
     properties = dict(stored)
     for _, number, _ in alteration.configs:
         if number not in tuple(Operation):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 NO_TIME_MS: Final = -1
-_TIME_MS_MAX: Final = 253_402_300_799_999  # the year 9999, beyond which a datetime has no value
+_TIME_MS_MAX: Final = 253_402_300_799_999  # the end of the year 9999, the latest that a datetime can be
 
 
 class TokenAdmin:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorContext:
-    """The parts of the broker that its group and transaction coordinators use. network: channels to other brokers.
-    turns: splits long work into turns of the event loop."""
+    """The parts of the broker that its coordinators and its tiered storage use. network: channels to other brokers.
+    turns: splits long work into parts, each of which runs in an iteration of the event loop of its own."""
 
     config: BrokerConfig
     clock: Clock

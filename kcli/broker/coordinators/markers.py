@@ -225,7 +225,7 @@ class Markers:
 
 
 def _plain(queued: Sequence[_QueuedMarker]) -> dict[str, Any]:
-    """Return the part of a WriteTxnMarkers request about one transaction."""
+    """Return the fields of a WriteTxnMarkers request for the queued markers of one transaction."""
     marker = queued[0].marker
     topics = groupby(sorted(each.place for each in queued), key=lambda place: place.topic)
     return {

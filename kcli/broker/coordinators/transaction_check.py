@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kcli.broker.partition.partitions import Partition
     from kcli.broker.wire.types.add_partitions_to_txn import AddPartitionsToTxnResponse
 
-ATTRIBUTES_AT: Final = 22  # the position of the low byte of the attributes
+ATTRIBUTES_AT: Final = 22  # the position, in a batch, of the low byte of the attributes
 PRODUCER: Final = struct.Struct(">qhi")  # id, epoch, base sequence
 PRODUCER_AT: Final = 43
 REQUEST: Final = "add_partitions_to_txn"

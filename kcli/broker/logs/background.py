@@ -130,8 +130,8 @@ class Background:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` as a task, for whose end `stop` waits. After that, as behind a failure of the disk that ends the
-        broker, nothing is run."""
+        """Run `work` as a task, for whose end `stop` waits. Once `stop` is over, `work` is not run: after a disk
+        failure that ends the broker, code may still call this."""
         if self._is_closed:
             work.close()
             return

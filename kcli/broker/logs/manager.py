@@ -326,8 +326,8 @@ class LogManager:
 
     def _choose(self, state: PartitionState) -> LogDir | None:
         """Return the log directory for a new partition: the one that the metadata names, else the one with the fewest
-        partitions among the online directories that are not cordoned. None if the partition may lie in a directory that
-        is offline."""
+        partitions among the online directories that are not cordoned (the first online one if all are). None if the
+        partition may lie in a directory that is offline."""
         assigned = state.directory(self._node_id)
         home = self.dirs.by_id(assigned) if assigned not in (MIGRATING, UNASSIGNED, LOST) else None
         if home is not None:

@@ -179,8 +179,8 @@ class Moves:
                 await asyncio.sleep(RETRY_S)  # the failure may have been a lack of descriptors
 
     def _cut(self, current: PartitionLog, future: PartitionLog) -> None:
-        """Truncate the future log as the current log was truncated, at its end or at its start. Nothing is copied that
-        is in remote storage alone."""
+        """Truncate the future log as the current log was truncated, at its end or at its start. Records that only
+        remote storage has are not copied."""
         now_ms = self._logs.clock.now_ms()
         if future.log_end_offset < current.local_log_start_offset:
             begin_at_start(future, current, now_ms)

@@ -43,9 +43,9 @@ async def answer(
 
 
 def _alone(cluster_id: str, call: Call) -> Message:
-    """Return the error response to a request for raft on a node that is the only voter of its quorum, so that its
-    kraft.version is 0: to AddRaftVoter and RemoveRaftVoter UNSUPPORTED_VERSION, or INCONSISTENT_CLUSTER_ID for another
-    cluster id; to any other request NOT_CONTROLLER."""
+    """Return the error response to a request for raft on a node that is the only voter of its quorum: to AddRaftVoter
+    and RemoveRaftVoter UNSUPPORTED_VERSION, as with kraft.version 0, or INCONSISTENT_CLUSTER_ID for another cluster id;
+    to any other request NOT_CONTROLLER."""
     doing = DOING.get(call.header.api_key)
     if doing is None:
         return failed(call, ErrorCode.NOT_CONTROLLER)

@@ -9,7 +9,7 @@
 
 After each event of raft `advance` is called, as the high watermark and the leader may have changed.
 
-    an error of raft or of the disk      stops the node in order, as it cannot keep the promises that it has made
+    an error of raft or of the disk      stops the node in an orderly way, as raft can no longer keep its promises
     an error in a request to a node      counts as no response: it is logged every LOG_AGAIN_S seconds, and raft retries
 """
 

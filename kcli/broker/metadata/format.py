@@ -83,7 +83,7 @@ def format_directories(  # noqa: PLR0913 (all but one are passed by name)
     first_voters: FirstVoters | None = None,
     disk: Disk | None = None,
 ) -> Formatted:
-    """Format the log directories that are not formatted yet, metadata.log.dir among them. Missing ones are created.
+    """Format the log directories that are not formatted yet, metadata.log.dir among them. Create missing ones.
 
     node_id, cluster_id: None to take the ids of a formatted directory or, if no directory is formatted, 1 and a random
     id. levels: feature name -> level; a feature of level 0 is not written.

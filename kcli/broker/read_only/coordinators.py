@@ -7,8 +7,8 @@
               written; groups have the state that a coordinator finds in the log when it starts
 
 Without a metadata log the number of partitions of a coordinator's topic is unknown, and assumed to be at least the
-configured number. If no partition of __consumer_offsets is on disk, there are no groups; clients that assign partitions
-to themselves can still read.
+configured number. If neither the metadata log nor the disks have the topic __consumer_offsets, there are no groups;
+clients that assign partitions to themselves can still read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class ReadOnlyCoordinator(Coordinator):
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions of the coordinator's topic; 0 if none of them is on disk."""
+        """The number of partitions of the coordinator's topic; 0 if neither the metadata log nor the disks have the
+        topic."""
         count = super().partition_count
         return max(count, self._partitions_min) if count else 0
 

@@ -4,7 +4,7 @@
               and no file is made
     serves    every sound batch, skipping damage, up to the last one; also while a running Kafka writes
     refuses   requests that write: see refusals.py
-    stop      close the connections; there are no files to close in order
+    stop      close the connections; no file needs an orderly close
 
 The directory may belong to another broker, which may run, have crashed or be damaged, or it may have just a few
 segments. Damage is logged. New partitions appear after a restart, new records at once.

@@ -1,20 +1,22 @@
-"""Attaches a topic in the tier to a new cluster: a node's log directory gets the topic, with the tier's topic id.
+"""Attaches a topic in the tier to a new cluster: the log directory of a node gets the topic, with its topic id in the
+tier.
 
     1  <topic>-<n>/                   an empty log at the end of the tier: leader epochs, producers, partition.metadata
-    2  __remote_log_metadata-<k>/     the records of all segments, COPY_SEGMENT_FINISHED
-    3  checkpoints                    log start offsets, high watermarks and recovery points of both
+    2  __remote_log_metadata-<k>/     the records of all segments, in state COPY_SEGMENT_FINISHED
+    3  checkpoints                    high watermarks and recovery points of all these logs, log start offsets of those
+                                      of step 1
     4  __cluster_metadata             the topic, its configuration and its partitions, with this node as the only
-                                      replica; __remote_log_metadata, too, if it is new: all of it or nothing
+                                      replica; also __remote_log_metadata, if it is new; all these records or none
 
-The node is stopped, and is the only voter of its quorum. A crash before step 4 leaves a cluster that does not know the
-topic, directories that a start renames to -stray, and records that nobody reads; the same command then goes on: it
-writes the records that are missing, and replaces logs of the topic that have no records. A topic that the cluster
-already has, under the same id, gets the missing records alone, if its log still has the tier's log start offset and
-leader epochs: brokers delete from the tier what is not in their log.
+The node is stopped, and is the only voter of its quorum. After a crash before step 4, the cluster does not know the
+topic: a start of the node would rename its directories to -stray, and nobody reads the records. If the same command is
+run again, it writes the records that are missing, and replaces logs of the topic that have no records. A topic that the
+cluster already has, under the same id, gets only the missing records, and only if its log still has the tier's log
+start offset and leader epochs: a leader deletes the segments in the tier that are not part of its log.
 
-The leader epoch begins above all of the tier, so that the log's lineage stays in order, and the next producer id above
-those of the producers in the log, so that no new producer is taken for one of them. retention.ms and
-retention.bytes are -1 unless others are given: brokers would else remove at once what is older than their defaults.
+The new leader epoch is above all leader epochs in the tier, so that the log's lineage stays in order. The next producer
+id is above those of the producers in the log, so that none of them is allocated again. retention.ms and retention.bytes
+are -1 unless others are given: with the defaults of these configurations, brokers would delete old segments at once.
 """
 
 from __future__ import annotations
@@ -69,14 +71,15 @@ METADATA_CONFIGS = {
     "remote.storage.enable": "false",
     "min.insync.replicas": "2",
 }
-"""As Kafka creates `__remote_log_metadata`."""
+"""The configuration with which Kafka creates `__remote_log_metadata`."""
 
 
 @dataclass(slots=True)
 class Attaching:
-    """What an attachment does to a log directory. is_new: whether the cluster does not have the topic yet. count: the
-    number of partitions of `__remote_log_metadata`; has_metadata_topic: whether that is there. configs: those of the
-    topic. records: the values of the missing records, by partition. troubles: why nothing is attached."""
+    """The plan of an attachment. is_new: whether the cluster does not have the topic yet. count: the number of
+    partitions of `__remote_log_metadata`. has_metadata_topic: whether the cluster has that topic. partitions: the
+    number of partitions of the attached topic. configs: its configurations. records: the values of the missing records,
+    by its partition. troubles: the reasons why the topic cannot be attached; empty if it can."""
 
     log_directory: Path
     topic: str
@@ -91,7 +94,7 @@ class Attaching:
     troubles: list[str] = field(default_factory=list)
 
     def metadata_partition(self, each: Attachment) -> int:
-        """Return the partition of `__remote_log_metadata` that has a partition's records."""
+        """Return the number of the partition of `__remote_log_metadata` that has the records about a partition."""
         return metadata_partition(each.partition, self.count)
 
 
@@ -103,11 +106,12 @@ def plan_attaching(
     count: int,
     now_ms: int,
 ) -> Attaching:
-    """Return what is to be done, without a change. attachments: the partitions of one topic, at least one. count: the
-    number of partitions of `__remote_log_metadata` if that is new.
+    """Return the plan of an attachment, without writing anything. attachments: the partitions of one topic, at least
+    one. configs: the topic's configurations, which override DEFAULTS. count: the number of partitions of
+    `__remote_log_metadata` if the cluster does not have that topic.
 
-    Raises UsageError for a configuration, or for a directory that is not a formatted node's with its metadata log;
-    UnreadableInput, NotAttached.
+    Raises UsageError for an invalid configuration, or for a directory that is not the log directory, with the metadata
+    log, of a formatted node; UnreadableInput, NotAttached.
     """
     topic, _, topic_id = attachments[0].partition
     node_id = _node_of(log_directory)[0]
@@ -143,7 +147,7 @@ def plan_attaching(
     for each in attachments:
         if each.partition in log.metadata.deleting:
             found.troubles.append(f"{each.partition}: {TOPIC} says that it is deleted from the tier")
-        elif not each.troubles:  # with some, there may be no such records
+        elif not each.troubles:  # with troubles, its segments may be incomplete
             cache = log.metadata.caches.get(each.partition, SegmentCache())
             missing = found.records[each.partition.partition] = each.missing_records(cache, node_id, now_ms)
             if missing and known is not None:
@@ -152,8 +156,9 @@ def plan_attaching(
 
 
 def _troubles_of_quorum(log_directory: Path, image: MetadataImage, node_id: int) -> Iterator[str]:
-    """Yield why the node may not write the metadata log alone, as far as its directory tells: the voters of a static
-    quorum are in its configuration, and in quorum-state once it has started."""
+    """Yield why the node must not write the metadata log alone: other controllers have registered, or quorum-state has
+    other voters. Before its first start, a node has the voters of a static quorum only in its configuration, which is
+    not read."""
     state = read_quorum_state(log_directory / METADATA_DIRECTORY / FileKind.QUORUM_STATE)
     voters = (state and state.current_voters) or ()
     others = {*image.controllers, *voters} - {node_id}
@@ -163,7 +168,8 @@ def _troubles_of_quorum(log_directory: Path, image: MetadataImage, node_id: int)
 
 
 def _troubles_of_topic(found: Attaching, image: MetadataImage, known: Topic | None) -> Iterator[str]:
-    """Yield why the topic cannot be made, or is not the one in the tier."""
+    """Yield the reasons why the topic cannot be created or, if the cluster has a topic of that name (`known`), why it
+    is not the topic in the tier."""
     if known is not None and from_uuid(known.id) != found.topic_id:
         yield f"the cluster has another {found.topic}, with topic id {from_uuid(known.id)}: delete or rename that first"
     elif known is not None:
@@ -184,9 +190,10 @@ def _troubles_of_topic(found: Attaching, image: MetadataImage, known: Topic | No
 
 
 def _troubles_of_known(home: LogDirectory, each: Attachment) -> Iterator[str]:
-    """Yield why a partition that the cluster has does not continue the tier's offsets, or would lose the tier: a leader
-    deletes segments below its log start offset, or out of the lineage of its leader epochs. A leader that has run
-    without the tier's metadata has moved both to where its local log begins."""
+    """Yield the reasons why a partition that the cluster has does not continue the tier's offsets, or why its leader
+    would delete segments from the tier: those below its log start offset, and those outside the lineage of its leader
+    epochs. A leader that has run without the records about the tier has moved log start offset and lineage to the start
+    of its local log."""
     key = TopicPartition(each.partition.topic, each.partition.partition)
     path = home.path / str(each.partition)
     bases = [base for base, _ in files_of_kind(path, FileKind.LOG)] if path.is_dir() else []
@@ -209,13 +216,13 @@ def _troubles_of_known(home: LogDirectory, each: Attachment) -> Iterator[str]:
 
 
 def _has_whole(epochs: Sequence[EpochEntry], segment: RemoteSegment) -> bool:
-    """Whether a log with these leader epochs has all of a segment."""
+    """Whether a log with these leader epochs has all offsets of a segment, in the segment's leader epochs."""
     return bool(epochs) and epochs[0].start_offset <= segment.start_offset and is_within(segment, epochs)
 
 
 def _troubles_of_left_over(found: Attaching, log: MetadataLog) -> Iterator[str]:
-    """Yield why a log of `__remote_log_metadata` that the cluster does not know is not one that an earlier attempt has
-    left."""
+    """Yield the reason if the directory has logs of `__remote_log_metadata`, a topic that the cluster does not have,
+    and they are not what an interrupted attachment has left."""
     own = {each.partition for each in found.attachments}
     ids = {topic_id_of(path) for path in log.directories.values()} - {None}
     if len(ids) > 1 or not (log.directories.keys() <= set(range(found.count)) and log.metadata.caches.keys() <= own):
@@ -224,7 +231,8 @@ def _troubles_of_left_over(found: Attaching, log: MetadataLog) -> Iterator[str]:
 
 
 def _is_left_over(path: Path, topic_id: str | None) -> bool:
-    """Whether a directory is what an earlier attempt has left: an empty log with this topic id."""
+    """Whether a directory is what an interrupted attachment has left: an empty log with this topic id (None: without
+    partition.metadata)."""
     try:
         same = topic_id_of(path) == topic_id
     except (KcliError, OSError):
@@ -233,7 +241,7 @@ def _is_left_over(path: Path, topic_id: str | None) -> bool:
 
 
 def attach(plan: Attaching, *, disk: Disk, now_ms: int) -> None:
-    """Carry the plan out. Raises DirectoryLocked, NotAttached if there are troubles, NotTheOnlyVoter, StartRefused,
+    """Carry the plan out. Raises DirectoryLocked, NotAttached if the plan has troubles, NotTheOnlyVoter, StartRefused,
     UnreadableInput, OSError."""
     if plan.troubles:
         raise NotAttached(plan.troubles[0])
@@ -253,7 +261,8 @@ class _Writer:
         self._was_clean = self._home.was_shut_down_cleanly
 
     async def write(self) -> None:
-        """Take the steps. Until they are taken, the directory does not say that it was shut down cleanly."""
+        """Take the steps of the module's docstring. Until all are taken, the directory has no marker of a clean
+        shutdown."""
         marker = self._plan.log_directory / FileKind.CLEAN_SHUTDOWN
         content = marker.read_bytes() if self._was_clean and marker.is_file() else None
         if content is not None:
@@ -289,7 +298,8 @@ class _Writer:
             await journal.close()
 
     def _left_id(self) -> str | None:
-        """Return the topic id of a log that an earlier attempt has left."""
+        """Return the topic id of the `__remote_log_metadata` that an interrupted attachment has left; None without
+        one."""
         paths = [self._plan.log_directory / f"{TOPIC}-{number}" for number in range(self._plan.count)]
         return next((found for path in paths if path.exists() and (found := topic_id_of(path)) is not None), None)
 
@@ -301,7 +311,7 @@ class _Writer:
     # writing the partitions' directories
 
     def _write_log(self, each: Attachment) -> None:
-        """Write an empty log that begins at the end of the tier."""
+        """Write an empty log of the partition, which begins at the end of the tier."""
         disk, path = self._disk, self._plan.log_directory / str(each.partition)
         if path.exists():
             disk.remove_tree(path)
@@ -320,17 +330,18 @@ class _Writer:
         self._starts[key], self._ends[key] = each.start, each.end
 
     def _make_empty(self, topic: str, topic_id: str, count: int) -> None:
-        """Make the logs of a new topic's partitions that have none yet."""
+        """Make an empty log for each of the topic's `count` partitions that has no directory yet."""
         for number in range(count):
             path = self._plan.log_directory / f"{topic}-{number}"
-            if path.exists() and _is_left_over(path, None):  # an earlier attempt has ended in it
+            if path.exists() and _is_left_over(path, None):  # left by an interrupted attachment
                 self._disk.remove_tree(path)
             if not path.exists():
                 make_partition_directory(self._disk, path, topic_id)
         self._disk.sync_directory(self._plan.log_directory)
 
     def _write_records(self, known: Mapping[int, Partition]) -> None:
-        """Append the missing records to the partitions of the metadata topic. known: its partitions in the cluster."""
+        """Append the missing records to the partitions of `__remote_log_metadata`. known: these partitions in the
+        metadata image; empty if the topic is new."""
         by_number: dict[int, list[bytes]] = {}
         for each in self._plan.attachments:
             if records := self._plan.records[each.partition.partition]:
@@ -349,7 +360,7 @@ class _Writer:
     @contextmanager
     def _metadata_log(self, number: int) -> Iterator[PartitionLog]:
         path = self._plan.log_directory / f"{TOPIC}-{number}"
-        if not path.exists():  # the cluster knows it: its log is lost
+        if not path.exists():  # the cluster has the partition, but its log is lost
             make_partition_directory(self._disk, path, self._metadata_topic_id)
             self._disk.sync_directory(path.parent)
         key = TopicPartition(TOPIC, number)
@@ -377,7 +388,8 @@ class _Writer:
     # the metadata
 
     def _records(self, image: MetadataImage) -> list[Record]:
-        """Return the records of what is new in the cluster."""
+        """Return the metadata records that create the two topics, if they are new, and move the next producer id above
+        those in the tier."""
         plan, records = self._plan, []
         if not plan.has_metadata_topic:
             records += self._topic_records(
@@ -418,7 +430,8 @@ class _Writer:
 
 
 def _node_of(log_directory: Path) -> tuple[int, str]:
-    """Return node id and directory id. Raises UsageError, UnreadableInput."""
+    """Return the node id and the directory id in meta.properties. Raises UsageError if one is missing,
+    UnreadableInput."""
     path = log_directory / FileKind.META_PROPERTIES
     try:
         meta = read_meta_properties(log_directory)
@@ -432,7 +445,8 @@ def _node_of(log_directory: Path) -> tuple[int, str]:
 
 
 def _image_of(log_directory: Path) -> MetadataImage:
-    """Return the metadata of the node's cluster; a node that has not started yet has what its first start writes."""
+    """Return the metadata image of the node's cluster, an empty one if the node has not started yet. Raises UsageError,
+    UnreadableInput."""
     directory = log_directory / METADATA_DIRECTORY
     if directory.is_dir():
         return replay(directory, PartitionView(directory).original, refuse, around_damage=False)

@@ -1,8 +1,8 @@
-"""What a broker's configuration says about tiered storage to those who copy and delete segments, as one value.
+"""The broker's configurations of tiered storage that copies and deletions of segments need, as one value: TierConfig.
 
-`tier_config` makes it anew after each change of the configuration; what can be changed while the broker runs are the
-numbers of threads and the quotas (broker_keys.py). Those who read the tier take their limits from BrokerConfig. Source:
-RemoteLogManagerConfig, TopicBasedRemoteLogMetadataManagerConfig.
+`tier_config` makes a new TierConfig after each change of the configuration; only the numbers of threads and the quotas
+can change while the broker runs (broker_keys.py). Reads from the tier take all their limits except the quota directly
+from BrokerConfig. Source: RemoteLogManagerConfig, TopicBasedRemoteLogMetadataManagerConfig.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
-    """Where the objects are. address: a path or the URL of a bucket, for kcli.tier.opening. is_local: whether it is a
-    directory, which the broker creates. deletes: whether objects are deleted at all (delete.enable of
-    LocalTieredStorage, for tests). is_emptied: whether all objects are deleted when the broker stops (delete.on.close
-    of LocalTieredStorage)."""
+    """The store of the tier's objects. address: the path of a directory or the URL of a bucket (kcli.tier.address).
+    is_local: whether the store is a directory, which the broker creates. deletes: whether objects are ever deleted
+    (delete.enable of LocalTieredStorage, for tests). is_emptied: whether all objects are deleted when the broker stops
+    (delete.on.close of LocalTieredStorage)."""
 
     address: str
     is_local: bool
@@ -35,9 +35,10 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataConfig:
-    """The topic `__remote_log_metadata`, with which it is created, and how long its readers wait. retention_ms: -1 for
-    no limit. consume_wait_ms: how long an append waits until it is replayed here. init_retry_ms_max,
-    init_retry_interval_ms: how long, and how often, the creation of the topic is tried."""
+    """The configurations of the topic `__remote_log_metadata` and of its readers. retention_ms: -1 for no limit.
+    consume_wait_ms: how long an append waits until this broker has replayed the record. init_retry_interval_ms: the
+    time between two attempts to create the topic. init_retry_ms_max: Kafka's limit of these attempts, which kcli does
+    not use."""
 
     partitions: int
     replication_factor: int
@@ -59,7 +60,8 @@ class TierQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierConfig:
-    """The configuration of a broker's tiered storage. retry_jitter: the part of the backoff that is random."""
+    """The configuration of a broker's tiered storage. retry_jitter: the largest fraction by which a backoff is made
+    longer or shorter at random."""
 
     store: StoreConfig
     metadata: MetadataConfig
@@ -75,7 +77,8 @@ class TierConfig:
 
 def tier_config(config: BrokerConfig) -> TierConfig | None:
     """Return the configuration of the broker's tiered storage; None if remote.log.storage.system.enable is false, and
-    for a node that is no broker. Raises InvalidConfig, which check_served has reported before."""
+    for a node that is no broker. Raises InvalidConfig; when a node starts, check_served has reported this error
+    before."""
     if not (config.remote_log_storage_system_enable and config.is_broker):
         return None
     jitter = config.get("remote.log.manager.task.retry.jitter")

@@ -1,17 +1,17 @@
-"""One partition of `__remote_log_metadata`, of which this broker replays the records about the partitions it follows.
+"""Replays one partition of `__remote_log_metadata`: the records about the user partitions that this broker follows.
 
-    record   value: frame 1, api key, version; then in each kind of record the partition that it is about:
-             name as a compact string, topic id, number int32
+    record       value: frame 1, api key, version; then, in each kind of record, the user partition that it is about:
+                 topic name as a compact string, topic id, number int32
     position     the offset of the next record to read
     replayed_to  of a followed partition: the offset after its last replayed record
 
 A partition that is followed later than others needs the records from the topic's start: the position goes back to 0,
-and the others pass over what they have replayed. A partition is ready once the position has reached the end that the
-topic's partition had when it was followed. The leader of a partition of the topic also keeps the deletions of
-partitions that have begun in it and are not finished (`keep_deletions`): their broker may have crashed. A record that
-cannot be decoded, that contradicts those before it, or that no broker writes (kcli.tier.metadata), is logged and passed
-over, where Kafka 4.3 ends its reader of the topic or acts on it; those about other partitions are not decoded. Source:
-ConsumerTask, RemotePartitionMetadataStore.
+and the others skip the records that they have replayed. A followed partition is ready once the position has reached the
+end offset that the topic's partition had when it was followed. The leader of a partition of the topic also keeps the
+unfinished deletions of user partitions (`keep_deletions`), as the broker that has begun a deletion may have crashed. A
+record that cannot be decoded, that contradicts earlier ones, or that no broker writes (kcli.tier.metadata), is logged
+and skipped; Kafka 4.3 ends its reader of the topic at such a record, or acts on it. Records about other partitions are
+not decoded. Source: ConsumerTask, RemotePartitionMetadataStore.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 
 RECORDS_AT_ONCE: Final = 50
-"""The greatest number of records that a part of the work replays; one of a broker takes up to 50 us."""
+"""The greatest number of records that one turn of the event loop replays; a record of a broker takes up to 50 us."""
 AT_ONCE_S: Final = 0.005
-"""The time after which a part of the work ends behind the record: the absurd ones take longer."""
+"""The time, in seconds, after which a turn ends behind the current record: records that no broker writes may take
+longer."""
 TABLE_RECORDS: Final = 1024
 HEAD_BYTES: Final = 3
 DAMAGED: Final = UNREADABLE | FAULT_BAD_CRC
 ID_AND_NUMBER_BYTES: Final = 20
 DELETIONS_MAX: Final = 100_000
-"""The greatest number of deletions that are kept, whatever is in the topic."""
+"""The greatest number of unfinished deletions that are kept in memory, however many the topic has."""
 
 
 class NotReady(KcliError):
@@ -62,12 +63,13 @@ class NotReady(KcliError):
 
 
 class MetadataFailed(KcliError):
-    """A record was not appended, or not read again, in time. It may still be in the topic, or get there."""
+    """A record was not appended in time, or not replayed here after that. It may be in the topic nevertheless, now or
+    later."""
 
 
 class Followed:
-    """A partition whose records are replayed. topic_name: as in RemoteLogMetadata. replayed_to: the offset after its
-    last record. end_offset: the position at which it is ready, None before that is known."""
+    """A user partition whose records are replayed. topic_name: see RemoteLogMetadata. replayed_to: the offset after its
+    last replayed record. end_offset: the position at which the partition is ready; None until it is known."""
 
     __slots__ = ("_metadata", "_ready", "_topic_name", "_waits", "end_offset", "is_ready", "partition", "replayed_to")
 
@@ -78,7 +80,7 @@ class Followed:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what was replayed."""
+        """Forget the replayed records. The partition is not ready until they are replayed again."""
         self._metadata = RemoteLogMetadata(self._topic_name)
         self.replayed_to = 0
         self.end_offset: int | None = None
@@ -88,13 +90,13 @@ class Followed:
 
     @property
     def cache(self) -> SegmentCache:
-        """The segments. Raises NotReady."""
+        """The partition's segments in the tier. Raises NotReady."""
         self._check()
         return self._metadata.caches.setdefault(self.partition, SegmentCache())
 
     @property
     def deletion(self) -> PartitionDeleteState | None:
-        """How far the partition's deletion has come, None without one. Raises NotReady."""
+        """How far the deletion of the partition has come; None if none has begun. Raises NotReady."""
         self._check()
         return self._metadata.deleting.get(self.partition)
 
@@ -103,14 +105,14 @@ class Followed:
             raise NotReady(f"{self.partition}: the records of {TOPIC} are not all read yet")
 
     def replay(self, offset: int, value: bytes) -> None:
-        """Replay the record at an offset, unless that is done. Raises Refused, FormatError."""
+        """Replay the record at an offset, unless it was replayed before. Raises Refused, FormatError."""
         if offset < self.replayed_to:
             return
         self.replayed_to = offset + 1
         self._metadata.replay(value)
 
     def reached(self, position: int) -> None:
-        """Note that everything below `position` is read."""
+        """Note that all records below `position` are read, and end the waits that this satisfies."""
         if not self.is_ready and self.end_offset is not None and position >= self.end_offset:
             self.is_ready = True
             if not self._ready.done():
@@ -141,10 +143,10 @@ class Followed:
             raise MetadataFailed(reason) from None
 
     def end(self, reason: str) -> None:
-        """End all waits, as the partition is followed no longer."""
+        """End all waits with NotReady or MetadataFailed, as the partition is no longer followed."""
         if not self._ready.done():
             self._ready.set_exception(NotReady(f"{self.partition}: {reason}"))
-            self._ready.exception()  # nobody may wait for it
+            self._ready.exception()  # retrieved, as perhaps nothing awaits it
         for _, future in self._waits:
             if not future.done():
                 future.set_exception(MetadataFailed(f"{self.partition}: {reason}"))
@@ -152,8 +154,8 @@ class Followed:
 
 
 class Deletion(NamedTuple):
-    """The deletion of a partition that has begun. broker_id: of the broker that deletes its segments. since_ms: the
-    time of its last record, epoch ms."""
+    """An unfinished deletion of a user partition from the tier. broker_id: the broker that deletes the segments.
+    since_ms: the time of the deletion's last record, in ms since 1970."""
 
     partition: TieredPartition
     broker_id: int
@@ -161,11 +163,11 @@ class Deletion(NamedTuple):
 
 
 class _Deletions:
-    """The deletions that have begun in one partition of the topic. read_to: the offset after the last record that
-    counts. end_offset: as in Followed."""
+    """The unfinished deletions of which one partition of `__remote_log_metadata` has the records. end_offset: as in
+    Followed."""
 
     def __init__(self, number: int, count: int) -> None:
-        """number: that of the topic's partition, of which there are `count`."""
+        """number: the partition of `__remote_log_metadata`, which has `count` partitions."""
         self._number, self._count = number, count
         self._begun: dict[TieredPartition, Deletion] = {}
         self._read_to = 0
@@ -173,14 +175,14 @@ class _Deletions:
         self.is_ready = False
 
     def replay(self, offset: int, value: bytes) -> None:
-        """Replay a PARTITION_DELETE record. Raises Refused, FormatError."""
+        """Replay a PARTITION_DELETE record, unless it was replayed before. Raises Refused, FormatError."""
         if offset < self._read_to:
             return
         self._read_to = offset + 1
         record = internal_topic.decode(TOPIC, None, value).value
         assert record is not None, "a metadata record has a value"
         partition, state = partition_of(record["topicIdPartition"]), record["remotePartitionDeleteState"]
-        if (place := metadata_partition(partition, self._count)) != self._number:  # nobody would see it finished
+        if (place := metadata_partition(partition, self._count)) != self._number:  # so is its end
             raise Refused(f"records about {partition} are in {TOPIC}-{place}")
         if state not in tuple(PartitionDeleteState):
             raise Refused(f"no state of a partition's deletion has the number {state}")
@@ -190,18 +192,18 @@ class _Deletions:
             self._begun[partition] = Deletion(partition, record["brokerId"], record["eventTimestampMs"])
 
     def unfinished(self) -> list[Deletion]:
-        """Return the deletions that have begun and are not finished; none before all records are read."""
+        """Return the deletions that have begun and are not finished; no deletions until all records are read."""
         return list(self._begun.values()) if self.is_ready else []
 
     def reached(self, position: int) -> None:
-        """Note that everything below `position` is read."""
+        """Note that all records below `position` are read: become ready at `end_offset`."""
         self.is_ready = self.is_ready or (self.end_offset is not None and position >= self.end_offset)
 
 
 class MetadataPartition:
-    """One partition of the topic, which has `count` of them. number: its number. topic_name: as in RemoteLogMetadata.
-    position: the offset of the next record to read. round: counts how often the position was set anew, so that what was
-    read before is not taken for what follows. deletions: those that have begun in it; None if they are not kept."""
+    """One partition of `__remote_log_metadata`, which has `count` partitions. number: this partition's. topic_name: see
+    RemoteLogMetadata. position: the offset of the next record to read. round: grows whenever the position is set to
+    another offset; records that were read in an earlier round are not replayed."""
 
     def __init__(self, number: int, count: int, topic_name: Callable[[str], str | None]) -> None:
         self.number = number
@@ -217,17 +219,17 @@ class MetadataPartition:
         return f"{TOPIC}-{self.number}"
 
     def __bool__(self) -> bool:
-        """Whether anything in it is needed: a partition that is followed, or the deletions."""
+        """Whether this partition must be read: it has a followed partition, or the deletions are kept."""
         return bool(self._followed) or self._deletions is not None
 
     @property
     def followed(self) -> list[Followed]:
-        """The followed partitions."""
+        """The user partitions that are followed."""
         return list(self._followed.values())
 
     @property
     def needs_end(self) -> bool:
-        """Whether a partition was followed since `ends_at` was called last."""
+        """Whether a user partition was followed, or the deletions kept, after the last call of `ends_at`."""
         return any(each.end_offset is None for each in self._needs)
 
     @property
@@ -239,8 +241,8 @@ class MetadataPartition:
     # which partitions
 
     def follow(self, partition: TieredPartition) -> Followed:
-        """Replay the records about a partition, from the topic's start on, unless it is followed already. Return what
-        is replayed."""
+        """Begin to replay the records about a user partition, from the topic's start on, unless it is followed already.
+        Return the state of the replay."""
         head = _head_of(partition)
         if head not in self._followed:
             self._followed[head] = Followed(partition, self._topic_name)
@@ -248,14 +250,14 @@ class MetadataPartition:
         return self._followed[head]
 
     def forget(self, partition: TieredPartition, reason: str) -> None:
-        """Replay the records about a partition no longer, and end the waits for it."""
+        """Stop replaying the records about a user partition, and end the waits for it with this reason."""
         known = self._followed.pop(_head_of(partition), None)
         if known is not None:
             known.end(reason)
 
     def keep_deletions(self, *, is_leader: bool) -> None:
-        """Keep the deletions that have begun, from the topic's start on, or keep them no longer. is_leader: whether
-        this broker leads the partition of the topic."""
+        """Begin to keep the unfinished deletions, which are read from the topic's start on, or keep them no longer.
+        is_leader: whether this broker leads this partition of the topic, and so has to keep them."""
         if is_leader and self._deletions is None:
             self._deletions = _Deletions(self.number, self._count)
             self.move_to(0)
@@ -263,13 +265,14 @@ class MetadataPartition:
             self._deletions = None
 
     def unfinished(self) -> list[Deletion]:
-        """Return the deletions that have begun and are not finished; none before all records are read."""
+        """Return the deletions that have begun and are not finished; no deletions until all records are read."""
         return [] if self._deletions is None else self._deletions.unfinished()
 
     # what was read
 
     def is_of(self, topic_id: UUID) -> None:
-        """Begin anew if the topic has another id than before: it was deleted and created again."""
+        """Note the topic's id. If it has changed, the topic was deleted and created again: forget all records, and read
+        them from the start."""
         if self._topic_id not in (None, topic_id):
             log.warning("%s was deleted and created again: its records are read anew", self)
             self.restart()
@@ -285,9 +288,9 @@ class MetadataPartition:
         self.move_to(0)
 
     def is_beyond(self, start_offset: int) -> None:
-        """Note that the position is not within the leader's log, which begins at start_offset: go to that if records
-        were removed there; if the log ends before the position, it has lost records that were replayed, so begin
-        anew."""
+        """Note that the position is not within the leader's log, which begins at start_offset. If records were removed
+        at its start, go on at start_offset. If the log ends before the position, it has lost records that were
+        replayed: restart."""
         if start_offset > self.position:
             self.move_to(start_offset)
             self._moved()
@@ -296,12 +299,13 @@ class MetadataPartition:
             self.restart()
 
     def move_to(self, position: int) -> None:
-        """Go on reading at another position."""
+        """Set the position at which reading goes on, and begin a new round."""
         self.position = position
         self.round += 1
 
     def ends_at(self, end_offset: int) -> None:
-        """Note the end of the topic's partition: it is what partitions wait for that have been followed until now."""
+        """Note the end offset of this partition of the topic: user partitions that were followed since the last call
+        are ready once the position has reached it."""
         for each in self._needs:
             if each.end_offset is None:
                 each.end_offset = end_offset
@@ -309,7 +313,7 @@ class MetadataPartition:
 
     def replay(self, data: bytes | memoryview, reading: int) -> Parts[None]:
         """Replay batches that were read at the position in the round `reading`, and move the position after them. Stop
-        if the position was set anew since."""
+        if a new round has begun meanwhile."""
         troubles = _Troubles()
         table = RecordTable(TABLE_RECORDS)
         count, until = 0, time.monotonic() + AT_ONCE_S
@@ -334,7 +338,8 @@ class MetadataPartition:
         self._report(troubles)
 
     def _report(self, troubles: _Troubles) -> None:
-        """Log what was passed over, but not the same twice in a row, as damaged bytes may be read again."""
+        """Log which records were skipped, but not the same line twice in a row: damaged bytes may be read again and
+        again."""
         text = troubles.text
         if text and text != self._reported:
             log.warning("%s: %s", self, text)
@@ -359,20 +364,20 @@ class MetadataPartition:
 
 
 class _Troubles:
-    """The records of one read that are passed over: one line in the log tells of all of them."""
+    """The records and batches of one read that were skipped, as one line for the log."""
 
     def __init__(self) -> None:
         self._count = 0
         self._first = ""
 
     def add(self, offset: int, reason: str) -> None:
-        """Note a record, or a batch."""
+        """Note a skipped record or batch, and its offset."""
         self._count += 1
         self._first = self._first or f"offset {offset}: {reason}"
 
     @property
     def text(self) -> str:
-        """The line; empty if there are none."""
+        """The line for the log; empty if nothing was skipped."""
         if not self._count:
             return ""
         what = "a record is passed over" if self._count == 1 else f"{self._count:,} records are passed over, first"
@@ -380,7 +385,7 @@ class _Troubles:
 
 
 def _records(window: Window, table: RecordTable) -> Iterator[tuple[int, bytes | None]]:
-    """Yield offset and value of each record, but for control records and those of damaged batches."""
+    """Yield offset and value of each record of the window, without control batches and damaged batches."""
     batches = window.batches
     for buffer in decode(window, table):
         for i in range(table.count):
@@ -391,8 +396,8 @@ def _records(window: Window, table: RecordTable) -> Iterator[tuple[int, bytes | 
 
 
 def _end_of(window: Window, troubles: _Troubles) -> int:
-    """Return the offset after the last batch with a right CRC, 0 without one, and note the damaged ones, whose records
-    were passed over. Of those with a wrong CRC other bytes may be there later."""
+    """Return the offset after the last batch with a right CRC, 0 if there is none, and note the damaged batches, whose
+    records were skipped. Batches with a wrong CRC at the end are read again, as their bytes may be right later."""
     end = 0
     for i in range(window.batches.count):
         batch = BatchRow._make(window.batches.row(i))
@@ -404,14 +409,14 @@ def _end_of(window: Window, troubles: _Troubles) -> int:
 
 
 def _head_of(partition: TieredPartition) -> bytes:
-    """Return what the records about a partition have after their kind."""
+    """Return the bytes that name a user partition in each record about it: those after the first HEAD_BYTES."""
     name = partition.topic.encode()
     return uvarint(len(name) + 1) + name + uuid_bytes(partition.topic_id) + partition.partition.to_bytes(4)
 
 
 def _head_in(value: bytes | None) -> bytes:
-    """Return what a record has there, without decoding the rest. Raises Refused, FormatError for bytes that are no
-    record."""
+    """Return the bytes that name the user partition of a record, see `_head_of`. Raises Refused, FormatError for bytes
+    that are no record of the topic."""
     if value is not None and len(value) > VALUE_BYTES_MAX:
         raise Refused(f"a record of {len(value):,} bytes")
     if value is None or value[:1] != b"\1" or len(value) < HEAD_BYTES or value[1] > 2 or value[2] != 0:

@@ -1,7 +1,7 @@
-"""The state of a log below an offset, read from the tier for a follower that begins there.
+"""Reads from the tier the state of a log at the end of a segment, for a follower whose log begins there.
 
     leader_epoch_checkpoint   the leader epochs of the log up to the end of the segment
-    .snapshot                 its producers at the end of the segment
+    .snapshot                 the log's producers at the end of the segment
 
 Source: TierStateMachine.buildRemoteLogAuxState.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kcli.tier.store import Store
 
 SNAPSHOT_BYTES_MAX = 256 << 20
-"""The size of the largest producer snapshot that is read: more than a million producers."""
+"""The size, in bytes, of the largest producer snapshot that is read: it has more than a million producers."""
 
 
 class StatesInTier:
@@ -36,8 +36,8 @@ class StatesInTier:
         self._store, self._segments, self._pool = store, segments, pool
 
     async def state_behind(self, partition: Partition, epoch: int, offset: int) -> TierState:
-        """Return the state after the segment that has an offset of an epoch. Waits until the metadata about the
-        partition are replayed. Raises NotInTier, KcliError, OSError, FormatError."""
+        """Return the state of the log at the end of the tiered segment that has `offset` in leader epoch `epoch`. Waits
+        until the records about the partition are replayed. Raises NotInTier, KcliError, OSError, FormatError."""
         whose = tiered(partition)
         self._segments.follow(whose)
         await self._segments.ready(whose)

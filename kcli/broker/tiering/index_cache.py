@@ -1,17 +1,19 @@
-"""The indexes of segments in the tier, kept as files on this broker: a read needs them before it reads the segment.
+"""A cache, in files of this broker, of the indexes of segments in the tier: a read needs them before it reads the
+segment.
 
     remote-log-index-cache/    in the first log directory
       <start offset>_<segment id>.index .timeindex .txnindex
 
-    open    the three files of a segment, opened; fetched from the store first if they are not there
-    bound   of all files together (remote.log.index.file.cache.total.size.bytes): the segments that were not used for
-            the longest time are removed. A file that a read has open stays readable
-    expire  what was not used for remote.log.index.file.cache.ttl.ms is removed when the cache is used next
-    load    at the start: files of a crash (`.tmp`, `.deleted`), of a segment without all three, and those that cannot
-            be an index of the segment are removed, and fetched anew when they are needed
+    open    opens the three index files of a segment; files that are missing are fetched from the store before
+    bound   the size of all files is limited (remote.log.index.file.cache.total.size.bytes): the files of the segments
+            that were not used for the longest time are removed. A file that a read has open stays readable
+    expire  files that were not used for remote.log.index.file.cache.ttl.ms are removed when the cache is used next
+    load    at the start, files that a crash has left (`.tmp`, `.deleted`), files of a segment without all three, and
+            files that cannot be an index of their segment are removed; they are fetched anew when they are needed
 
-A segment without a transaction index has an empty file, as in Kafka. Any thread may call any method; two threads that
-need the same segment fetch it once. Source: RemoteIndexCache, whose eviction is by frequency of use, too.
+The cached file for a segment without a transaction index is empty, as in Kafka. Any thread may call any method; if two
+threads need the same segment, only one fetches it. Source: RemoteIndexCache, whose eviction is by frequency of use,
+too.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ log = logging.getLogger("kcli.broker")
 DIRECTORY: Final = "remote-log-index-cache"
 KINDS: Final = FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX
 INDEX_BYTES_MAX: Final = 2**31 - 1
-"""The size of the largest index: Kafka maps it whole."""
+"""The size, in bytes, of the largest index: Kafka maps an index into memory as a whole."""
 COPY_BYTES: Final = 1 << 20
 ATTEMPTS_MAX: Final = 10
 
@@ -63,21 +65,22 @@ class Indexes:
         self._time_count = self._times.size() // TIME_ENTRY.size
 
     def position_of(self, offset: int) -> int:
-        """Return the byte of the segment from which to look for `offset`."""
+        """Return the position in the segment, in bytes, from which to search for `offset`."""
         relative = offset - self._start_offset
         found = bisect_right(range(self._offset_count), relative, key=lambda i: self._offset_entry(i)[0])
         return self._offset_entry(found - 1)[1] if found else 0
 
     def position_of_time(self, timestamp: int, from_offset: int) -> int:
-        """Return the byte of the segment from which to look for a record at or above `from_offset` with a timestamp
-        (ms) of at least `timestamp`."""
+        """Return the position in the segment, in bytes, from which to search for a record at or above `from_offset`
+        with a timestamp (ms) of at least `timestamp`."""
         found = bisect_right(range(self._time_count), timestamp, key=lambda i: self._time_entry(i)[0])
         indexed = self._start_offset + self._time_entry(found - 1)[1] if found else self._start_offset
         return self.position_of(max(indexed, from_offset))
 
     def upper_bound(self, position: int) -> int | None:
-        """Return an offset above those of all batches before byte `position`; None if no entry is that far. The first
-        entry does not count if it is at `position`. Source: OffsetIndex.fetchUpperBoundOffset."""
+        """Return an offset above those of all batches before byte `position`: that of the first entry of the offset
+        index at or after this byte (after it, for the index's first entry); None if there is none. Source:
+        OffsetIndex.fetchUpperBoundOffset."""
         found = bisect_left(range(self._offset_count), position, key=lambda i: self._offset_entry(i)[1])
         if found == 0 and self._offset_count and self._offset_entry(0)[1] == position:
             found = 1
@@ -88,8 +91,8 @@ class Indexes:
         return parse_txn_index(self._aborted.read(self._aborted.size(), 0))
 
     def check(self) -> None:
-        """Raise BadIndex or FormatError if these cannot be indexes of the segment. Source: sanityCheck of OffsetIndex,
-        TimeIndex and TransactionIndex."""
+        """Raise BadIndex or FormatError if the files cannot be the indexes of the segment. Source: sanityCheck of
+        OffsetIndex, TimeIndex and TransactionIndex."""
         path, start = self._offsets.path, self._start_offset
         if self._offsets.size() % OFFSET_ENTRY.size or self._times.size() % TIME_ENTRY.size:
             raise BadIndex(f"{path}: an entry is cut")
@@ -121,7 +124,8 @@ class Indexes:
 
 
 class _Cached(NamedTuple):
-    """The files of a segment. size: in bytes. used_ms: when they were last used."""
+    """The cached files of a segment. size: of all three, in bytes. used_ms: when they were last used, by IndexCache's
+    now_ms."""
 
     size: int
     used_ms: float
@@ -129,8 +133,8 @@ class _Cached(NamedTuple):
 
 class IndexCache:
     """The cached indexes below a log directory. size_max_bytes: returns the limit for all files together. ttl_ms:
-    returns after how many milliseconds without use the files of a segment are removed; not above 0 for never. now_ms:
-    returns the time by a clock that never goes back."""
+    returns after how many milliseconds without use the files of a segment are removed; 0 or less for never. now_ms:
+    returns the time, in ms, by a clock that never goes back."""
 
     def __init__(
         self,
@@ -148,7 +152,7 @@ class IndexCache:
         self._ttl_ms, self._now_ms = ttl_ms, now_ms
         self._disk = Disk() if disk is None else disk
         self._guard = Lock()
-        self._cached: OrderedDict[tuple[int, str], _Cached] = OrderedDict()  # by start offset and id, last used last
+        self._cached: OrderedDict[tuple[int, str], _Cached] = OrderedDict()  # by start offset and id, in order of use
         self._loading: dict[tuple[int, str], Future[None]] = {}
         self.size = 0
         """Bytes of all files."""
@@ -156,7 +160,8 @@ class IndexCache:
     # starting
 
     def load(self) -> None:
-        """Make the directory, or take over the files in it. Raises OSError."""
+        """Make the cache's directory, or load the files of an existing one, and remove unusable files. Raises
+        OSError."""
         self._disk.make_directory(self._directory)
         found: dict[tuple[int, str], set[FileKind]] = {}
         for path in sorted(self._directory.iterdir()):
@@ -188,11 +193,11 @@ class IndexCache:
 
     @contextmanager
     def open(self, segment: RemoteSegment) -> Iterator[Indexes]:
-        """Yield the indexes of a segment. Waits for the store if they are not cached.
+        """Yield the indexes of a segment. Blocks until they are fetched from the store, if they are not cached.
 
-        If the context ends with a FormatError, they may have led to wrong bytes: they are removed, and fetched anew
-        when they are needed. Raises what the store raises, OSError; BadIndex or FormatError for an object that is no
-        index.
+        If the code in the context raises FormatError, the indexes may have led it to wrong bytes: they are removed, and
+        fetched anew when they are needed. Raises what the store raises, OSError; BadIndex or FormatError for an object
+        that is no index.
         """
         key = segment.start_offset, segment.id
         self._expire()
@@ -204,7 +209,8 @@ class IndexCache:
             raise
 
     def _enter(self, segment: RemoteSegment, key: tuple[int, str], stack: ExitStack) -> Indexes:
-        """Return the indexes of a segment, opened on the stack."""
+        """Return the indexes of a segment, fetched if they are not cached; `stack` closes their files. key: the
+        segment's start offset and id."""
         for _ in range(ATTEMPTS_MAX):
             with self._guard:
                 cached = self._cached.get(key)
@@ -215,7 +221,7 @@ class IndexCache:
                 self._fetch_once(segment, key)
             try:
                 return stack.enter_context(self._opened(key))
-            except FileNotFoundError:  # removed since, as there is little room; or by somebody else
+            except FileNotFoundError:  # removed meanwhile, perhaps to make room
                 self.remove([key])
         raise UnreadableInput(str(self._path(key, FileKind.OFFSET_INDEX)), "the file is removed again and again")
 
@@ -269,7 +275,7 @@ class IndexCache:
         try:
             source = self._store.open(name)
         except ObjectMissing:
-            if kind is FileKind.TXN_INDEX:  # records of older releases do not tell whether there is one
+            if kind is FileKind.TXN_INDEX:  # older releases do not record whether there is one
                 return
             raise
         try:
@@ -284,7 +290,7 @@ class IndexCache:
     # bounding
 
     def remove(self, keys: Iterable[tuple[int, str]]) -> None:
-        """Remove the files of segments that are deleted, given their start offsets and ids. Raises OSError."""
+        """Remove the cached files of segments. keys: the start offset and id of each. Raises OSError."""
         for key in keys:
             with self._guard:
                 self._drop(key)
@@ -307,13 +313,13 @@ class IndexCache:
             self._remove_oldest(lambda _, cached: self._now_ms() - cached.used_ms >= ttl_ms)
 
     def _shrink(self, keep: tuple[int, str] | None = None) -> None:
-        """Remove the files that were not used for the longest time, as long as there are too many bytes; not those of
-        `keep`, which are about to be read."""
+        """Remove files, those that were not used for the longest time first, until the size of all files is within the
+        limit. keep: a segment whose files stay, as they are about to be read."""
         limit = self._size_max_bytes()
         self._remove_oldest(lambda key, _: key != keep and self.size > limit)
 
     def _remove_oldest(self, is_due: Callable[[tuple[int, str], _Cached], bool]) -> None:
-        """Remove the files of the segment that was not used for the longest time, as long as `is_due` says so of it."""
+        """While `is_due` returns True for the segment that was not used for the longest time, remove its files."""
         while True:
             with self._guard:
                 oldest = next(iter(self._cached.items()), None)

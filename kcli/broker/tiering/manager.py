@@ -1,16 +1,17 @@
-"""What a broker does for its tiered partitions: it copies, expires and deletes segments, in tasks of each partition.
+"""The tasks of a broker for its tiered partitions: each partition has tasks that copy, expire and delete its segments.
 
-    look      every remote.log.manager.task.interval.ms, and after changes of the metadata: which replicas of this
-              broker are tiered, and which of them it leads
-    leader    copies the closed segments below the last stable offset, one after the other (remote.log.copy.disable
-              ends that); deletes what retention, the log start offset or the lineage no longer need
-    follower  notes how far the tier has the log, so that local retention may delete what is there
-    deleted   of a deleted topic, and of one with remote.storage.enable=false and remote.log.delete.on.disable=true,
-              the leader deletes all segments; if its broker crashes before the last one is gone, the leader of the
-              partition of `__remote_log_metadata` that has the record of the deletion goes on with it
+    look      every remote.log.manager.task.interval.ms, and after changes of the metadata: find the tiered replicas of
+              this broker, and begin the tasks that each needs as leader or follower
+    leader    copies the closed segments below the last stable offset, one after the other, unless
+              remote.log.copy.disable is set; deletes the segments in the tier that are beyond retention, below the log
+              start offset or outside the lineage of leader epochs
+    follower  tells the log its last offset in the tier, up to which local retention may delete segments
+    deleted   if a topic is deleted, or gets remote.storage.enable=false and remote.log.delete.on.disable=true, the
+              leader deletes all segments in the tier. If its broker crashes meanwhile, the leader of the partition of
+              `__remote_log_metadata` that has the record of the deletion resumes it, if the topic was deleted
 
 A task that fails logs why, waits (remote.log.manager.task.retry.backoff.ms, doubled with each failure in a row), and
-tries again. All that waits for the store runs in threads. Source: RemoteLogManager.
+tries again. All calls of the store run in threads. Source: RemoteLogManager.
 """
 
 from __future__ import annotations
@@ -52,22 +53,24 @@ log = logging.getLogger("kcli.broker")
 
 UNLIMITED: Final = 2**31
 STOP_S: Final = 3.0
-"""How long a stop waits for copies to break off between two windows."""
+"""How long, in seconds, `stop` waits until cancelled copies have ended; a copy ends after the bytes that it is
+writing."""
 DELETIONS_S: Final = 10.0
 THROTTLED_S: Final = 1.0
-"""After this time a copy looks at its quota again, which may have changed."""
+"""The longest time, in seconds, after which a throttled copy checks its quota again, as the quota may have changed."""
 ABANDONED_MS: Final = 600_000
 RESUMED_AT_ONCE: Final = 10
-"""The greatest number of deletions that run when another one is resumed: anybody who may write to the topic can write
-records of deletions."""
+"""No deletion is resumed while so many deletions run: whoever may write to `__remote_log_metadata` can append any
+number of records of deletions."""
 OPENING_S: Final = 0.2
-"""After this time partitions are looked at again whose logs are about to be made."""
+"""The time, in seconds, after which partitions are looked at again if some of their logs are not open yet."""
 
 
 @dataclass(eq=False, slots=True)
 class _Tracked:
-    """A tiered replica of this broker. epoch: the leader epoch in which the tasks run. copied_offset: the last offset
-    that is in the tier, None until the leader has looked."""
+    """A tiered replica of this broker and its tasks. epoch: the leader epoch for which the tasks were begun.
+    copied_offset: the last offset of the log in the tier, -1 without one; None until the leader's task has looked it
+    up."""
 
     whose: TieredPartition
     partition: Partition
@@ -78,7 +81,8 @@ class _Tracked:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def is_as(self, partition: Partition, opened: PartitionLog) -> bool:
-        """Whether the tasks are still those that the replica needs."""
+        """Whether the tasks still fit the replica: the same log, the same leader epoch, leader or follower as
+        before."""
         is_same = self.partition is partition and self.opened is opened
         return is_same and self.is_leader == partition.is_leader and self.epoch == partition.leader_epoch
 
@@ -90,7 +94,7 @@ class _Tracked:
 
 
 class Tiering:
-    """The tiered storage of this broker. reading: reads from it, for clients and for followers.
+    """The tiered storage of this broker. reading: the reads from the tier, for clients and for followers.
 
     Made by `open`; `start` begins the tasks, once the broker is unfenced.
     """
@@ -128,7 +132,7 @@ class Tiering:
         return tiering
 
     def reconfigured(self) -> None:
-        """Take over the broker's configuration, which has changed."""
+        """Apply a change of the broker's configuration."""
         config = tier_config(self._context.config)
         assert config is not None, "it cannot be switched off while the broker runs"
         self._config: TierConfig = config
@@ -136,18 +140,20 @@ class Tiering:
     # starting and stopping
 
     def start(self) -> None:
-        """Begin to look for tiered partitions."""
+        """Begin to look for tiered partitions and to run their tasks."""
         self._metadata.start()
         self._looking = begin(self._look_on(), "tiered partitions are not looked at any more")
 
     async def finish_deletions(self) -> None:
-        """Wait until the segments of deleted topics are gone, at most DELETIONS_S seconds: no later start deletes
-        them, as no broker has the partitions any more. Call it before the broker gives up its leaderships."""
+        """Wait until the deletions in progress are complete, at most DELETIONS_S seconds. Call this before the broker
+        gives up its leaderships: a deletion that has begun because tiered storage was switched off is not resumed by a
+        later start."""
         if self._deletions:
             await asyncio.wait(self._deletions, timeout=DELETIONS_S)
 
     async def stop(self) -> None:
-        """End all tasks. Raises KcliError, OSError where the store is to be emptied."""
+        """End all tasks, and delete all objects if the store is configured so (delete.on.close). Raises KcliError,
+        OSError if that fails."""
         if self._looking is not None:
             self._looking.cancel()
         for tracked in self._tracked.values():
@@ -165,7 +171,8 @@ class Tiering:
     # which partitions
 
     def apply(self, changes: Changes) -> None:
-        """Look at the partitions after a change of the metadata image, which the logs have applied."""
+        """Follow a change of the metadata image, which the log manager has applied: delete the segments of deleted
+        topics, and look at all partitions again."""
         for topic_id in changes.topics_deleted:
             for tracked in [each for each in self._tracked.values() if each.partition.topic_id == topic_id]:
                 self._drop(tracked, has_to_go=tracked.is_leader, is_topic_gone=True)
@@ -178,7 +185,7 @@ class Tiering:
             try:
                 if not await self._look():
                     wait_s = min(wait_s, OPENING_S)
-            except Exception as error:  # noqa: BLE001  (a bug that shows once must not end it)
+            except Exception as error:  # noqa: BLE001  (a bug in one round must not end the loop)
                 report("tiered partitions are looked at again", error)
             try:
                 async with asyncio.timeout(wait_s):
@@ -187,7 +194,8 @@ class Tiering:
                 continue
 
     async def _look(self) -> bool:
-        """Begin and end the tasks of all replicas, as they need it. Return whether all logs are open."""
+        """Begin and end tasks so that each tiered replica has those that it needs; resume abandoned deletions. Return
+        whether the logs of all partitions are open."""
         seen, are_open = set(), True
         async for partition in self._context.turns.over(self._context.partitions):
             if partition.opened_log is None and not (partition.is_offline or partition.is_deleted):
@@ -206,8 +214,9 @@ class Tiering:
         return are_open
 
     def _is_abandoned(self, deletion: Deletion) -> bool:
-        """Whether nobody goes on with the deletion of a partition: the broker that has begun it does not serve, is this
-        broker, which has crashed since, or has written no record of it for ABANDONED_MS."""
+        """Whether this broker must resume the deletion of a partition: the broker that has begun the deletion is fenced
+        or not registered, or is this broker before a restart, or has appended no record about the deletion for
+        ABANDONED_MS."""
         whose, image = deletion.partition, self._context.image
         if whose in self._tracked or whose in self._deletions.values():
             return False
@@ -218,7 +227,8 @@ class Tiering:
         return deletion.broker_id == self._context.node_id or broker is None or broker.fenced or is_silent
 
     def _look_at(self, partition: Partition) -> TieredPartition | None:
-        """Begin the tasks of a replica, if it is tiered. Return its name in the tier then."""
+        """Begin the tasks of a replica, unless they run already. Return the replica's partition as the tier names it;
+        None if the replica is not tiered."""
         opened = partition.opened_log
         if opened is None or not opened.is_tiered or partition.is_offline or partition.is_deleted:
             return None
@@ -236,16 +246,16 @@ class Tiering:
         return whose
 
     def _is_switched_off(self, tracked: _Tracked) -> bool:
-        """Whether this broker leads a partition for which tiered storage was switched off, together with what is
-        there."""
+        """Whether this broker leads a partition whose topic has got remote.storage.enable=false and
+        remote.log.delete.on.disable=true, so that its segments in the tier must be deleted."""
         partition, opened = tracked.partition, tracked.opened
         if partition.is_deleted or partition.is_offline or not tracked.is_leader or opened.config.remote_storage:
             return False
         return opened.config.remote_delete_on_disable
 
     def _drop(self, tracked: _Tracked, *, has_to_go: bool, is_topic_gone: bool = False) -> None:
-        """End the tasks of a replica. has_to_go: whether its segments are deleted. is_topic_gone: whether the topic was
-        deleted."""
+        """End the tasks of a replica. has_to_go: whether its segments in the tier are to be deleted. is_topic_gone:
+        whether the topic was deleted."""
         tracked.cancel()
         self._tracked.pop(tracked.whose, None)
         if has_to_go:
@@ -262,7 +272,8 @@ class Tiering:
     # the tasks of one replica
 
     async def _repeat(self, tracked: _Tracked, work: Callable[[_Tracked], Awaitable[None]]) -> None:
-        """Do the work again and again."""
+        """Call `work` at the task interval, or after the backoff if it has failed, until the partition is not
+        followed."""
         failures = 0
         while True:
             try:
@@ -284,7 +295,7 @@ class Tiering:
         return backoff_ms * (1 + random.uniform(-config.retry_jitter, config.retry_jitter)) / 1000  # noqa: S311
 
     async def _copy(self, tracked: _Tracked) -> None:
-        """Copy all closed segments below the last stable offset."""
+        """Copy the closed segments below the last stable offset that are not in the tier yet."""
         opened = tracked.opened
         if tracked.copied_offset is None:
             self._begin_to_lead(tracked)
@@ -302,14 +313,14 @@ class Tiering:
                 except FileNotFoundError:
                     if each.log_path.exists():
                         raise
-                    return  # the segment was deleted, as by retention: the next round copies what is left
+                    return  # retention, for example, has deleted the segment: the next round copies the others
                 tracked.copied_offset = each.next_offset - 1
                 opened.update_highest_tiered(tracked.copied_offset)
                 log.info("%s: copied %s to the tier", tracked.partition, each.log_path.name)
 
     def _begin_to_lead(self, tracked: _Tracked) -> None:
-        """Set the log start offset to the first offset in the tier, or to that which the leader epochs tell: records
-        below it have no epoch, and cannot be copied. Find out how far the log is copied."""
+        """Set the log start offset to the first offset that the log has, in the tier or locally, but not below its
+        first leader epoch: records without a leader epoch cannot be copied. Look up how far the log is copied."""
         opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
         first = first_tiered(cache, opened.leader_epochs, opened.log_start_offset)
         local = opened.local_log_start_offset
@@ -322,12 +333,12 @@ class Tiering:
         tracked.partition.advance_log_start(min(offset, tracked.opened.high_watermark))
 
     async def _expire(self, tracked: _Tracked) -> None:
-        """Delete what the log no longer needs."""
+        """Delete the segments in the tier that the log no longer needs, and advance the log start offset."""
         opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
         segments = cache.unsorted()
         if not segments:
             return
-        self._note_last_tiered(tracked)  # else a segment that was copied just now counts twice
+        self._note_last_tiered(tracked)  # else untiered_bytes includes a segment that was copied just now
         state = LogState(
             lineage=opened.leader_epochs,
             log_start_offset=opened.log_start_offset,
@@ -359,24 +370,25 @@ class Tiering:
             )
 
     async def _follow(self, tracked: _Tracked) -> None:
-        """Note how far the tier has the log."""
+        """Tell the log its last offset in the tier, as local retention needs it."""
         self._note_last_tiered(tracked)
 
     def _note_last_tiered(self, tracked: _Tracked) -> int:
-        """Note in the log how far the tier has it. Return the last offset that is there, -1 if none is."""
+        """Tell the log its last offset in the tier, and return that offset; -1 if the tier has none."""
         opened, cache = tracked.opened, self._metadata.cache(tracked.whose)
         last = last_tiered(cache, opened.leader_epochs, opened.log_end_offset)
         opened.update_highest_tiered(last)
         return last
 
     async def _delete_all(self, whose: TieredPartition, *, is_topic_gone: bool) -> None:
-        """Delete all segments of a partition, and follow it no longer. is_topic_gone: whether the partition itself is
-        deleted, which other records say (Kafka has these states, and appends none of them)."""
+        """Delete all segments of a partition from the tier, and stop following the partition. is_topic_gone: whether
+        the topic was deleted: then records of the partition's deletion are appended, too (Kafka defines them, but
+        appends none)."""
         failures = 0
         while True:
             try:
                 await self._metadata.ready(whose)
-                if is_topic_gone:  # first of all: after a crash before the first record nobody goes on
+                if is_topic_gone:  # first, as no broker resumes a deletion without a record
                     reached = self._metadata.deletion(whose)
                     for state in (DeleteState.DELETE_PARTITION_MARKED, DeleteState.DELETE_PARTITION_STARTED):
                         if reached is None or reached < state:

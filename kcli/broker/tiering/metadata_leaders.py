@@ -1,10 +1,11 @@
 """Reads and appends at the leaders of `__remote_log_metadata`: in this broker's logs, or as a client of other brokers.
 
-    led here          the log is read up to its high watermark; an appended record is waited for until it is committed
+    led here          committed batches are read from the log; an append waits until its record is committed
     led elsewhere     Fetch without a session, and Produce with acks=all, to the leader's inter-broker listener, each on
                       a channel of its own; there the principal of this broker needs READ, WRITE and DESCRIBE for the
                       topic, as the clients of Kafka's metadata manager do
-    its end           this log's high watermark, once it has reached the start of the leader epoch; else ListOffsets
+    end of the        led here: the high watermark, once it has reached the start of the leader epoch; elsewhere: the
+    partition         answer to ListOffsets
 
 Source: ConsumerTask, ProducerManager; KIP-207 for the end of a new leader.
 """
@@ -59,11 +60,12 @@ AGAIN: Final = frozenset(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     )
 )
-"""Errors after which the request is sent again, to the leader of then."""
+"""Errors after which a request is sent again, to the broker that leads the partition by then."""
 
 
 class LeaderRefused(KcliError):
-    """A leader refuses to read or to append, or there is none. again: whether it may succeed later."""
+    """The leader refuses a read or an append, or the partition has no leader. again: whether a later attempt may
+    succeed."""
 
     def __init__(self, reason: str, *, again: bool = True) -> None:
         super().__init__(reason)
@@ -71,8 +73,8 @@ class LeaderRefused(KcliError):
 
 
 class Read(NamedTuple):
-    """What was read of a partition. records: whole batches, empty if there is nothing after the offset. is_beyond: the
-    offset is not within the log."""
+    """The result of reading a partition of the topic. number: the partition's. code: the leader's error code. records:
+    batches from the requested offset on, the last one perhaps incomplete; empty if there are none."""
 
     number: int
     code: ErrorCode
@@ -80,12 +82,12 @@ class Read(NamedTuple):
 
     @property
     def is_beyond(self) -> bool:
-        """Whether the offset is not within the leader's log."""
+        """Whether the requested offset is not within the leader's log."""
         return self.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 class MetadataLeaders:
-    """The leaders of the topic's partitions."""
+    """Reads and appends at the leaders of the partitions of `__remote_log_metadata`."""
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
@@ -95,17 +97,17 @@ class MetadataLeaders:
 
     @property
     def topic(self) -> Topic | None:
-        """The topic, None while it does not exist."""
+        """The topic `__remote_log_metadata`; None while it does not exist."""
         return self._context.image.topics.get(TOPIC)
 
     def leader_of(self, number: int) -> int:
-        """Return the leader of a partition, -1 without one."""
+        """Return the broker id of a partition's leader; -1 if there is none."""
         topic = self.topic
         state = None if topic is None else topic.partitions.get(number)
         return NO_LEADER if state is None else state.leader
 
     def here(self, number: int) -> Partition | None:
-        """Return the partition if this broker leads it, and can read it."""
+        """Return that partition of the topic if this broker leads it and can read its log; otherwise None."""
         partition = self._context.partitions.get(TOPIC, number)
         return partition if partition is not None and partition.check_leader_epoch() is None else None
 
@@ -130,8 +132,8 @@ class MetadataLeaders:
         return Read(number, ErrorCode.NONE, data)
 
     async def bounds_here(self, partition: Partition) -> tuple[int, int | None]:
-        """Return the log start offset, and the high watermark; None while it is below the start of the leader epoch, as
-        records after it may be committed. Raises LeaderRefused."""
+        """Return the log start offset and the high watermark; None in place of a high watermark below the start of the
+        leader epoch, as records above it may be committed. Raises LeaderRefused."""
         try:
             opened = await partition.open_in_thread()
         except LogFailed as error:
@@ -143,8 +145,8 @@ class MetadataLeaders:
     # reading there
 
     async def read_there(self, node_id: int, offsets: Mapping[int, int]) -> list[Read]:
-        """Read partitions, each from an offset on, at the broker that leads them; wait for up to FETCH_WAIT_MS if there
-        is nothing. Raises Unanswered, LeaderRefused."""
+        """Read partitions by a Fetch to the broker that leads them, which waits for up to FETCH_WAIT_MS if there are no
+        records. offsets: partition number -> the offset to read from. Raises Unanswered, LeaderRefused."""
         partitions = [
             {"partition": number, "current_leader_epoch": -1, "fetch_offset": offset, "last_fetched_epoch": -1,
              "log_start_offset": -1, "partition_max_bytes": READ_BYTES}
@@ -174,13 +176,13 @@ class MetadataLeaders:
         ]
 
     async def starts_there(self, node_id: int, numbers: Iterable[int]) -> dict[int, int]:
-        """Return the log start offsets of partitions at the broker that leads them, without those that it refuses.
-        Raises Unanswered, LeaderRefused."""
+        """Return the log start offsets of partitions by ListOffsets to the broker that leads them; partitions for which
+        it returns an error are left out. Raises Unanswered, LeaderRefused."""
         return await self._offsets(node_id, numbers, EARLIEST)
 
     async def ends_there(self, node_id: int, numbers: Iterable[int]) -> dict[int, int]:
-        """Return the ends of partitions at the broker that leads them, without those that it refuses. Raises
-        Unanswered, LeaderRefused."""
+        """Return the high watermarks of partitions by ListOffsets to the broker that leads them; partitions for which
+        it returns an error are left out. Raises Unanswered, LeaderRefused."""
         return await self._offsets(node_id, numbers, LATEST)
 
     async def _offsets(self, node_id: int, numbers: Iterable[int], timestamp: int) -> dict[int, int]:
@@ -203,9 +205,12 @@ class MetadataLeaders:
     # appending
 
     async def append(self, number: int, value: bytes, until: float) -> int:
-        """Append a record at the partition's leader, once, and wait until it is committed. Return its offset.
+        """Append a record at the leader of partition `number`, without a retry, and wait until it is committed. Return
+        its offset.
 
-        until: the loop's time at which the wait ends. Raises LeaderRefused, Unanswered."""
+        until: when the wait ends, by the event loop's clock, if this broker is the leader. Raises LeaderRefused,
+        Unanswered.
+        """
         leader = self.leader_of(number)
         if leader == NO_LEADER:
             raise LeaderRefused(f"{TOPIC}-{number} has no leader")

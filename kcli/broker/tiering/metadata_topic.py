@@ -1,17 +1,18 @@
 """The topic `__remote_log_metadata`: this broker appends the records about its partitions, and replays them.
 
-    follow    the records about a partition are read from the topic's start; `ready` waits until all are replayed
-    readers   one task for each leader of needed partitions of the topic: this broker, or another one; of the partitions
-              that other brokers lead, those with a followed partition are read
-    append    at the leader of metadata_partition(partition, count), with acks=all; `append` returns once the record is
-              replayed here, so that what comes next sees it
+    follow    the records about a user partition are read from the topic's start; `ready` waits until all are replayed
+    readers   one task for each leader of needed partitions of the topic, which may be this broker; it reads the
+              partitions that have records about followed partitions, and all partitions that this broker leads
+    append    to partition metadata_partition(partition, count), at its leader with acks=all; `append` returns once this
+              broker has replayed the record, so that the caller's next step takes the record into account
     create    by the active controller, when the first broker with tiered storage starts: cleanup.policy=delete,
               remote.storage.enable=false, retention.ms and min.insync.replicas as configured
 
-A topic with another number of partitions than is configured is not used: each record would be in another partition than
-brokers look for it in. Kafka ends its process then, and if the topic cannot be created within two minutes; this broker
-serves on without the topic, and tries again. A record may be in the topic twice, after an answer that was lost:
-replayed twice it means the same. Source: TopicBasedRemoteLogMetadataManager, ConsumerManager, ProducerManager; KIP-405.
+A topic with another number of partitions than is configured is not used: brokers would look for each record in another
+partition than the one that has it. Kafka ends its process in this case, and also if the topic cannot be created within
+two minutes; this broker serves on without the topic, and tries again. If the response to an append was lost, the topic
+may have the record twice: its second replay changes nothing. Source: TopicBasedRemoteLogMetadataManager,
+ConsumerManager, ProducerManager; KIP-405.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ RETRY_S: Final = 0.1
 CREATE_AGAIN_S: Final = 1.0
 LOOK_S: Final = 1.0
 DELIVERY_S: Final = 120.0
-"""How long a record is appended again after errors, as delivery.timeout.ms of Kafka's producer."""
+"""How long, in seconds, an append is repeated after errors, like delivery.timeout.ms of Kafka's producer."""
 
 
 class MetadataTopic:
@@ -65,8 +66,8 @@ class MetadataTopic:
         *,
         delivery_s: float = DELIVERY_S,
     ) -> None:
-        """settings: how the topic is made, and how long its readers wait. delivery_s: how long a record is appended
-        again after errors."""
+        """settings: the configurations of the topic and of its readers. delivery_s: how long, in seconds, an append is
+        repeated after errors."""
         self._context, self._controller, self._settings = context, controller, settings
         self._delivery_s = delivery_s
         self._leaders = MetadataLeaders(context)
@@ -81,12 +82,12 @@ class MetadataTopic:
     # starting and stopping
 
     def start(self) -> None:
-        """Begin to read, and create the topic if there is none. Call it once this broker is unfenced."""
+        """Begin to read the topic, and create it if it does not exist. Call this once this broker is unfenced."""
         if self._keeper is None:
             self._keeper = begin(self._keep(), f"{TOPIC} is not read any more")
 
     def stop(self) -> None:
-        """Stop reading. Waiting calls raise NotReady or MetadataFailed."""
+        """Stop reading. Calls that wait raise NotReady or MetadataFailed."""
         for task in (self._keeper, *self._readers.values()):
             if task is not None:
                 task.cancel()
@@ -100,7 +101,8 @@ class MetadataTopic:
         self._known.clear()
 
     async def _keep(self) -> None:
-        """Create the topic, and see that each leader of needed partitions has a reader."""
+        """Create the topic if it does not exist, and begin a reader for each leader of needed partitions, after each
+        change."""
         while True:
             self._changed.clear()
             wait_s: float | None = None
@@ -111,13 +113,13 @@ class MetadataTopic:
                 else:
                     self._keep_deletions()
                     wait_s = LOOK_S if self._read_all() else RETRY_S
-            except Exception:  # a bug that shows once must not end it
+            except Exception:  # a bug in one round must not end the loop
                 log.exception("%s is looked at again", TOPIC)
                 wait_s = CREATE_AGAIN_S
             await _until(self._changed, wait_s)
 
     def _keep_deletions(self) -> None:
-        """Keep the deletions in those partitions of the topic that this broker leads."""
+        """Keep the unfinished deletions of those partitions of the topic that this broker leads (MetadataPartition)."""
         if self._problem() is not None:
             return
         for number in range(self._settings.partitions):
@@ -129,7 +131,7 @@ class MetadataTopic:
                 self._drop_unneeded(place)
 
     def _read_all(self) -> bool:
-        """Begin the readers that are missing. Return whether every needed partition has one."""
+        """Begin the readers that are missing. Return False if a needed partition has no leader, and so no reader."""
         if self._problem() is not None:
             return True
         leaders = {self._leaders.leader_of(number) for number in self._partitions}
@@ -138,7 +140,7 @@ class MetadataTopic:
         return NO_LEADER not in leaders
 
     def _problem(self) -> str | None:
-        """Return why the topic cannot be used, None if it can, or is not there yet."""
+        """Return why the topic cannot be used; None if it can be used, or does not exist yet."""
         topic = self._leaders.topic
         if topic is None or len(topic.partitions) == self._settings.partitions:
             return None
@@ -206,19 +208,20 @@ class MetadataTopic:
         return found
 
     def follow(self, partition: TieredPartition) -> None:
-        """Replay the records about a partition from now on, from the topic's start; nothing if it is followed."""
+        """Begin to replay the records about a partition, from the topic's start on; do nothing if it is followed
+        already."""
         number = self._number_of(partition)
         place = self._partitions.get(number)
         if place is None:
             place = self._partitions[number] = self._partition(number)
-        elif partition in self._known:  # each read of the tier comes here: nobody is to be woken
+        elif partition in self._known:  # most calls are made by reads: wake nobody
             return
         self._known[partition] = place.follow(partition)
         self._changed.set()
         self._grown.set()
 
     def forget(self, partition: TieredPartition) -> None:
-        """Replay the records about a partition no longer. Whoever waits for it gets NotReady or MetadataFailed."""
+        """Stop replaying the records about a partition. Calls that wait for them raise NotReady or MetadataFailed."""
         number = self._number_of(partition)
         place = self._partitions.get(number)
         self._known.pop(partition, None)
@@ -234,7 +237,7 @@ class MetadataTopic:
     # what is known
 
     def is_ready(self, partition: TieredPartition) -> bool:
-        """Whether `cache` has the segments of a partition."""
+        """Whether the records about a partition are replayed, so that `cache` returns its segments."""
         found = self._known.get(partition)
         return found is not None and found.is_ready
 
@@ -244,17 +247,18 @@ class MetadataTopic:
         await self._followed(partition).wait_ready()
 
     def cache(self, partition: TieredPartition) -> SegmentCache:
-        """Return the segments of a partition, as they change; another object after the topic was created anew. Raises
-        NotReady."""
+        """Return the segments of a partition in the tier: an object that later records change; another object once the
+        topic is read anew. Raises NotReady."""
         return self._followed(partition).cache
 
     def state_of(self, segment: RemoteSegment) -> SegmentState | None:
-        """Return the state of a segment, None if it is not known: its records may be refused, or are replayed anew."""
+        """Return the state of a segment; None if it is unknown, because its records were refused or are being replayed
+        anew."""
         known = self.cache(segment.partition).segment(segment.id) if self.is_ready(segment.partition) else None
         return None if known is None else known.state
 
     def deletion(self, partition: TieredPartition) -> PartitionDeleteState | None:
-        """Return how far the deletion of a partition has come, None without one. Raises NotReady."""
+        """Return how far the deletion of a partition has come; None if none has begun. Raises NotReady."""
         return self._followed(partition).deletion
 
     def unfinished_deletions(self) -> list[Deletion]:
@@ -265,10 +269,12 @@ class MetadataTopic:
     # appending
 
     async def append(self, partition: TieredPartition, value: Mapping[str, Any], kind: str) -> None:
-        """Append a record with acks=all, and wait until it is replayed here, as `cache` then shows.
+        """Append a record about a partition with acks=all, and wait until this broker has replayed it, so that `cache`
+        shows its effect.
 
-        kind, value: see kcli.tier.records. The partition must be followed, but need not be ready. Raises
-        MetadataFailed, and BadValue or BadLength for a value that the record's schema does not allow.
+        kind, value: the kind and the fields of the record, see kcli.tier.records. The partition must be followed, but
+        need not be ready. Raises MetadataFailed, and BadValue or BadLength for a value that the record's schema does
+        not allow.
         """
         data = record_bytes(kind, value)
         if (followed := self._known.get(partition)) is None:
@@ -277,7 +283,8 @@ class MetadataTopic:
         await followed.wait_replayed(offset, self._settings.consume_wait_ms / 1000)
 
     async def _append(self, partition: TieredPartition, data: bytes) -> int:
-        """Append a record, again after errors that may pass. Return its offset. Raises MetadataFailed."""
+        """Append a record; repeat this after errors that may pass, for delivery_s. Return its offset. Raises
+        MetadataFailed."""
         number, now = self._number_of(partition), asyncio.get_running_loop().time
         until = now() + self._delivery_s
         while True:
@@ -316,7 +323,7 @@ class MetadataTopic:
                 except KcliError as error:
                     self._warn(f"{TOPIC} from broker {node_id}: {error}")
                     await asyncio.sleep(CREATE_AGAIN_S)
-                except Exception:  # a bug that shows in one answer must not end the reading
+                except Exception:  # a bug with one response must not end the reading
                     log.exception("%s is read from broker %d again", TOPIC, node_id)
                     await asyncio.sleep(CREATE_AGAIN_S)
         finally:
@@ -324,7 +331,7 @@ class MetadataTopic:
             self._changed.set()
 
     async def _read_here(self, _: int, places: list[MetadataPartition]) -> None:
-        """Read what this broker's logs have after the positions; wait if there is nothing."""
+        """Read these partitions, each from its position on, in this broker's logs; wait if none has a new record."""
         self._grown.clear()
         has_moved, is_waiting = False, False
         for place in places:
@@ -359,7 +366,7 @@ class MetadataTopic:
             partition.unwatch(self._grown.set)
 
     async def _read_there(self, node_id: int, places: list[MetadataPartition]) -> None:
-        """Read what another broker has after the positions; it waits if there is nothing."""
+        """Read these partitions, each from its position on, at another broker, which waits if none has a new record."""
         by_number = {place.number: place for place in places}
         new = {number: place.round for number, place in by_number.items() if place.needs_end}
         if new:
@@ -381,8 +388,8 @@ class MetadataTopic:
             await asyncio.sleep(RETRY_S)
 
     async def _take(self, place: MetadataPartition, reading: int, read: Read, start: int | None) -> bool:
-        """Replay what was read at a position, unless the position was set anew. reading: the round in which it was
-        read; start: the log start offset, None if it is unknown. Return whether the position has moved."""
+        """Replay the result of a read, unless its round is over. reading: the round in which it was read. start: the
+        log start offset; None if it is unknown. Return whether to read on at once."""
         if place.round != reading or not place:
             return True
         if read.is_beyond:
@@ -399,12 +406,12 @@ class MetadataTopic:
         before = place.position
         await self._context.turns.run(place.replay(read.records, reading))
         if place.round == reading and place.position == before:
-            await asyncio.sleep(CREATE_AGAIN_S)  # damaged bytes: other bytes may be there later
+            await asyncio.sleep(CREATE_AGAIN_S)  # the bytes are damaged, and may be right later
         return True
 
 
 async def _until(event: asyncio.Event, timeout_s: float | None) -> None:
-    """Wait for an event, at most timeout_s; None: however long it takes."""
+    """Wait for an event, at most timeout_s seconds; None: without limit."""
     waiting: Coroutine[Any, Any, Any] = event.wait()
     try:
         async with asyncio.timeout(timeout_s):

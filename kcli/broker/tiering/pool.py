@@ -1,12 +1,12 @@
-"""Threads for work that waits for a store, which may hang: only so many run at a time, and only so many wait.
+"""Threads for calls of a store, which may hang: the numbers of tasks that run and of tasks that wait are limited.
 
     run     work in a thread; the event loop goes on meanwhile
     full    `run` raises PoolFull at once if all threads are in use and the queue is full
     cancel  a task that is cancelled in `run` leaves the queue; work that a thread has begun goes on, and keeps its
             thread until it ends
 
-The numbers may change while work runs, as Kafka's are dynamic configurations. The threads are daemons: a store that
-hangs does not keep the process from ending. Source: RemoteStorageThreadPool (remote.log.reader.threads,
+The limits may change while tasks run, as they are dynamic configurations in Kafka. The threads are daemons: a store
+that hangs does not keep the process from ending. Source: RemoteStorageThreadPool (remote.log.reader.threads,
 remote.log.reader.max.pending.tasks).
 """
 
@@ -35,7 +35,8 @@ class _Task(NamedTuple):
 
 
 class ThreadPool:
-    """Threads of one event loop. threads, pending_max: return how many tasks run and how many wait at most."""
+    """A pool of threads for the tasks of one event loop. threads, pending_max: return the greatest number of tasks that
+    run, and of tasks that wait."""
 
     def __init__(self, name: str, threads: Callable[[], int], pending_max: Callable[[], int]) -> None:
         self._name = name
@@ -43,7 +44,7 @@ class ThreadPool:
         self._pending: deque[_Task] = deque()
         self._begun: SimpleQueue[_Task | None] = SimpleQueue()
         self._count = 0  # of threads
-        self._running = 0  # tasks that were given to threads
+        self._running = 0  # tasks that were given to threads and have not ended
         self._is_closed = False
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
@@ -97,7 +98,7 @@ class ThreadPool:
                 loop.call_soon_threadsafe(self._ended, task.future, result, error)
             except RuntimeError:  # the event loop is closed
                 return
-            del task, result, error  # the memory of a read must not stay until the next one
+            del task, result, error  # do not keep the bytes of a read until the next task
 
     def _ended(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
         self._running -= 1

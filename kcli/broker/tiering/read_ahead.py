@@ -1,15 +1,16 @@
 """Reads from objects of a bucket, ahead of consumers that read in order.
 
-A consumer sends its next Fetch when it has the answer to the one before, and each read from a bucket takes some
-milliseconds, whatever its size. So if a read of an object begins where an earlier read of it ended, threads of this
-module read the object from there on in windows, before the consumer asks for them.
+A consumer sends its next Fetch after the response to the one before, and each read from a bucket takes some
+milliseconds, whatever its size. So if a read of an object continues an earlier read of that object, threads read the
+bytes that follow, in windows, before the consumer asks for them.
 
-    memory   at most STREAMS consumers have windows, each of up to AHEAD_BYTES and one window more; a further consumer
-             takes the place of the one whose last read was longest ago; one that does not read for IDLE_S loses them
-    errors   a window that cannot be read is forgotten, and the read that needs its bytes reads them itself; `forget`
-             removes the windows of an object whose bytes turned out to be wrong
+    memory   at most STREAMS consumers have windows, each of up to AHEAD_BYTES and one window more. A further consumer
+             takes the place of the one whose last read was longest ago; the windows of a consumer that has not read for
+             IDLE_S are dropped
+    errors   if a window cannot be read, all windows of the object are dropped, and the consumer's read goes to the
+             store; `forget` drops the windows of an object whose bytes turned out to be wrong
 
-Reads from a directory are passed on: the operating system reads ahead there.
+Reads from a directory go to the store unchanged, as the operating system reads ahead there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ IDLE_S: Final = 10.0
 
 
 class _Window(NamedTuple):
-    """Bytes [start, stop) of an object, perhaps not read yet."""
+    """The bytes [start, stop) of an object. data: done once they are read."""
 
     start: int
     stop: int
@@ -40,7 +41,8 @@ class _Window(NamedTuple):
 
 
 class _Stream:
-    """An object that a client reads in order. start, stop: the last read. windows: in order, without gaps."""
+    """An object that a consumer reads in order. start, stop: the bytes of its last read. windows: in order, without
+    gaps. used_s: the time of the last read, by the monotonic clock."""
 
     def __init__(self, name: str, start: int, stop: int) -> None:
         self.name, self.start, self.stop = name, start, stop
@@ -49,18 +51,18 @@ class _Stream:
 
 
 class ReadAhead:
-    """Reads from one store, in any thread."""
+    """Reads the objects of one store, and reads ahead; used in any thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._streams: list[_Stream] = []  # the one that has read last at the end
+        self._streams: list[_Stream] = []  # in the order of their last reads
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[tuple[str, _Window] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
     def read(self, name: str, start: int, stop: int, size: int) -> memoryview:
-        """Return the bytes [start, stop) of an object, fewer at its end. size: the object's size by its metadata, up to
-        which is read ahead. Raises what the store's `read` raises."""
+        """Return the bytes [start, stop) of an object, fewer if it ends before. size: the object's size by its
+        metadata, beyond which nothing is read ahead. Raises what the store's `read` raises."""
         if not self._store.is_remote:
             return self._store.read(name, start, stop)
         with self._lock:
@@ -82,8 +84,8 @@ class ReadAhead:
 
     def _windows(self, name: str, start: int, stop: int, size: int) -> list[_Window]:
         """Return the windows of the object `name` that overlap bytes [start, stop), some of which are still being read,
-        and queue the windows that follow for the threads. Return none for a read that continues no earlier read of the
-        object."""
+        and queue the windows that follow for the threads. Return no windows for a read that does not continue an
+        earlier read of the object."""
         now = time.monotonic()
         for idle in [each for each in self._streams if now - each.used_s > IDLE_S]:
             self._drop(idle)
@@ -106,7 +108,7 @@ class ReadAhead:
         return [each for each in stream.windows if each.start < stop]
 
     def _joined(self, name: str, start: int, stop: int, windows: list[_Window]) -> memoryview:
-        """Return the bytes [start, stop), those that no window has from the store."""
+        """Return the bytes [start, stop): those in the windows, and the rest from the store."""
         pieces: list[memoryview] = []
         for window in windows:
             data = self._data(name, window)
@@ -121,8 +123,9 @@ class ReadAhead:
         return _one(pieces)
 
     def _data(self, name: str, window: _Window) -> memoryview | None:
-        """Return the bytes of a window, None if they could not be read."""
-        with suppress(Exception):  # the read that follows meets the error again, if it lasts
+        """Wait for the bytes of a window, and return them; None, without the object's windows, if they could not be
+        read."""
+        with suppress(Exception):  # the read from the store that follows raises a lasting error
             return window.data.result()
         self.forget(name)
         return None
@@ -147,9 +150,9 @@ class ReadAhead:
                     window.data.set_result(self._store.read(name, window.start, window.stop))
                 except BaseException as error:  # noqa: BLE001  (it is raised where the bytes are needed)
                     window.data.set_exception(error)
-            del task, window  # the memory of a read must not stay until the next one
+            del task, window  # do not keep the bytes of a read until the next window
 
 
 def _one(pieces: list[memoryview]) -> memoryview:
-    """Return the pieces as one, without a copy of a single one."""
+    """Return the pieces joined to one; a single piece is not copied."""
     return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))

@@ -1,23 +1,24 @@
 """Reads from segments in the tier: what a consumer's Fetch asks for, and the first record at or after a timestamp.
 
     read       whole batches of one segment, from the batch with an offset on, and the aborted transactions among them
-    find_time  the offset of the first record at or after a timestamp
+    find_time  the first record at or after a timestamp
 
-Which segment has an offset follows from the metadata and the lineage of leader epochs, on the event loop; what waits
-for the store runs in threads: of the segment's object only the range is read that the offset index names, and that the
-Fetch asks for. A store that hangs delays nobody but those who read from it.
+Which segment has an offset follows from the records of `__remote_log_metadata` and the lineage of leader epochs; it is
+looked up on the event loop. Threads read from the store, and only that part of the segment's object which the offset
+index names and the Fetch asks for. A store that hangs delays only requests that read from it.
 
     no segment has the offset        OFFSET_OUT_OF_RANGE
-    no batch of the segment has it   the next segment is read: records were compacted away before the copy
+    no batch of the segment has it   the next segment is read: compaction removed the records before the copy
     the store fails, bad bytes       UNKNOWN_SERVER_ERROR and a line in the log; the client tries again. Each batch's
-                                     CRC is checked: what follows a batch with wrong bytes is not delivered either
-    a wrong index                    the same, and the index is fetched anew
-    too many reads wait              the same
-    the metadata are not replayed    waits for them
+                                     CRC is checked: a batch with wrong bytes, and what follows it, is not delivered
+    a wrong index                    UNKNOWN_SERVER_ERROR, and the index is fetched anew
+    too many reads wait              UNKNOWN_SERVER_ERROR
+    records of the topic are not     the read waits until they are
+    all replayed
 
-Aborted transactions come from the transaction index of the segment, of later ones, and of the local log, until one says
-that all transactions before the read's end have ended. Source: RemoteLogManager, RemoteLogReader,
-RemoteLogOffsetReader.
+Aborted transactions come from the transaction indexes of the segment and of later segments, then from the local log.
+The search ends at an index that shows that later ones have no transactions with records in the batches. Source:
+RemoteLogManager, RemoteLogReader, RemoteLogOffsetReader.
 """
 
 from __future__ import annotations
@@ -61,16 +62,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 
 SKIPPED_BYTES: Final = 32 << 10
-"""How many bytes are read besides those that are asked for, as the index names a batch some KB before the offset's."""
+"""The number of bytes that are read in addition to those that a Fetch asks for, as the offset index names a batch some
+KB before the one with the offset."""
 LOOKED_AT_ONCE: Final = 200
-"""How many segments are looked at before other work on the event loop gets its turn."""
+"""The number of segments that a search for a timestamp handles before it lets other work of the event loop run."""
 
 
 class Segments(Protocol):
-    """What `__remote_log_metadata` says: see MetadataTopic."""
+    """The segments in the tier by the records of `__remote_log_metadata`; MetadataTopic implements this protocol."""
 
     def follow(self, partition: TieredPartition) -> None:
-        """Replay the records about a partition, if they are not replayed yet."""
+        """Begin to replay the records about a partition, unless it is followed already."""
 
     async def ready(self, partition: TieredPartition) -> None:
         """Wait until the records about a partition are replayed. Raises NotReady."""
@@ -80,10 +82,10 @@ class Segments(Protocol):
 
 
 class FetchQuota(Protocol):
-    """remote.log.manager.fetch.max.bytes.per.second."""
+    """The quota remote.log.manager.fetch.max.bytes.per.second."""
 
     def throttle_ms(self) -> int:
-        """Return for how many ms nothing is read from the tier, 0 if the quota is not used up."""
+        """Return the time, in ms, until Fetches may read from the tier again; 0 if the quota is not used up."""
 
     def record(self, size: int) -> None:
         """Count bytes that were read."""
@@ -91,7 +93,8 @@ class FetchQuota(Protocol):
 
 class _Found(NamedTuple):
     """What a thread has read from one segment. first_offset: the base offset of the first batch. upper: an offset above
-    those of all batches. aborted: from the segment's own index. is_complete: whether no later index has more."""
+    those of all batches. aborted: the aborted transactions in the segment's own index. is_complete: whether the indexes
+    of later segments have no more of them."""
 
     records: memoryview
     first_offset: int = -1
@@ -117,16 +120,16 @@ class RemoteReader:
         self._pool, self._quota = pool, quota
 
     def stop(self) -> None:
-        """Read nothing ahead any more."""
+        """Stop the threads that read ahead."""
         self._ahead.close()
 
     @property
     def is_throttled(self) -> bool:
-        """Whether nothing is read for Fetches now, as the quota is used up."""
+        """Whether Fetches may not read from the tier now, as the quota is used up."""
         return self._quota.throttle_ms() > 0
 
     async def read(self, partition: Partition, opened: PartitionLog, wanted: Wanted) -> RemoteRead | ErrorCode:
-        """Return what a Fetch reads from the tier, or the error of the partition. opened: the partition's log."""
+        """Return what a Fetch reads from the tier, or the error code for the partition. opened: the partition's log."""
         try:
             found = await self._read(tiered(partition), opened, wanted)
         except OffsetOutOfRange:
@@ -141,7 +144,7 @@ class RemoteReader:
         self, partition: Partition, opened: PartitionLog, timestamp: int
     ) -> FoundRecord | ErrorCode | None:
         """Return the first record of a tiered log with a timestamp (ms) of at least `timestamp`, None if there is none;
-        or the error of the partition."""
+        or the error code for the partition."""
         try:
             return await self._find_in_tier(partition, opened, timestamp)
         except Exception as error:  # noqa: BLE001  (as in `read`)
@@ -199,7 +202,8 @@ class RemoteReader:
     async def _later_aborted(
         self, whose: TieredPartition, opened: PartitionLog, segment: RemoteSegment, found: _Found
     ) -> Sequence[AbortedTxn]:
-        """Return the aborted transactions of a read whose markers are in segments after it, in the tier or here."""
+        """Return the aborted transactions with records in `found` whose markers are behind `segment`: in later segments
+        of the tier, or in the local log."""
         aborted: list[AbortedTxn] = []
         while True:
             behind = segment.end_offset + 1
@@ -216,7 +220,8 @@ class RemoteReader:
     # in threads
 
     def _from_segment(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
-        """Read from one segment, up to `last_offset`; None if no batch has the offset or a later one."""
+        """Read what is wanted from one segment, up to `last_offset`. Return None if the segment has no batch with the
+        wanted offset or a later one."""
         try:
             return self._batches_from(segment, last_offset, wanted)
         except Exception:
@@ -249,7 +254,7 @@ class RemoteReader:
                     raise BadLength(f"{_log_name(segment)}: no batch begins here", at + behind)
                 if how == SCAN_INCOMPLETE:
                     if at + behind + needed > segment.size:
-                        break  # as in a log, an incomplete batch at the end is none
+                        break  # as in a log, an incomplete batch at the end is ignored
                     if not behind and len(data) >= needed:
                         raise BadLength(f"{_log_name(segment)}: no whole batch is here", at)
                     if len(data) < min(most, segment.size - at):
@@ -265,7 +270,8 @@ class RemoteReader:
     def _cut(
         self, segment: RemoteSegment, indexes: Indexes, last_offset: int, wanted: Wanted, batches: _Batches
     ) -> _Found:
-        """Return the batches that a read asks for, with the aborted transactions of the segment's own index."""
+        """Return those of the batches that a read asks for, with the aborted transactions in the segment's own
+        index."""
         data, table, first, stop, position = batches
         start, size = table.field(first, START), table.field(first, SIZE)
         if size > wanted.max_bytes and not wanted.min_one_batch:
@@ -313,8 +319,8 @@ class RemoteReader:
 
 
 class _Batches(NamedTuple):
-    """Batches in memory. first: the row of the first one that is read. stop: the row behind the last one that may be
-    read. position: the byte of the object where `data` begins."""
+    """Batches in memory: their bytes, and a table with a row for each. first: the row of the first batch to return.
+    stop: the row behind the last batch that may be returned. position: the byte of the object where `data` begins."""
 
     data: memoryview
     table: BatchTable
@@ -324,8 +330,8 @@ class _Batches(NamedTuple):
 
 
 def _check_offsets(segment: RemoteSegment, table: BatchTable, position: int) -> None:
-    """Raise BadValue if batches have offsets that are not the segment's: the object is that of another segment.
-    position: the byte of the object from which they were read."""
+    """Raise BadValue if batches have offsets outside of the segment's, as the object is then another segment's.
+    position: the byte of the object where the batches begin."""
     if not table.count:
         return
     first, last = table.field(0, BASE_OFFSET), table.field(table.count - 1, LAST_OFFSET)
@@ -336,7 +342,7 @@ def _check_offsets(segment: RemoteSegment, table: BatchTable, position: int) -> 
 
 
 def _first_bad(table: BatchTable) -> int:
-    """Return the first row whose CRC is not that of its bytes, -1 if there is none."""
+    """Return the row of the first batch with a wrong CRC; -1 if there is none."""
     row = table.first_fault()
     while row >= 0 and not BatchRow._make(table.row(row)).faults & FAULT_BAD_CRC:
         row = table.first_fault(row + 1)
@@ -355,8 +361,8 @@ def _log_name(segment: RemoteSegment) -> str:
 
 
 def _among(aborted: Sequence[AbortedTxn], first: int, upper: int) -> tuple[tuple[AbortedTxn, ...], bool]:
-    """Return the aborted transactions with records in [first, upper), and whether later indexes have no more of them.
-    Source: TransactionIndex.collectAbortedTxns."""
+    """Return the aborted transactions with records in [first, upper), and whether the indexes of later segments have no
+    more of them. Source: TransactionIndex.collectAbortedTxns."""
     found = []
     for each in aborted:
         if each.last_offset >= first and each.first_offset < upper:

@@ -1,7 +1,8 @@
-"""What a broker has to read from its tier: the cached indexes, the threads, and their two users.
+"""The objects by which a broker reads from its tier: the index cache, the threads, and the two readers.
 
-    reader   for Fetch and ListOffsets of clients      Broker.tier
-    states   for logs that begin at the tier's end     ReplicaManager.tier
+    reader   for Fetch and ListOffsets of clients                  Broker.tier
+    states   for followers whose log begins behind a segment       ReplicaManager.tier
+             in the tier
 
 All limits are read from the configuration when they are needed, as most of them are dynamic.
 """
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from kcli.tier.store import Store
 
 STATES_PENDING_MAX = 100_000
-"""More than the partitions of a broker: each of them may wait for its state after a start."""
+"""The greatest number of waiting reads of a log's state: more than the partitions of a broker, each of which may need
+one after a start."""
 
 
 class TierReading:
-    """Reading from one store. segments: what `__remote_log_metadata` says, as MetadataTopic knows it."""
+    """All reading from one store. segments: the segments in the tier, by the records of `__remote_log_metadata`
+    (MetadataTopic)."""
 
     def __init__(
         self, config: BrokerConfig, store: Store, segments: Segments, quota: FetchQuota, disk: Disk | None = None
@@ -52,7 +55,7 @@ class TierReading:
         self.states = StatesInTier(store, segments, self._state_pool)
 
     async def start(self) -> None:
-        """Take over the cached indexes. Call it before `reader` is used. Raises OSError."""
+        """Load the index cache from its files. Call this before `reader` is used. Raises OSError."""
         await asyncio.to_thread(self.indexes.load)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What a Fetch wants of tiered storage, and what it gets."""
+"""The values that a Fetch passes to the reader of tiered storage, and gets from it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """Whole batches from the one with `offset` on, of at most max_bytes in all; with min_one_batch the first one is
-    returned even if it is larger. with_aborted: for read_committed."""
+    """What a Fetch asks for: whole batches from the one that contains `offset` on, of at most max_bytes together; with
+    min_one_batch the first batch is returned even if it is larger. with_aborted: whether aborted transactions are
+    needed, for read_committed."""
 
     offset: int
     max_bytes: int
@@ -19,8 +20,8 @@ class Wanted(NamedTuple):
 
 
 class RemoteRead(NamedTuple):
-    """Whole batches; of no bytes if the first one is larger than the limit. aborted: the aborted transactions among
-    them."""
+    """Whole batches; no bytes if the first batch is larger than the limit. aborted: the aborted transactions that have
+    records in the batches."""
 
     records: memoryview
     aborted: tuple[AbortedTxn, ...] = ()

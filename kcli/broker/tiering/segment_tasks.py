@@ -1,12 +1,12 @@
-"""Copies one segment to the tier, or deletes one there, with the records that say so.
+"""Copies a segment to the tier, or deletes one there, and appends the records about it.
 
     copy     COPY_SEGMENT_STARTED, the objects, COPY_SEGMENT_FINISHED
     delete   DELETE_SEGMENT_STARTED, the objects, DELETE_SEGMENT_FINISHED
 
-A record is in `__remote_log_metadata` before the first object is written, and the last one follows when no object is
-left: after a crash no object is there that no record names. A copy that fails is deleted at once; if that fails, too,
-expiry does it (kcli.tier.expiry). A copy whose last record gets no answer stays: the record may be in the topic.
-Source: RemoteLogManager.copyLogSegment, deleteRemoteLogSegment.
+The first record is in `__remote_log_metadata` before the first object is written, and DELETE_SEGMENT_FINISHED follows
+when no object is left: so after a crash there is no object that no record names. A copy that fails is deleted at once;
+if that fails, too, expiry deletes it (kcli.tier.expiry). If the append of COPY_SEGMENT_FINISHED gets no response, the
+copy is not deleted, as the record may be in the topic. Source: RemoteLogManager.copyLogSegment, deleteRemoteLogSegment.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ WINDOW_BYTES: Final = 1 << 20
 
 class CannotCopy(KcliError):
     """A segment lacks something that the tier needs: the producer snapshot at its end, or its leader epochs; or the
-    records about it have no effect."""
+    records about it were refused when they were replayed."""
 
 
 class BrokenOff(KcliError):
@@ -59,7 +59,7 @@ class BrokenOff(KcliError):
 
 
 class SegmentTasks:
-    """Copies and deletes segments. copiers, deleters: the threads that wait for the store."""
+    """Copies and deletes segments. copiers, deleters: the threads in which the store is called."""
 
     def __init__(
         self,
@@ -77,15 +77,15 @@ class SegmentTasks:
         self.being_copied: set[str] = set()
         """The ids of the segments whose copy has begun and not ended."""
         self.unsettled: set[str] = set()
-        """The ids of those of which nobody knows whether COPY_SEGMENT_FINISHED is in the topic, as no answer came: the
-        record may follow. They must not be deleted as failed copies, for a leader may take them for copied then."""
+        """The ids of the segments whose COPY_SEGMENT_FINISHED got no response, so that nobody knows whether it is in
+        the topic. They must not be deleted as failed copies, as a leader may count them as copied."""
         self._copies: dict[asyncio.Future[None], TieredPartition] = {}
 
     async def copy(self, whose: TieredPartition, opened: PartitionLog, closed: ClosedSegment) -> None:
         """Copy a segment of a log. Raises CannotCopy, MetadataFailed, KcliError and OSError of the store or the log.
 
-        A copy that is cancelled breaks off after the record or the window that it is writing, see `copies_ended`: no
-        object may be written after the deletion of its segment.
+        A cancelled copy goes on until the record or the window of bytes that it is writing is written. Wait for this
+        with `copies_ended` before you delete the segment: no object may be written after its deletion.
         """
         segment = self._begun(whose, opened, closed)
         broken_off = Event()
@@ -101,10 +101,11 @@ class SegmentTasks:
     def _ended(self, work: asyncio.Future[None]) -> None:
         del self._copies[work]
         if not work.cancelled():
-            work.exception()  # nobody awaits a copy that was cancelled
+            work.exception()  # retrieved, as nothing awaits a cancelled copy
 
     async def copies_ended(self, whose: TieredPartition | None = None, timeout_s: float | None = None) -> None:
-        """Wait until the cancelled copies of a partition, or all of them, have broken off; at most timeout_s."""
+        """Wait until the cancelled copies of a partition (None: of all partitions) have ended; at most timeout_s
+        seconds."""
         copies = [work for work, of in self._copies.items() if whose in (None, of)]
         if copies:
             await asyncio.wait(copies, timeout=timeout_s)
@@ -130,8 +131,8 @@ class SegmentTasks:
             self.being_copied.discard(segment.id)
 
     def _check_taken(self, segment: RemoteSegment, state: SegmentState) -> None:
-        """Raise CannotCopy unless the records that are replayed say what was appended: else local retention would
-        delete what nobody finds in the tier."""
+        """Raise CannotCopy unless the segment is in `state` after the replay of its records: otherwise no read finds
+        the segment in the tier, and local retention must not delete it here."""
         if (found := self._metadata.state_of(segment)) is not state:
             name = "unknown" if found is None else found.name
             raise CannotCopy(f"{segment.partition}: segment {segment.id} is {name} behind its record {state.name}")
@@ -158,9 +159,9 @@ class SegmentTasks:
         )
 
     def _write(self, segment: RemoteSegment, files: OpenSegment, epochs: bytes, broken_off: Event) -> None:
-        """Write the objects of a segment, its .log last of all: a copy that breaks off has the least bytes to remove.
+        """Write the objects of a segment, its .log last, so that an interrupted copy has few bytes to remove.
 
-        epochs: the bytes of its leader_epoch_checkpoint. Raises BrokenOff between two windows.
+        epochs: the bytes of its leader_epoch_checkpoint. Raises BrokenOff, between two windows, once broken_off is set.
         """
         sources: dict[FileKind, BinaryIO | None] = {
             FileKind.LOG: files.log,
@@ -184,15 +185,15 @@ class SegmentTasks:
             log.warning("%s: segment %s is removed from the tier later: %s", segment.partition, segment.id, error)
 
     async def delete(self, segment: RemoteSegment) -> None:
-        """Delete a segment. Raises MetadataFailed, KcliError and OSError of the store."""
+        """Delete a segment from the tier. Raises MetadataFailed, KcliError and OSError of the store."""
         if segment.state is not SegmentState.DELETE_SEGMENT_STARTED:
             await self._update(segment, SegmentState.DELETE_SEGMENT_STARTED)
         await self._deleters.run(self._remove, segment)
         await self._update(segment, SegmentState.DELETE_SEGMENT_FINISHED)
 
     async def delete_partition(self, whose: TieredPartition, state: PartitionDeleteState) -> None:
-        """Append how far the deletion of a partition has come; when it is finished, remove what the store has of the
-        partition besides objects. Raises MetadataFailed, OSError."""
+        """Append the record that the deletion of a partition is in `state`; for DELETE_PARTITION_FINISHED, first remove
+        what the store has of the partition besides objects. Raises MetadataFailed, OSError."""
         if state is PartitionDeleteState.DELETE_PARTITION_FINISHED:
             await self._deleters.run(self._store.forget, directory_name(whose))
         value = partition_delete_value(whose, state, self._broker_id, self._now_ms())
@@ -218,7 +219,8 @@ def _check(broken_off: Event) -> None:
 
 
 def _windows(file: BinaryIO, size: int, broken_off: Event) -> Iterator[FilePart]:
-    """Yield the first `size` bytes of a file, a window at a time. Raises BrokenOff between two windows."""
+    """Yield the first `size` bytes of a file, a window at a time. Raises BrokenOff, between two windows, once
+    broken_off is set."""
     for start in range(0, size, WINDOW_BYTES):
         _check(broken_off)
         yield FilePart(file.fileno(), start, min(WINDOW_BYTES, size - start))

@@ -1,4 +1,4 @@
-"""The store of a broker's tier, opened at the start. Source: LocalTieredStorage for a directory."""
+"""Opens the store of a broker's tier when the broker starts. Source: LocalTieredStorage for a directory."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class KeepingStore(LocalStore):
 
 
 def open_tier(config: StoreConfig, disk: Disk) -> Store:
-    """Open the store, and make its directory if it is one. Waits for the disk, and for a bucket up to CHECK_S. A bucket
-    that does not answer is logged: the broker starts without it. Raises KcliError, OSError, also if there is no bucket,
-    or no access."""
+    """Open the store; if it is a directory, create it. Blocks; for a bucket, up to CHECK_S seconds: if it does not
+    answer by then, a warning is logged, and the broker starts nevertheless. Raises KcliError, OSError, also if the
+    bucket does not exist or may not be used."""
     parsed = parse_address(config.address)
     if isinstance(parsed, str):
         directory = Path(parsed)
         disk.make_directory(directory)
         return LocalStore(directory, disk) if config.deletes else KeepingStore(directory, disk)
-    from kcli.tier.bucket import BucketStore  # imported late: obstore is an extra
+    from kcli.tier.bucket import BucketStore  # imported late: obstore is an optional dependency
 
     store = BucketStore(parsed, may_be_away=True)
     try:

@@ -122,7 +122,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 def _answer(
     turn: Turn, request: ConsumerHeartbeat, old: ConsumerMember, member: ConsumerMember
 ) -> ConsumerHeartbeatAnswer:
-    """Return the answer to the member's heartbeat. old, member: the member before and after it.
+    """Return the answer to the member's heartbeat. old, member: the member before and after the heartbeat.
 
     The answer contains the member's assigned partitions only if the member joins, if these partitions have changed, or
     if the request sets subscription, rebalance timeout and owned partitions, all three.

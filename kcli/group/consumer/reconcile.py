@@ -72,8 +72,8 @@ class Step:
 
     def _drop_unread(self, member: ConsumerMember) -> ConsumerMember:
         """Return the member with only those assigned partitions whose topics it still subscribes to, although there is
-        no new target assignment yet. It must revoke the others, unless its request shows that it has none of them any
-        more."""
+        no new target assignment yet. The member must revoke the other partitions, unless its request shows that it no
+        longer has them."""
         if not self.reads_any and not member.revoking:
             kept: Epochs = {}
             dropped = member.assigned

@@ -39,7 +39,8 @@ def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerG
 
     The group is in `turn.shard` only once the records are replayed. Members with a pending JoinGroup or SyncGroup get
     REBALANCE_IN_PROGRESS, and join again. Raises GroupError GROUP_ID_NOT_FOUND if the upgrade is not allowed or not
-    possible, UNKNOWN_SERVER_ERROR if the leader has assigned a partition twice or has not assigned yet.
+    possible, UNKNOWN_SERVER_ERROR if the leader has assigned a partition twice, if the group has no protocol yet, or if
+    a member does not support the group's protocol.
     """
     _check(turn, classic)
     members = [_member(turn, classic, each) for each in classic.members.values()]

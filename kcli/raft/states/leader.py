@@ -30,9 +30,9 @@ CAUGHT_UP_MS: Final = 3_600_000
 @dataclass(slots=True)
 class Replica:
     """The leader's state of a voter or an observer, from the Fetch requests of that replica. Times are ms since 1970,
-    -1 before the first. end_offset: the replica's log end offset; None before its first Fetch. last_caught_up_ms: the
-    last time at which the replica had all records that the leader then had. last_fetch_leader_end: the leader's log end
-    offset at the replica's last Fetch; -1 before the first. ahead_since_ms: the time since which all Fetches of the
+    -1 before its first Fetch. end_offset: the replica's log end offset; None before its first Fetch. last_caught_up_ms:
+    the last time at which the replica had all records that the leader then had. last_fetch_leader_end: the leader's log
+    end offset at the replica's last Fetch; -1 before the first. ahead_since_ms: the time since which all Fetches of the
     replica have been in a higher epoch than the leader's; -1 if the last Fetch was not."""
 
     key: ReplicaKey
