@@ -186,7 +186,7 @@ def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
-# a block with missing bytes is decompressed in part, unless it is longer than this, as no producer writes a block
+# `decompress_prefix` skips a cut-off block whose stated length exceeds this: no producer writes so long a block
 XERIAL_LENGTH_MAX = 64 * 1024
 
 

@@ -70,9 +70,9 @@ class Chunk(NamedTuple):
 
 
 class ChunkIndex(NamedTuple):
-    """Where the chunks of a segment are. chunk_size, file_size: bytes of the segment in each chunk but the last, and in
-    all of them. ends: the byte behind each chunk in the object; None if all but the last have `fixed_size` bytes there.
-    object_size: bytes of all chunks in the object."""
+    """Where the chunks of a segment are. chunk_size: bytes of the segment in each chunk but the last. file_size: bytes
+    of the segment. object_size: bytes of all chunks in the .log object. ends: for each chunk the byte behind it in the
+    object; None if all chunks but the last have `fixed_size` bytes in the object."""
 
     chunk_size: int
     file_size: int
@@ -86,7 +86,7 @@ class ChunkIndex(NamedTuple):
         return -(-self.file_size // self.chunk_size)
 
     def chunk_at(self, position: int) -> Chunk:
-        """Return the chunk with a byte of the segment, which must have this byte."""
+        """Return the chunk that holds byte `position` of the segment; `position` must be below file_size."""
         number = position // self.chunk_size
         first = number * self.chunk_size
         if self.ends is None:
@@ -128,8 +128,8 @@ class SegmentMetadata(NamedTuple):
 
 
 class SegmentManifest(NamedTuple):
-    """A manifest. sections: by the names in INDEXES; one without a transaction index has no such section. segment: None
-    if the manifest does not say which it is of."""
+    """A manifest. sections: by the names in INDEXES; without a transaction index there is no section for it. segment:
+    the segment that the manifest is of; None if the manifest does not say."""
 
     chunks: ChunkIndex
     sections: Mapping[str, Section]
@@ -143,7 +143,7 @@ class SegmentManifest(NamedTuple):
         return not self.is_compressed and self.encryption is None
 
     def section_length(self, name: str) -> int:
-        """Return the size in bytes of an index, as it is outside of the .indexes object."""
+        """Return the size in bytes of an index once it is decrypted. name: one of INDEXES."""
         size = self.sections[name].size
         return size if self.encryption is None or size == 0 else size - SEAL_BYTES
 

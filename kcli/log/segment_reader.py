@@ -26,7 +26,7 @@ from kcli.log.source import SEGMENT_BYTES_MAX, Source
 WINDOW_BYTES = 1 << 20
 MAX_BATCH_BYTES = 128 << 20
 HUNT_BYTES = 4 << 20
-FIRST_HUNT_BYTES = 1 << 10  # searched first: the next sound batch is mostly near
+FIRST_HUNT_BYTES = 1 << 10  # the first search: the next sound batch is mostly near
 AFTER_DAMAGE_BYTES = 1 << 16  # the size of the first window after damage: more damage may follow soon
 LOG_OVERHEAD_BYTES = 12
 LENGTH_AT = slice(8, 12)

@@ -178,7 +178,7 @@ class ObjectPath(Protocol):
         """Return the URL itself."""
 
     def is_file(self) -> bool:
-        """Whether this is the URL of an object, not of what has objects below it."""
+        """Whether this is the URL of an object, rather than a prefix of the URLs of objects."""
 
     def open_source(self) -> Source:
         """Return the object's bytes. Raises UnreadableInput."""

@@ -528,8 +528,8 @@ class MetadataRecovery:
 
     @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
-        """Why Kafka does not start with the file bootstrap.checkpoint; None if it does, or if this is a directory,
-        which LogDirectory.refusals reports. Raises UnreadableInput."""
+        """Why Kafka does not start with the file bootstrap.checkpoint; None if Kafka does, or if the path is that of a
+        directory, which LogDirectory.refusals reports. Raises UnreadableInput."""
         is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports a directory
         return None if is_directory else bootstrap_refusal(self.home)
 
@@ -581,7 +581,7 @@ class MetadataRecovery:
     def take(self, planned: PartitionPlan) -> PartitionPlan:
         """Call `look`, and return the plan to carry out: a plan that salvages the log if salvage is wanted and metadata
         can be saved, otherwise `planned`. planned: what Kafka's start does to the metadata log in `directory`. If this
-        is a second one, and the broker's own is in `home`, `look` is called with a plan of that. Raises
+        log is a second one, and the broker's own is in `home`, `look` gets the plan of the broker's own. Raises
         UnreadableInput."""
         if self.node.has_second_metadata_log and (self.home / METADATA_DIRECTORY).is_dir():
             self.look_elsewhere()

@@ -107,7 +107,8 @@ def reason(service: str, error: BaseException) -> str:
 
 
 def no_store(service: str, server: str = "the server") -> str:
-    """Return the words for a server of another kind. server: with its name, if that is known."""
+    """Return the error text for a server that is no store of this service. server: the server in words, with its name
+    if that is known."""
     return f"{server} does not answer as such a store does; check {CHECK_ENDPOINT[service]}"
 
 

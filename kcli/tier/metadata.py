@@ -34,7 +34,7 @@ LEADER_EPOCHS_MAX: Final = 10_000
 
 class RemoteLogMetadata:
     """The segments of all partitions. deleting: partitions whose deletion has begun or is finished. topic_name: returns
-    the name of the cluster's topic with an id; None if it has none, or if that is not known."""
+    the name of the topic with a given id; None if the cluster has no such topic, or if its topics are not known."""
 
     def __init__(self, topic_name: Callable[[str], str | None] = lambda _: None) -> None:
         self._topic_name = topic_name
@@ -91,7 +91,8 @@ class RemoteLogMetadata:
 
 
 def _check(segment: RemoteSegment) -> None:
-    """Raise Implausible for a segment that no broker copies: reads would go round in circles in it."""
+    """Raise Implausible for a segment with leader epochs outside of its offsets: no broker copies such a segment, and a
+    reader would not get past it."""
     epochs, whose = segment.leader_epochs, f"segment {segment.id}"
     if len(epochs) > LEADER_EPOCHS_MAX:
         raise Implausible(f"{whose} has {len(epochs):,} leader epochs")

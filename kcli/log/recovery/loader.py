@@ -119,7 +119,7 @@ class LoadOptions:
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
-    indexes_swaps: bool = False  # salvage: the indexes of a swap that lacks one are built anew, which Kafka does not do
+    indexes_swaps: bool = False  # salvage rebuilds the indexes of a .log.swap file that lacks one; Kafka does not
     home: Home | None = None  # the partition; None if its topic's number of partitions is not known
 
 
@@ -273,7 +273,7 @@ class LogLoader:
                     if self.options.clean or ranges[-1][1] <= self.options.recovery_point:
                         lacking.add(name)
                     if self.options.indexes_swaps:
-                        self.view.remove(segment.index_name)  # a start rebuilds all indexes of a segment without it
+                        self.view.remove(segment.index_name)  # without it a start rebuilds all the indexes
         if ranges:
             lowest, highest = min(first for first, _ in ranges), max(end for _, end in ranges)
             for name in self.view.names():

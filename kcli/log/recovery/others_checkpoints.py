@@ -1,18 +1,19 @@
-"""Checkpoints that another broker wrote, as where the wrong file was restored into a log directory.
+"""Checkpoints that another broker wrote, for example because the wrong file was restored into a log directory.
 
 In a sound directory neither a recovery point (recovery-point-offset-checkpoint) nor a high watermark (replication-) nor
-a log start offset (log-start-) is above the end of its log. Those of another broker are, where its logs are longer, and
-look as if records were lost here. A file is another broker's if all of these are so:
+a log start offset (log-start-) is above the end of its log. In another broker's file some offsets are, because its logs
+are longer: it looks as if records were lost here. A file is another broker's if all of these are true:
 
-    strange       it names partitions that have no directory here, of whatever suffix, no replica on this node by the
-                  metadata log, and no topic that this log has removed. A broker that deletes a partition keeps its
+    strange       it names partitions without a directory here (with any suffix), and without a replica on this node
+                  in the metadata log, which has not deleted their topics. A broker that deletes a partition keeps its
                   directory for file.delete.delay.ms (1 minute), and writes the recovery points at once, the high
                   watermarks within 5 s: a sound checkpoint hardly ever names a partition whose directory is gone
     contradicted  it has offsets above the ends of logs of several topics, while another checkpoint (WITNESSES) has
-                  offsets up to these ends. Where a log has lost its end, both are above it, as a rule
-    left out      high watermarks: the file lacks partitions of several topics that have a directory and a replica here,
-                  and a recovery point. For after a power loss high watermarks are above the ends of many logs, and
-                  recovery points are not: Kafka syncs this file every 5 s, and the logs more rarely
+                  offsets up to these ends. If a log has lost its end, both checkpoints usually have higher offsets
+    left out      only for high watermarks: the file lacks partitions of several topics that have a directory and a
+                  replica here, and a recovery point. This must be so because after a power loss high watermarks are
+                  above the ends of many logs, and recovery points are not: Kafka syncs high watermarks every 5 s, and
+                  the logs more rarely
 
 No single fact is enough: a topic may have been deleted a moment ago, or before the snapshot with which the metadata log
 begins; a log may have lost its end. Source: LogManager (checkpointRecoveryOffsetsInDir, asyncDelete),

@@ -85,7 +85,7 @@ class PartitionPlan:
     lost_state: the groups or transactional ids of which this coordinator loses records; None if none is known.
     is_salvaged: whether the view and the offsets are those after salvage. misdirected: the batches of other partitions
     that the start keeps, without salvage. hidden: what the log start offset hides, if that is whole segments, or
-    records of a coordinator; None with salvage that sets it back. deleted_below: the offset below which records were
+    records of a coordinator; None if salvage sets that offset back. deleted_below: the offset below which records were
     deleted, by the leader epochs, if the start serves some of them again; else 0. forgotten: the producers that a clean
     start forgets, because there is no snapshot of them.
     """

@@ -284,8 +284,8 @@ class Recovery:
         return self.salvage and self.wrong_starts is not None and self.wrong_starts.is_wrong(partition)
 
     def _right_start(self, directory: PartitionDirectory) -> int:
-        """Return the log start offset with which salvage replaces a wrong one; 0 if the log begins at its first
-        segment."""
+        """Return the log start offset with which salvage replaces a wrong one, by the leader epochs; 0, which stands
+        for the first segment, if they show no deleted records or the topic is only compacted."""
         is_compacted = self.wrong_starts is not None and directory.partition in self.wrong_starts.impossible
         return 0 if is_compacted else start_by_epochs(directory.path)
 
@@ -468,7 +468,7 @@ class Recovery:
         return reached, "a producer snapshot" if reached > known else "the checkpoints"
 
     def doubts_end(self, planned: PartitionPlan) -> bool:
-        """Whether the end that a log had reached may be a wrong number (see doubtful_ends)."""
+        """Whether the offset that a log had reached, by a checkpoint, may be wrong (see doubtful_ends)."""
         name = parse_directory(planned.name)
         if name is None or planned.offsets is None:
             return False
@@ -633,7 +633,7 @@ class Recovery:
             yield from self._in_place(backup_name)
 
     def _in_place(self, backup_name: str) -> Iterator[PartitionPlan]:
-        self._rescues = False  # what cannot be read stays where it is: the backup could not keep it
+        self._rescues = False  # unreadable bytes stay in their files, since the backup cannot contain them
         self._checked = {path: each.within(path) for path, each in self._checked.items()}
         backup = Backup(self.disk, self._holder.path, backup_name)
         if self.salvage and self.exchanged:
@@ -772,7 +772,7 @@ class Recovery:
         starts.update(ends.log_starts)
         self._write_if_other(holder, FileKind.RECOVERY_POINTS, points)
         self._write_if_other(holder, FileKind.LOG_START_OFFSETS, starts)
-        high = holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # without an entry Kafka begins at the log start
+        high = holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # a missing entry counts as the log start
         high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
         self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
 

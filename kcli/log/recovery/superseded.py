@@ -200,7 +200,7 @@ class _Comparison:
         return False
 
     def _begin(self, name: str) -> bytearray:
-        """Return what is known of each record of a log without a look at other logs, in the order of the log."""
+        """Return NEEDLESS, TOMBSTONE or NEEDED for each record of a log, in order, as far as this log alone shows."""
         known = bytearray()
         for window, row, _ in self._rows(name):
             batch = BatchRow._make(window.batches.row(row.batch))
