@@ -180,8 +180,7 @@ class BucketStore:
         raise StoreFailed(self.address, no_store(self._bucket.service))
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects whose names begin with `prefix`; and, with `odd` set, the keys that no object of a segment
-        can have."""
+        """Yield the objects whose names begin with `prefix`; also, with `odd` set, the keys that no object can have."""
         if any(part in ("", ".", "..") for part in prefix.split("/")[:-1]):
             return  # no object has such a name
         home = len(self._key(""))

@@ -129,8 +129,8 @@ def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
 
 
 def part_windows(source: Source, part: Part, *, to_damage: bool = False) -> Iterator[tuple[Window, int, int]]:
-    """Yield the batches of a part of a segment: windows, each with the bytes [start, stop) of its batches in the part.
-    to_damage: whether damage ends the batches in place of an error.
+    """Yield the batches of a part of a segment: windows, each with the range [start, stop) of its `data` that the
+    part's batches fill. to_damage: whether the batches end at damage, without an error.
 
     Raises UnreadableInput for damage, and for a batch with offsets both inside and outside the part.
     """

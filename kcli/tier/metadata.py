@@ -5,9 +5,9 @@
     RemoteLogSegmentMetadataSnapshotRecord           is in no log, only in a file of older releases
 
 All records of one partition are in one partition of the topic. It is an ordinary topic: whoever may write to it can
-append any record. Those that Kafka drops, or of which its reader dies, are refused; and so are some that it takes and
-no broker writes (Implausible): the deletion of a partition whose topic exists, with which Kafka's brokers forget what
-is in the tier, and segments with leader epochs outside of their offsets. Source: RemotePartitionMetadataStore,
+append any record. Records that Kafka drops, or at which its reader fails, are refused; so are some that Kafka takes and
+no broker writes (Implausible): the deletion of a partition whose topic exists, after which Kafka's brokers forget its
+segments, and segments with leader epochs outside of their offsets. Source: RemotePartitionMetadataStore,
 RemoteLogMetadataTopicPartitioner.
 """
 
@@ -91,8 +91,8 @@ class RemoteLogMetadata:
 
 
 def _check(segment: RemoteSegment) -> None:
-    """Raise Implausible for a segment with leader epochs outside of its offsets: no broker copies such a segment, and a
-    reader would not get past it."""
+    """Raise Implausible for a segment with a size or leader epochs that no broker writes: a reader might not get past
+    such leader epochs."""
     epochs, whose = segment.leader_epochs, f"segment {segment.id}"
     if len(epochs) > LEADER_EPOCHS_MAX:
         raise Implausible(f"{whose} has {len(epochs):,} leader epochs")
