@@ -127,7 +127,7 @@ def linked_files(home: Path) -> list[LinkedFile]:
         try:
             target = link.path.resolve()
             is_file = stat.S_ISREG(target.stat().st_mode)
-        except (OSError, RuntimeError):  # a link to nothing, or in a circle, is a finding of its own
+        except (OSError, RuntimeError):  # other checks report a link to nothing or in a circle
             continue
         if is_file and not (link.name.kind is FileKind.LOG and is_link_to_batches(link.path)):
             by_target.setdefault(target, []).append(link)

@@ -421,7 +421,7 @@ def _mount_points() -> set[Path]:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
         return set()
-    names = (line.split(b" ")[4] for line in lines)  # a space in a name is \\040
+    names = (line.split(b" ")[4] for line in lines)  # the file has \\040 for a space
     return {Path(os.fsdecode(name.decode("unicode_escape").encode("latin-1"))) for name in names}
 
 

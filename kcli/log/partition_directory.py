@@ -24,7 +24,7 @@ from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 NAME_LENGTH_MAX = 255
-SMALL_BYTES = 64 << 10  # above the size of any partition.metadata
+SMALL_BYTES = 64 << 10  # more bytes than a valid partition.metadata has
 
 
 def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:

@@ -66,7 +66,7 @@ class Content:
     @property
     def size(self) -> int:
         """The size in bytes."""
-        if len(self.parts) == 1:  # most files
+        if len(self.parts) == 1:  # most files have one part
             (part,) = self.parts
             return part.length if isinstance(part, FileRange) else len(part)
         return sum(part.length if isinstance(part, FileRange) else len(part) for part in self.parts)

@@ -48,7 +48,7 @@ def contradictions(
     its producer's last batch in the log is no contradiction if the batch that the entry describes is missing, and the
     entry has no open transaction.
     """
-    is_reached = check.next_offset == offset  # else batches are missing before the snapshot
+    is_reached = check.next_offset == offset  # if not, batches are missing below the snapshot's offset
     transactions = dict(check.open_transactions()) if is_reached else {}
     for number, entry in enumerate(entries):
         begun = transactions.pop(entry.producer_id, None)

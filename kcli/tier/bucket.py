@@ -189,7 +189,7 @@ class BucketStore:
             slashes = name.count("/")
             if slashes == 1:
                 yield StoredObject(name, each["size"])
-            elif slashes or each["size"]:  # an empty object is how consoles show a directory
+            elif slashes or each["size"]:  # consoles make empty objects for directories
                 yield StoredObject(name, each["size"], _BELOW if slashes else _ABOVE)
 
     def list_keys(self, prefix: str = "") -> Iterator[StoredObject]:
@@ -198,7 +198,7 @@ class BucketStore:
         home = len(self._key(""))
         for each in self._listed(self._key(prefix)):
             key = each["path"][home:]
-            if key and not key.endswith("/"):  # such an empty object is how consoles show a directory
+            if key and not key.endswith("/"):  # consoles make such empty objects for directories
                 yield StoredObject(key, each["size"])
 
     def size(self, name: str) -> int:
@@ -268,7 +268,7 @@ class BucketStore:
         """Whether keys are listed in order: not so in a directory bucket of S3 Express."""
         return not self._bucket.name.endswith("--x-s3")
 
-    # names
+    # names and keys of objects
 
     def _key(self, name: str) -> str:
         self._look()

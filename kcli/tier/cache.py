@@ -33,7 +33,7 @@ class _EpochSegments:
     """The segments of one leader epoch."""
 
     def __init__(self) -> None:
-        self.starts: list[int] = []  # sorted: the keys of `ids`
+        self.starts: list[int] = []  # the keys of `ids`, sorted
         self.ids: dict[int, str] = {}
         self.unreferenced: set[str] = set()
         self.highest: int | None = None
@@ -142,7 +142,7 @@ class SegmentCache:
     def _of_epoch(self, epoch: int) -> _EpochSegments:
         return self._epochs.setdefault(epoch, _EpochSegments())
 
-    # what is known
+    # looking up segments
 
     def segments(self) -> list[RemoteSegment]:
         """Return all segments, by start offset, then end offset and id."""

@@ -54,7 +54,7 @@ class ChunkedSource:
     def _move(self, position: int) -> None:
         """Read the chunk that holds byte `position` of the segment into memory, in place of the present one."""
         chunk = self._chunks.chunk_at(position)
-        self._data = memoryview(b"")  # so that no third chunk is in memory
+        self._data = memoryview(b"")  # frees the present chunk before the next one is read
         what = f"chunk {chunk.number + 1:,} of {self._chunks.chunks:,}"
         data = taken(self._source, Section(chunk.start, chunk.size), what, chunk.position, chunk.length)
         try:

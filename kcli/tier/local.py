@@ -170,7 +170,7 @@ class LocalStore:
         path, parent, _ = self._path(name)
         with self._opened_parent(path, self._root):
             self._disk.make_directory(parent)
-        with self._opened_parent(path, parent):  # no link
+        with self._opened_parent(path, parent):  # raises if `parent` is a link
             partial = _partial(path)
             self._disk.remove(partial)
             try:

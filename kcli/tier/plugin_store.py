@@ -214,7 +214,7 @@ class PluginStore:
     def forget(self, directory: str) -> None:
         """Do nothing: this store is only read."""
 
-    # names
+    # names of files and keys of objects
 
     def _listed_prefix(self, prefix: str) -> str:
         """Return the beginning of the keys of all files whose names begin with `prefix`. prefix: a topic's name with a
@@ -248,7 +248,7 @@ class PluginStore:
             raise ObjectMissing(f"{self.place(name)}: no {kind} in it")
         return manifest.section_length(SECTIONS[kind])
 
-    # manifests
+    # reading manifests
 
     def _listed_manifest(self, name: SegmentName, there: Mapping[str, StoredObject]) -> SegmentManifest | DamagedObject:
         """Return the manifest of a segment; a DamagedObject if it is missing or cannot be read."""

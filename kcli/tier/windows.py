@@ -85,7 +85,7 @@ class WindowedSource:
             ahead = self._begin(position, length)
         is_next = ahead.start == self._start + len(self._data)
         self._tail = bytes(self._data[-TAIL_BYTES:]) if is_next else b""
-        self._data = memoryview(b"")  # so that no third window is in memory
+        self._data = memoryview(b"")  # frees the present window before the next one is there
         self._data = self._take(ahead.bytes)
         self._start = ahead.start
         if is_in_order and ahead.stop < self._size:

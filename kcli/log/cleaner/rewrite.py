@@ -36,7 +36,7 @@ from kcli.log.disk import Disk, DiskFile
 from kcli.log.segment_reader import Window
 from kcli.log.threads import in_order
 
-WRAPPED_MESSAGE_BYTES = 26  # the size of the smallest message (magic 0, 1) in a compressed one
+WRAPPED_MESSAGE_BYTES = 26  # the smallest size of a message (magic 0) inside a compressed one
 
 
 @dataclass(slots=True)

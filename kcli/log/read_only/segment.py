@@ -264,7 +264,7 @@ class ReadOnlySegment:
         survey = self.survey()
         begin = bisect_right(survey.event_offsets, offset) if survey.is_ordered else 0
         for at, producer_id, kind in survey.events(begin):
-            if producer_id == producer and at > offset and kind != BEGIN:  # BEGIN is no end, but a first batch
+            if producer_id == producer and at > offset and kind != BEGIN:  # BEGIN is the first batch of a transaction
                 return at, kind
         return None
 

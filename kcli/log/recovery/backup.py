@@ -47,7 +47,7 @@ class Backup:
                 view = memoryview(buffer)[: content.length - done]
                 got = source.read_at(content.start + done, view)
                 if got == 0:
-                    view[:] = bytes(len(view))  # the file has shrunk: keep the archive whole
+                    view[:] = bytes(len(view))  # the file has shrunk: zeros take the place of missing bytes
                     got = len(view)
                 done += got
                 self._size += file.write([view[:got]], self._size)

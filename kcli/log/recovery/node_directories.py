@@ -192,7 +192,7 @@ class NodeDirectories:
             return None
         beside = []
         for each in self._beside:
-            with suppress(UnreadableInput, OSError):  # whether it is a copy is not known
+            with suppress(UnreadableInput, OSError):  # then it is not known whether this is a copy
                 beside += [] if shares_partitions(each, self.directory) else [each]
         home = metadata_home_among([self.directory, *beside]) if beside else None  # else read no log
         return None if home is None or same_path(home, self.directory) else home
@@ -264,7 +264,7 @@ class NodeDirectories:
         ends = end_offset(here.path), end_offset(there.path)
         ranked = []
         for each, end in zip((here, there), ends, strict=True):
-            place = str(each.path.parent.resolve())  # however the path is spelt
+            place = str(each.path.parent.resolve())  # the same for all spellings of the path
             rank = -1 if end is None else end, each.path != left_out, not each.path.is_symlink()
             ranked.append((*rank, self._is_placed(each), place))
         return compared(here, there, ends, ranked[0] > ranked[1], left_out)
@@ -334,7 +334,7 @@ def directories_beside(directory: Path) -> Beside:
     others = {path: each for path, each in same.items() if not same_path(path, directory)}
     twins = []
     for path in (path for path, each in others.items() if each == mine.directory_id):
-        with suppress(UnreadableInput, OSError):  # whether it is a copy is not known
+        with suppress(UnreadableInput, OSError):  # then it is not known whether this is a copy
             twins += [] if shares_partitions(path, directory) else [path]
     return Beside([path for path, each in others.items() if count[each] == 1], twins)
 

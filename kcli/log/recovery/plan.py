@@ -278,7 +278,7 @@ def _with_logs_gone(planned: PartitionPlan, circular: Sequence[str]) -> Partitio
     removed = (event.file[:20] for event in planned.events if event.kind is EventKind.INDEX_REMOVED)
     gone = {int(each) for each in removed if each.isdecimal()} - logs
     events = []
-    before, end = "", -1  # the .log file before, and its last offset
+    before, end = "", -1  # the name of the previous .log file, and its last offset
     for base, following in pairwise(sorted({*logs, *gone})):
         name = build(FileName(LOG, base))
         if base in logs:

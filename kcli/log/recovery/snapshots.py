@@ -131,7 +131,7 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
         try:
             entries = parse_txn_index(view.read(name))
         except FormatError:
-            continue  # a start deletes the index
+            continue  # a start deletes an index that cannot be parsed
         for each in entries:
             if each.last_offset >= end and (each.first_offset, each.producer_id) in ongoing:
                 found[each.first_offset, each.producer_id] = each.last_offset
