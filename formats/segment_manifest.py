@@ -105,8 +105,8 @@ class Section(NamedTuple):
 
 
 class Encryption(NamedTuple):
-    """How chunks are encrypted. key_pair: the id of the key pair that wraps the data key. wrapped_key: the data key, as
-    the key pair's public key encrypts it. aad: the additional data of each chunk."""
+    """How chunks are encrypted. key_pair: the id of the RSA key pair. wrapped_key: the data key, encrypted with the key
+    pair's public key. aad: the additional authenticated data of each chunk."""
 
     key_pair: str
     wrapped_key: bytes
@@ -114,7 +114,7 @@ class Encryption(NamedTuple):
 
 
 class SegmentMetadata(NamedTuple):
-    """The segment that a manifest is of. Offsets are inclusive, ids are 22 characters of base64."""
+    """The segment that a manifest describes. Offsets are inclusive, ids are 22 characters of base64."""
 
     topic: str
     partition: int
@@ -220,7 +220,7 @@ class _Fields:
 
 
 def _shown(value: object) -> str:
-    """Return a value of the JSON for an error, cut off where it is long."""
+    """Return a value of the JSON as text for an error message, cut off if it is long."""
     if type(value) is int and abs(value) > 10**_SHOWN:
         return "a number of more than 40 digits"
     text = value if isinstance(value, str) else json.dumps(value)
@@ -272,7 +272,7 @@ def _chunk_index(found: _Fields, *, is_compressed: bool, is_encrypted: bool) -> 
 
 
 def _most_bytes(size: int) -> int:
-    """Return the most bytes that zstd makes of `size` bytes (ZSTD_COMPRESSBOUND), and what its frame may add."""
+    """Return an upper bound of the size of `size` bytes compressed by zstd (ZSTD_COMPRESSBOUND), frame included."""
     return size + (size >> 8) + 128
 
 

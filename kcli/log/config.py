@@ -33,7 +33,7 @@ class InvalidConfig(KcliError):
 
 
 class Type(StrEnum):
-    """The type of a configuration, by Kafka's name."""
+    """The type of a configuration; the value is Kafka's name for the type."""
 
     BOOLEAN = "BOOLEAN"
     INT = "INT"

@@ -58,7 +58,7 @@ def has_variable(text: str) -> bool:
 
 
 class _Variable(NamedTuple):
-    """`${provider:path:key}` or `${provider:key}`: text[start:end]. path: "" if there is none."""
+    """`${provider:path:key}` or `${provider:key}`, at text[start:end] of a value. path: "" if there is none."""
 
     start: int
     end: int

@@ -51,7 +51,7 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
 
 
 def _logs(names: Iterable[str]) -> list[tuple[int, str]]:
-    """Return base offset and name of each name of a .log file, in order."""
+    """Return base offset and name for each of `names` that is the name of a .log file, by base offset."""
     parsed = ((parse(name), name) for name in names)
     logs = ((each, name) for each, name in parsed if each is not None and each.kind is FileKind.LOG and not each.state)
     return sorted((each.base_offset or 0, name) for each, name in logs)

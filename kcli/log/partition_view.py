@@ -87,7 +87,7 @@ class Content:
 
 
 def paths_in(content: Content) -> tuple[Path, ...]:
-    """Return the files on disk of which a content has bytes, in its order."""
+    """Return the paths of the files on disk whose bytes a content has, in the order of its parts."""
     return tuple(part.path for part in content.parts if isinstance(part, FileRange))
 
 
@@ -260,7 +260,7 @@ class PartitionView:
         return _read(str(self.directory / name), self.files[name])
 
     def check_mappable(self, name: str) -> None:
-        """Raise StartRefused for an index that is there and that Kafka cannot map into memory."""
+        """Raise StartRefused if the file is an index with more bytes than Kafka can map into memory."""
         if name not in self.files or self.size(name) <= INT_MAX:
             return
         parsed = parse(name)

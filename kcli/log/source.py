@@ -169,7 +169,7 @@ class ObjectPath(Protocol):
 
     @property
     def suffix(self) -> str:
-        """The last dot of the name and what is behind it."""
+        """The end of the name from its last dot on."""
 
     def with_name(self, name: str) -> ObjectPath:
         """Return the URL of another object beside this one."""

@@ -265,7 +265,7 @@ class MetadataRecovery:
 
     @property
     def mended_identities(self) -> Mapping[Path, Identity]:
-        """The value of `identities` with salvage, whether salvage is wanted or not. Raises UnreadableInput."""
+        """The value that `identities` has if salvage is wanted. Raises UnreadableInput."""
         return self._identities_and_unknown[0]
 
     @property

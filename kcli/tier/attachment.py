@@ -94,7 +94,7 @@ class Attachment:
 
 
 class NotAttached(KcliError):
-    """A topic cannot be attached as it is."""
+    """A topic of the tier cannot be attached to the cluster."""
 
 
 def attachment(tier: Tier, each: PartitionTier) -> Attachment:

@@ -433,7 +433,7 @@ def _bytes_of(part: ObjectPart) -> bytes | memoryview:
 
 
 def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
-    """Return obstore's store; it connects with the first request."""
+    """Return obstore's client for a bucket; it connects with the first request."""
     from obstore.store import AzureStore, GCSStore, S3Store
 
     retries: RetryConfig = {

@@ -39,7 +39,7 @@ class BucketPath:
 
     @property
     def suffix(self) -> str:
-        """The last dot of the name and what is behind it; empty without a dot."""
+        """The end of the name from its last dot on; the whole name if it has no dot."""
         _, dot, suffix = self.name.rpartition(".")
         return dot + suffix
 
@@ -61,7 +61,8 @@ class BucketPath:
         return self
 
     def is_file(self) -> bool:
-        """Whether this is the URL of an object. The bucket is asked only if `name` is not that of a file of Kafka."""
+        """Whether this is the URL of an object. The bucket is asked only if `name` is neither that of a file of Kafka
+        nor that of a partition's directory."""
         if parse(self.name) is not None:
             return True
         if parse_directory(self.name) is not None or not self.parent.bucket.prefix:

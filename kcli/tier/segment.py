@@ -26,7 +26,7 @@ from kcli.metadata.topic_names import fault
 
 
 class SegmentState(IntEnum):
-    """The state of a segment, by the number that the records have."""
+    """The state of a segment; the value is its number in the records."""
 
     COPY_SEGMENT_STARTED = 0
     COPY_SEGMENT_FINISHED = 1
@@ -35,7 +35,7 @@ class SegmentState(IntEnum):
 
 
 class PartitionDeleteState(IntEnum):
-    """The state of the deletion of a partition in the tier, by the number that the records have."""
+    """The state of the deletion of a partition in the tier; the value is its number in the records."""
 
     DELETE_PARTITION_MARKED = 0
     DELETE_PARTITION_STARTED = 1
@@ -102,8 +102,8 @@ class RemoteSegment:
 
     @classmethod
     def of_record(cls, value: Mapping[str, Any]) -> RemoteSegment:
-        """Return the segment of a RemoteLogSegmentMetadataRecord. Raises BadValue for a record of which Kafka makes no
-        segment."""
+        """Return the segment that a RemoteLogSegmentMetadataRecord describes. Raises BadValue for a record from which
+        Kafka cannot make a segment."""
         start, end = value["startOffset"], value["endOffset"]
         by_epoch = {each["leaderEpoch"]: each["offset"] for each in value["segmentLeaderEpochs"]}
         if start < 0:

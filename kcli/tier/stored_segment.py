@@ -104,7 +104,7 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
 
 
 def too_large(size: int) -> str | None:
-    """Return why a .log object of `size` bytes is no segment as it is; None if it is not too large for one."""
+    """Return, in words, why a .log object of `size` bytes is too large for a segment; None if it is not."""
     if size <= SEGMENT_BYTES_MAX:
         return None
     return f"{size:,} bytes, and Kafka opens no segment of more than {SEGMENT_BYTES_MAX:,}"

@@ -3,7 +3,7 @@ objects' names, indexes and leader epochs show such offsets, which would otherwi
 
     lost        a segment whose .log object is not there, or has no batch: its name has its start offset
     cut off     the last segment, whose indexes have offsets behind its last batch
-    left out    a segment that begins below the lineage of leader epochs, or has other leader epochs at its offsets
+    left out    a segment below the first offset that is read: the lineage begins later, or has other epochs there
 
 Segments after the last segment of the lineage do not count: a later leader did not have their records.
 """

@@ -183,7 +183,7 @@ class CleanerLog:
 
     @property
     def active(self) -> StoredSegment:
-        """The segment that is appended to."""
+        """The active segment: the last one, to which brokers append."""
         return self.segments[-1]
 
     @property

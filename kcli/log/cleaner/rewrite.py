@@ -56,7 +56,7 @@ class CleanCounts:
     dropped: dict[str, tuple[int, int]] = field(default_factory=lambda: dict.fromkeys(CLEAN_REASONS, (0, 0)))
 
     def add_filter(self, batches: BatchFilter) -> None:
-        """Add what a BatchFilter counted."""
+        """Add the counts of a BatchFilter, for the batches that it has filtered."""
         self.records_read += batches.records_read
         self.records_kept += batches.records_kept
         self.batches_read += batches.batches_read

@@ -351,7 +351,8 @@ class LiveSegment:
     # rolling, truncating, deleting, closing
 
     def deactivate(self) -> None:
-        """End the segment, as the log rolls: write the last time index entry, cut off what was preallocated."""
+        """Make the segment inactive, because the log rolls: write the closing entry of the time index, and cut off
+        preallocated bytes."""
         self._close_time_index()
         self._is_active = False
         self.offsets.trim()

@@ -93,7 +93,7 @@ class AppendRules:
 
 @lru_cache
 def append_rules(config: LogConfig) -> AppendRules:
-    """Return the rules that a topic's configuration makes."""
+    """Return the rules that follow from a topic's configuration."""
     kind = config.compression_type
     codec = None if kind == "producer" else 0 if kind == "uncompressed" else CODEC_NAMES.index(kind)
     level = config.compression_level
@@ -215,8 +215,8 @@ def check(
 
 
 def place(checked: CheckedBatch, next_offset: int, leader_epoch: int) -> ValidBatch:
-    """Give a checked batch its offsets, from next_offset on; its data is changed in place. leader_epoch: goes into the
-    batch's header."""
+    """Give a checked batch its offsets, from next_offset on; its data is changed in place. leader_epoch: is written to
+    the batch's header."""
     data, records, newest = checked.data, checked.records, checked.max_timestamp
     timestamp_type = LOG_APPEND_TIME if checked.rules.log_append_time else 0
     _patch(data, next_offset, records, leader_epoch, checked.row, timestamp_type, newest)

@@ -63,7 +63,7 @@ class ReadOnlySegment:
     """One `.log` file. next_base: the base offset of the next segment; None for the last one."""
 
     def __init__(self, path: Path, base_offset: int, warn: Callable[[str], None] = log.warning) -> None:
-        """warn: called with a line if the file cannot be read."""
+        """warn: called with a line of text if the file cannot be read."""
         self._warn = warn
         self.path = path
         self.base_offset = base_offset

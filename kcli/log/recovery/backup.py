@@ -57,7 +57,7 @@ class Backup:
         self.members += 1
 
     def close(self) -> None:
-        """Make the file durable, if there is one. Raises OSError."""
+        """Complete the tar file, if one was created, and make it durable. Raises OSError."""
         if self._file is not None:
             self._file.write([bytes(2 * BLOCK_BYTES)], self._size)
             self._file.sync()

@@ -57,7 +57,7 @@ class MissedLog:
 
     @property
     def is_lost(self) -> bool:
-        """Whether records are lost without the log."""
+        """Whether records are lost if the missed log is not restored."""
         return self.needed is None or self.needed.records > 0
 
     @property

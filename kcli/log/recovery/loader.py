@@ -178,7 +178,7 @@ class LogLoader:
         return LoadedOffsets(start_offset, end_offset, recovery_point)
 
     def tidy(self) -> None:
-        """Perform only steps 1 and 2. Raises StartRefused, UnreadableInput."""
+        """Perform only steps 1 and 2 of the module's docstring. Raises StartRefused, UnreadableInput."""
         self.view.check_access()
         self._swap(self._remove_leftovers())
 

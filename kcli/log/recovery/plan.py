@@ -143,7 +143,7 @@ class PartitionPlan:
         return any(not (self.is_in_snapshot(lost) or (is_metadata and not event.bytes)) for event, lost in losses)
 
     def is_in_snapshot(self, lost: Lost) -> bool:
-        """Whether the latest snapshot of the metadata log has the metadata of all lost batches, and there are any."""
+        """Whether batches are lost, and the latest snapshot of the metadata log has the metadata of all of them."""
         return lost.last_offset is not None and lost.last_offset < self.snapshot_offset
 
     @property
@@ -848,7 +848,7 @@ def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
 
 
 def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
-    """Return the plan. Batches of replaced .log files that the swap files lack are added to `events` and `lost`."""
+    """Return the plan with the batches that the swap files lack of the replaced .log files in `events` and `lost`."""
     if not planned.replaced or planned.refused is not None or planned.has_losses:
         return planned
     kept = {name: content for name, content in planned.view.files.items() if name.endswith(".log")}

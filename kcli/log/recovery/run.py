@@ -244,8 +244,8 @@ class Recovery:
             self.passed_over += [StartRefused(each.kind, each.reason(is_clean=starts_clean)) for each in harmful]
 
     def _with_completing(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
-        """Return the checks with the files of other log directories that complete the logs here (Copy.completing),
-        except indexes and producer snapshots, which recovery makes anew."""
+        """Return `checked`, with the files of other log directories added that complete the logs here
+        (Copy.completing), except indexes and producer snapshots, which recovery makes anew."""
         completed = {}
         for each in self._copies:
             if each.completing and each.is_kept:
@@ -256,7 +256,7 @@ class Recovery:
         return {**checked, **completed}
 
     def _with_copies(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
-        """Return the checks with the strays that may be copies of the partitions' directories."""
+        """Return `checked`, with the strays added that may be copies of the partitions' directories."""
         copies = stray_copies(self._holder, self.count) if self._has_holder else {}
         found = [each for each in self.partitions if each.partition in copies and not each.name.state]
         return {
@@ -812,7 +812,7 @@ def _copy_text(copy: Copy) -> str:
 
 
 def _offsets_text(ranges: Ranges) -> str:
-    """Return the number of offsets, and the first and last of all."""
+    """Return, in words, the number of offsets in the ranges, and the first and the last of them."""
     return f"{count(ranges):,} offset{'s' if count(ranges) > 1 else ''} from {ranges[0][0]:,} to {ranges[-1][1]:,}"
 
 

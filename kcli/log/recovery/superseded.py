@@ -84,7 +84,7 @@ class _Transactions:
             self.markers[name][row.base_offset] = names - {name}
 
     def end(self) -> None:
-        """Add the open transactions, after the last batch."""
+        """Add the transactions that are still open after the last batch."""
         for producer_id, (begun, _) in self._ongoing.items():
             self.ranges.setdefault(producer_id, []).append((begun, NEVER))
 
