@@ -386,7 +386,7 @@ class LogConfig:
 
     @property
     def index_interval_bytes(self) -> int:
-        """The bytes of log between two index entries."""
+        """The number of bytes of the log after which an index gets its next entry."""
         return self._int("index.interval.bytes")
 
     @property

@@ -125,8 +125,8 @@ class MetadataRecovery:
 
     @property
     def misplaced(self) -> list[StartRefused]:
-        """The partition.metadata files with the id of another topic, each with what Kafka does. The directories
-        that have another name than their partition in `missing` are left out: `missing` names them. Raises
+        """An error for each partition.metadata with the id of another topic: what Kafka does with the directory. The
+        directories that have, under another name, the records of partitions in `missing` are left out. Raises
         UnreadableInput."""
         found = {} if self.lost is None else self.lost.misplaced
         named = {each.renamed.path.name for each in self.missing if each.renamed is not None}

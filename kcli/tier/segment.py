@@ -146,7 +146,7 @@ class RemoteSegment:
 
     def last_offset_of(self, epoch: int) -> int:
         """Return the last offset in the segment that an epoch may have: the one before the next epoch's first."""
-        if not self.leader_epochs or self.leader_epochs[-1].epoch <= epoch:  # in most calls
+        if not self.leader_epochs or self.leader_epochs[-1].epoch <= epoch:  # the last epoch
             return self.end_offset
         behind = bisect_right(self.leader_epochs, epoch, key=lambda each: each.epoch)
         return self.leader_epochs[behind].start_offset - 1 if behind < len(self.leader_epochs) else self.end_offset

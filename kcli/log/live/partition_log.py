@@ -950,7 +950,7 @@ class PartitionLog:
         self._recalled.clear()
         self.producers.rebuild(self._segments.all, self.log_start_offset, self.log_end_offset, now_ms)
 
-    # durability
+    # flushing, closing, renaming, deleting
 
     def flush(self, now_ms: int, to_offset: int | None = None, *, including: bool = False) -> None:
         """Make the log below to_offset (None: all of it) durable; with `including`, also the segment that begins at

@@ -145,7 +145,7 @@ class ReadOnlySegment:
                     continue
                 outcome = "nothing sound follows" if part.at_end else "passed over"
                 log.info("%s: %d bytes @%d: %s (%s)", self.path, part.length, part.position, part.error.reason, outcome)
-                if not part.at_end:  # the bytes at the end may be a batch that Kafka is still writing: read them again
+                if not part.at_end:  # damage at the end may be a batch that is being written: it is read again later
                     survey.damaged_bytes += part.length
                     survey.end = part.position + part.length
         finally:

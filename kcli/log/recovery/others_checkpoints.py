@@ -52,9 +52,9 @@ tell."""
 
 
 class OthersCheckpoint(NamedTuple):
-    """A checkpoint of another broker. kind: of which kind it is. entries: the number of its entries. strange: the
+    """A checkpoint of another broker. kind: which checkpoint it is. entries: the number of its entries. strange: the
     partitions in it that are not this node's. beyond: the partitions of this log directory whose offset in it is above
-    the end of their log, while the offset in another checkpoint is not."""
+    the end of their log, while their offset in another checkpoint (WITNESSES) is not."""
 
     kind: FileKind
     entries: int
@@ -77,7 +77,7 @@ class OthersCheckpoint(NamedTuple):
         return self.kind is FileKind.RECOVERY_POINTS and not is_clean
 
     def reason(self, *, is_clean: bool) -> str:
-        """What is wrong, and what Kafka's start does with it, in words. is_clean: whether that is a clean start."""
+        """What is wrong with the file, and what Kafka's start does with it, in words. is_clean: as in `is_harmful`."""
         if self.is_harmful(is_clean=is_clean):
             return f"{self.why}; below these offsets Kafka looks at no segment but the last: it does not find damage"
         return f"{self.why}; Kafka lowers them to the ends of the logs, and nothing is lost"

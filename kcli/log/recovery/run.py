@@ -479,7 +479,7 @@ class Recovery:
         return max(ends) == planned.options.reached and is_doubtful(ends, start, end, planned.view.directory)
 
     def _believed(self, kind: FileKind) -> Mapping[TopicPartition, int]:
-        """Return the recovery points or high watermarks; none if their file is another broker's."""
+        """Return the recovery points or high watermarks (`kind`), by partition; none if another broker wrote them."""
         if kind in self.of_others:
             return {}
         return self._recovery_points if kind is FileKind.RECOVERY_POINTS else self._high_watermarks
@@ -772,7 +772,7 @@ class Recovery:
         starts.update(ends.log_starts)
         self._write_if_other(holder, FileKind.RECOVERY_POINTS, points)
         self._write_if_other(holder, FileKind.LOG_START_OFFSETS, starts)
-        high = holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # a missing entry counts as the log start
+        high = holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # no entry: Kafka takes the log start offset
         high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
         self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
 
