@@ -344,7 +344,7 @@ def _sections(found: _Fields, *, is_encrypted: bool) -> dict[str, Section]:
 
 
 def _encryption(found: _Fields) -> Encryption:
-    """Return how chunks are encrypted. No error shows the wrapped key."""
+    """Return how chunks are encrypted. found: the manifest's object "encryption". No error shows the wrapped key."""
     key_pair, colon, wrapped = found.text("dataKey").partition(":")
     path = found.path("dataKey")
     if not colon or not key_pair.strip():

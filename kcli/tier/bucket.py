@@ -330,7 +330,7 @@ class BucketStore:
     def _pages(self, directory: str | None, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
         """Yield the pages of a listing that begins after the key `offset`.
 
-        obstore tries a request again, but not an answer that ends half-way: the listing goes on after the last key.
+        obstore does not try again after an answer that breaks off: then this method lists again after the last key.
         """
         tries, deadline_s = 0, 0.0
         pages = self._obstore.list(self._remote, directory, offset=offset, chunk_size=LISTED_AT_ONCE)

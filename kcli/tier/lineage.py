@@ -192,7 +192,7 @@ def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> in
         if cache.segment_at(epoch, begin) is not None:
             return begin
         following = cache.next_start(epoch, begin)
-        while following is not None and cache.segment_at(epoch, following) is None:  # no offset of the epoch
+        while following is not None and cache.segment_at(epoch, following) is None:  # it has no offset of the epoch
             following = cache.next_start(epoch, following)
         if following is not None and following <= _last(lineage, i):
             return following

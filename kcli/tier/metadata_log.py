@@ -63,7 +63,8 @@ class MetadataLog:
 
     def is_left_behind(self, partition: TieredPartition) -> bool:
         """Whether the cluster does not have the topic of a partition, and no record says that the partition is being
-        deleted: the leader was down when the topic was deleted, or crashed at that moment. No broker goes on then."""
+        deleted: the leader was down when the topic was deleted, or crashed at that moment. Then no broker deletes the
+        partition's segments."""
         if self.topic_ids is None or partition in self.metadata.deleting:
             return False
         return _uuid(partition.topic_id) not in self.topic_ids

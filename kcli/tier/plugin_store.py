@@ -174,7 +174,8 @@ class PluginStore:
         return self._length(name, kind, self._manifest(segment))
 
     def open(self, name: str) -> Source:
-        """Return a file's bytes as a Source. Raises DamagedObject, as may reads from the Source; KeyMissing."""
+        """Return a file's bytes as a Source. Raises DamagedObject, KeyMissing; reads of the Source raise DamagedObject,
+        too."""
         segment, kind = self._file(name)
         manifest, seal = self._opened(segment)
         size = self._length(name, kind, manifest)

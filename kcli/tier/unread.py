@@ -1,7 +1,7 @@
 """Offsets of a partition that a store may have, but that no read returns, if no metadata describes the segments: the
 objects' names, indexes and leader epochs show such offsets, which would otherwise be missing without a message.
 
-    lost        a segment whose .log object is not there, or has no batch: its name has its start offset
+    lost        a segment whose .log object is missing, or has no batch: its objects' names have its start offset
     cut off     the last segment, whose indexes have offsets behind its last batch
     left out    a segment below the first offset that is read: the lineage begins later, or has other epochs there
 

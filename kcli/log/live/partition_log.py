@@ -397,7 +397,7 @@ class PartitionLog:
         roll_offset = start if first.magic >= 2 else last.last_offset - INT_MAX
         self._roll_if_due(size, roll_offset, last.last_offset, max_timestamp, now_ms)
         self._write(memoryview(data)[:size], table, last.last_offset, now_ms)
-        if self.producers.verifications:  # of the time when this replica was the leader
+        if self.producers.verifications:  # they began while this replica was the leader
             self.producers.end_verifications(table)
         self.runway = self._new_runway(table)
         return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)

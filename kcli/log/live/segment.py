@@ -138,21 +138,21 @@ class LiveSegment:
 
     @property
     def offsets(self) -> LiveOffsetIndex:
-        """The offset index, opened."""
+        """The offset index; it is opened at the first access."""
         if self._offsets is None:
             self._offsets = self._index(LiveOffsetIndex, FileKind.OFFSET_INDEX)
         return self._offsets
 
     @property
     def times(self) -> LiveTimeIndex:
-        """The time index, opened."""
+        """The time index; it is opened at the first access."""
         if self._times is None:
             self._times = self._index(LiveTimeIndex, FileKind.TIME_INDEX)
         return self._times
 
     @property
     def log(self) -> DiskFile:
-        """The .log file, opened."""
+        """The .log file; it is opened at the first access."""
         if self._log is None:
             self._log = self._disk.open(self.log_path)
         return self._log

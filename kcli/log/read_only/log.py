@@ -58,7 +58,7 @@ TRUSTED_AGE_NS = 2_000_000_000  # a directory changed more recently may change a
 
 
 class Producers:
-    """The producers of the log, for DescribeProducers."""
+    """The producer state of the log (`table`), which DescribeProducers reads."""
 
     def __init__(self, table: ProducerTable) -> None:
         self.table = table

@@ -54,7 +54,7 @@ class Home:
 @dataclass(frozen=True, slots=True)
 class Run:
     """Adjacent batches of another partition: bytes [position, end) of a .log file. owner: the number of that partition.
-    batches: their number. first_offset: of the first batch, by its header. last_offset: of the last batch, likewise.
+    batches: their number. first_offset: the base offset of the first batch. last_offset: the last offset of the last.
     own_end: the offset after the last batch of the log's own partition before them. own_next: the base offset of the
     own partition's next batch after them. own_end and own_next are None if there is no such batch."""
 

@@ -119,8 +119,8 @@ def names_absent_partitions(home: Path) -> bool:
 def strange_partitions(
     named: Collection[TopicPartition], directories: Collection[PartitionDirectory], has_replica: HasReplica
 ) -> list[TopicPartition]:
-    """Return the partitions `named` in a checkpoint that are not this node's: those without any of the log directory's
-    partition directories, whatever its suffix, and without a replica on this node."""
+    """Return the partitions `named` in a checkpoint that are not this node's: none of the log directory's `directories`
+    has their name, with or without a suffix, and they have no replica on this node."""
     here = {each.partition for each in directories}
     absent = sorted(set(named) - here)
     if len(absent) < STRANGE_LEAST:  # so few prove nothing: the metadata log need not be read

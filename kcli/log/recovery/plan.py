@@ -123,7 +123,7 @@ class PartitionPlan:
     @property
     def read_end(self) -> tuple[str, int] | None:
         """The .log file, and the byte in it, at which a coordinator stops reading its partition after the start: where
-        its load ends, or a clean start takes the end of the log from an offset index. None if it reads all."""
+        its load ends, or a clean start takes the end of the log from an offset index. None: it reads the whole log."""
         hidden = next((each.file for each in self.events if each.kind is EventKind.END_HIDDEN), None)
         if hidden is not None:
             return hidden, 0
@@ -487,8 +487,8 @@ def _restored(
 
 
 def _made_of_others(directory: Path, outside: Mapping[str, Path], checked: Checked) -> Iterator[Renamed]:
-    """Yield the .log files that are files from outside the directory, or made of other files. outside: the paths of the
-    former, by the name that each gets."""
+    """Yield a Renamed for each .log file that salvage takes from outside the directory, or makes of other files.
+    outside: the paths of the files from outside, by the name that each gets."""
     made = {name: paths_in(content) for name, content in checked.made.items()}
     for name, paths in ({name: (path,) for name, path in outside.items()} | made).items():
         file, *others = (os.path.relpath(path, directory) for path in paths)

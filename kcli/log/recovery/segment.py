@@ -182,7 +182,7 @@ class RecoverySegment:
         """
         source = self._view.source(self.log_name)
         try:
-            left = max(1, (source.size() if stop is None else stop) - start)  # even a small file takes window_bytes
+            left = max(1, (source.size() if stop is None else stop) - start)  # limits the memory that a window takes
             window_bytes = min(WINDOW_BYTES, left)
             parts = read_segment(
                 source, start=start, stop=stop, check_crc=check_crc, resync=False, window_bytes=window_bytes

@@ -63,9 +63,9 @@ def needed_records(files: Mapping[str, Content], live: Mapping[int, str], logs: 
 @dataclass(slots=True)
 class _Transactions:
     """The transactions of a log. ranges: by producer id, the first offset of each transaction that was aborted or is
-    open, and the offset of its marker, NEVER without one. markers: by the name of a
-    log with a suffix, the offset of each marker in it, with the names of the other .log files that have records of the
-    marker's transaction."""
+    open, and the offset of its abort marker (NEVER for an open one). markers: by the name of a log with a suffix, the
+    offset of each marker in it, with the names of the other .log files that have records of the marker's
+    transaction."""
 
     ranges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     markers: dict[str, dict[int, set[str]]] = field(default_factory=dict)
