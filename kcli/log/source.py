@@ -181,7 +181,7 @@ class ObjectPath(Protocol):
         """Whether this is the URL of an object, rather than a prefix of the URLs of objects."""
 
     def open_source(self) -> Source:
-        """Return the object's bytes. Raises UnreadableInput."""
+        """Return the object's bytes as a Source. Raises UnreadableInput."""
 
 
 AnyPath = Path | ObjectPath

@@ -44,7 +44,8 @@ class LogState:
 
 @dataclass(slots=True)
 class Expired:
-    """The segments to delete, in this order. log_start_offset: the one to set before; None if it does not change."""
+    """The segments to delete, in this order. log_start_offset: the new one, set before they are deleted; None if it
+    does not change."""
 
     segments: list[RemoteSegment] = field(default_factory=list)
     log_start_offset: int | None = None

@@ -28,7 +28,7 @@ DOUBT_FACTOR = 4
 
 
 def is_doubtful(stated: Sequence[int], start: int, end: int, directory: Path) -> bool:
-    """Return whether the only checkpoint that is above a log's end may be wrong.
+    """Return whether the offset of the only checkpoint that has one above a log's end may be wrong.
 
     stated: the recovery point and the high watermark, as far as they are known. start, end: the first offset of the
     log, and the log end offset. directory: the partition's.
