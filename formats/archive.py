@@ -28,7 +28,7 @@ class Archive(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """What the program appends to the name of a file."""
+        """The suffix that the program appends to the name of a file that it compresses."""
         return _SUFFIXES[self]
 
 

@@ -132,7 +132,7 @@ def _not_a(part: str, error: Exception, position: int) -> str:
     return f"{behind}not a sound {part}: {error}"
 
 
-# none
+# none: the payload as it is
 
 
 def _none_decompress(data: memoryview, _magic: int, limit: int, _step: int) -> Chunks:
@@ -181,12 +181,12 @@ def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
     return member[:8] + GZIP_JAVA + member[10:]
 
 
-# snappy
+# snappy: xerial blocks, or one raw block
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
-# a block with missing bytes is decompressed in part, unless it is longer than this, as no producer writes a block
+# `decompress_prefix` skips a cut-off block whose stated length exceeds this: no producer writes so long a block
 XERIAL_LENGTH_MAX = 64 * 1024
 
 
@@ -340,7 +340,7 @@ def _lz4_compress(data: bytes, level: int | None, magic: int) -> bytes:
     return frame[:6] + bytes([xxhash.xxh32_intdigest(frame[:6]) >> 8 & 0xFF]) + frame[7:]
 
 
-# zstd
+# zstd: one or more frames
 
 ZSTD_WINDOW_MAX = 128 * 1024 * 1024  # bytes; the largest window that Kafka's zstd-jni accepts
 ZSTD_BLOCK = 128 * 1024  # bytes that a block decompresses to at most; a block itself takes at least 3 bytes

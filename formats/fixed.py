@@ -66,8 +66,8 @@ class FixedLayout(Generic[T]):
         return self._value(*self._struct.unpack_from(data, position))
 
     def unpack_all(self, data: bytes | memoryview, size_bytes: int | None = None) -> list[T]:
-        """Return the structures that lie in `data` end to end; with size_bytes only those in its first so many bytes.
-        Raises BadLength if the last one of all is not whole."""
+        """Return the structures that lie in `data` end to end. size_bytes: return only those in the first `size_bytes`
+        bytes. Raises BadLength if `data` is not a whole number of structures."""
         if len(data) % self.size:
             whole = len(data) // self.size * self.size
             raise BadLength(f"{len(data):,} bytes are not a whole number of {self.size}-byte entries", whole)

@@ -67,7 +67,7 @@ def quoted(text: str) -> str:
 
 
 def jackson(node: Any) -> str:
-    """Return JSON as Jackson prints a tree: without spaces."""
+    """Return the text of a JSON tree as Jackson prints it: without spaces."""
     if isinstance(node, str):
         return quoted(node)
     if node is None:

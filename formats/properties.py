@@ -215,7 +215,7 @@ def _unescape(text: str, position: int) -> str:
             raise BadValue("a malformed \\uXXXX", position)
         return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _LETTERS.get(escaped, escaped)
 
-    units = _ESCAPE.sub(char, text).encode("utf-16-be", "surrogatepass")  # two escapes can make one character
+    units = _ESCAPE.sub(char, text).encode("utf-16-be", "surrogatepass")  # a surrogate pair is two escapes
     return units.decode("utf-16-be", "replace")
 
 

@@ -70,9 +70,9 @@ class Chunk(NamedTuple):
 
 
 class ChunkIndex(NamedTuple):
-    """Where the chunks of a segment are. chunk_size, file_size: bytes of the segment in each chunk but the last, and in
-    all of them. ends: the byte behind each chunk in the object; None if all but the last have `fixed_size` bytes there.
-    object_size: bytes of all chunks in the object."""
+    """Where the chunks of a segment are. chunk_size: bytes of the segment in each chunk but the last. file_size: bytes
+    of the segment. object_size: bytes of all chunks in the .log object. ends: for each chunk the byte behind it in the
+    object; None if all chunks but the last have `fixed_size` bytes in the object."""
 
     chunk_size: int
     file_size: int
@@ -86,7 +86,7 @@ class ChunkIndex(NamedTuple):
         return -(-self.file_size // self.chunk_size)
 
     def chunk_at(self, position: int) -> Chunk:
-        """Return the chunk with a byte of the segment, which must have this byte."""
+        """Return the chunk that holds byte `position` of the segment; `position` must be below file_size."""
         number = position // self.chunk_size
         first = number * self.chunk_size
         if self.ends is None:
@@ -105,8 +105,8 @@ class Section(NamedTuple):
 
 
 class Encryption(NamedTuple):
-    """How chunks are encrypted. key_pair: the id of the key pair that wraps the data key. wrapped_key: the data key, as
-    the key pair's public key encrypts it. aad: the additional data of each chunk."""
+    """How chunks are encrypted. key_pair: the id of the RSA key pair. wrapped_key: the data key, encrypted with the key
+    pair's public key. aad: the additional authenticated data of each chunk."""
 
     key_pair: str
     wrapped_key: bytes
@@ -114,7 +114,7 @@ class Encryption(NamedTuple):
 
 
 class SegmentMetadata(NamedTuple):
-    """The segment that a manifest is of. Offsets are inclusive, ids are 22 characters of base64."""
+    """The segment that a manifest describes. Offsets are inclusive, ids are 22 characters of base64."""
 
     topic: str
     partition: int
@@ -128,8 +128,8 @@ class SegmentMetadata(NamedTuple):
 
 
 class SegmentManifest(NamedTuple):
-    """A manifest. sections: by the names in INDEXES; one without a transaction index has no such section. segment: None
-    if the manifest does not say which it is of."""
+    """A manifest. sections: by the names in INDEXES; without a transaction index there is no section for it. segment:
+    the segment that the manifest is of; None if the manifest does not say."""
 
     chunks: ChunkIndex
     sections: Mapping[str, Section]
@@ -143,7 +143,7 @@ class SegmentManifest(NamedTuple):
         return not self.is_compressed and self.encryption is None
 
     def section_length(self, name: str) -> int:
-        """Return the size in bytes of an index, as it is outside of the .indexes object."""
+        """Return the size in bytes of an index once it is decrypted. name: one of INDEXES."""
         size = self.sections[name].size
         return size if self.encryption is None or size == 0 else size - SEAL_BYTES
 
@@ -220,7 +220,7 @@ class _Fields:
 
 
 def _shown(value: object) -> str:
-    """Return a value of the JSON for an error, cut off where it is long."""
+    """Return a value of the JSON as text for an error message, cut off if it is long."""
     if type(value) is int and abs(value) > 10**_SHOWN:
         return "a number of more than 40 digits"
     text = value if isinstance(value, str) else json.dumps(value)
@@ -272,7 +272,7 @@ def _chunk_index(found: _Fields, *, is_compressed: bool, is_encrypted: bool) -> 
 
 
 def _most_bytes(size: int) -> int:
-    """Return the most bytes that zstd makes of `size` bytes (ZSTD_COMPRESSBOUND), and what its frame may add."""
+    """Return an upper bound of the size of `size` bytes compressed by zstd (ZSTD_COMPRESSBOUND), frame included."""
     return size + (size >> 8) + 128
 
 
@@ -344,7 +344,7 @@ def _sections(found: _Fields, *, is_encrypted: bool) -> dict[str, Section]:
 
 
 def _encryption(found: _Fields) -> Encryption:
-    """Return how chunks are encrypted. No error shows the wrapped key."""
+    """Return how chunks are encrypted. found: the manifest's object "encryption". No error shows the wrapped key."""
     key_pair, colon, wrapped = found.text("dataKey").partition(":")
     path = found.path("dataKey")
     if not colon or not key_pair.strip():

@@ -9,7 +9,7 @@ class BatchRow(NamedTuple):
     """A row of BatchTable: its fields, all int64, in the order of BATCH_COLUMNS. batches.pxd describes each field."""
 
     position: int  # byte in the file where the batch begins
-    start: int  # the same byte in the window
+    start: int  # index in the window's data where the batch begins
     size: int  # bytes of the batch, offset and length fields included
     base_offset: int
     last_offset: int
@@ -17,7 +17,7 @@ class BatchRow(NamedTuple):
     magic: int  # with 0 or 1 the row is a message, or a wrapper of compressed messages
     attributes: int
     crc: int  # as stored
-    crc_computed: int  # over the bytes in the window
+    crc_computed: int  # computed over the batch's bytes in the window
     base_timestamp: int  # ms since 1970; the delete horizon if attribute bit 6 is set
     max_timestamp: int  # ms since 1970
     producer_id: int

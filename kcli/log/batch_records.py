@@ -104,8 +104,8 @@ def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) ->
 
 
 def faults_of(window: Window, i: int, *, limit_bytes: int = DEFAULT_LIMIT) -> list[FormatError]:
-    """Return all faults of batch i, those of its header and CRC first, each with its byte in the file; an empty list
-    for a batch without faults.
+    """Return all faults of batch i, those of its header and CRC first, each with its position in the file; an empty
+    list for a batch without faults.
 
     The batch's records are decoded again. Bytes inside a compressed payload have no place in the file: a fault in them
     has the position of the batch, and its reason says which byte of the decompressed payload. limit_bytes: the most

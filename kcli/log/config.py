@@ -33,7 +33,7 @@ class InvalidConfig(KcliError):
 
 
 class Type(StrEnum):
-    """The type of a configuration, by Kafka's name."""
+    """The type of a configuration; the value is Kafka's name for the type."""
 
     BOOLEAN = "BOOLEAN"
     INT = "INT"
@@ -386,7 +386,7 @@ class LogConfig:
 
     @property
     def index_interval_bytes(self) -> int:
-        """The bytes of log between two index entries."""
+        """The number of bytes of the log after which an index gets its next entry."""
         return self._int("index.interval.bytes")
 
     @property
@@ -396,7 +396,7 @@ class LogConfig:
 
     @property
     def flush_messages(self) -> int:
-        """The log is flushed when it has this number of records that are not flushed."""
+        """The number of records that are not flushed at which the log is flushed."""
         return self._int("flush.messages")
 
     @property
@@ -472,12 +472,12 @@ class LogConfig:
 
     @property
     def compression_type(self) -> str:
-        """`producer`, or the codec that the broker writes."""
+        """`producer` (batches keep the producer's codec), or the codec with which the broker compresses."""
         return str(self.values["compression.type"])
 
     @property
     def compression_level(self) -> int | None:
-        """The level for compression_type; None if that has no levels."""
+        """The compression level for `compression_type`; None if that is a codec without levels, or `producer`."""
         name = f"compression.{self.compression_type}.level"
         return self._int(name) if name in self.values else None
 
@@ -518,7 +518,7 @@ class LogConfig:
 
     @property
     def remote_delete_on_disable(self) -> bool:
-        """Whether what is in tiered storage is deleted when it is switched off for the topic."""
+        """Whether the topic's segments in tiered storage are deleted when tiered storage is switched off for it."""
         return bool(self.values["remote.log.delete.on.disable"])
 
 

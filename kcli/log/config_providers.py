@@ -10,9 +10,9 @@ that the properties file itself has no secrets.
 
 config.providers.NAME.param.allowed.paths names the files and directories below which the first two may read, and
 ...param.allowlist.pattern names the environment variables that the third may read. Kafka leaves a variable as it is
-written if no provider has it, and logs in with that text as the password; kcli raises an error. Names, and what a
-provider returns, are not searched for variables. Source: AbstractConfig, ConfigTransformer, AllowedPaths; KIP-297,
-KIP-421, KIP-887, KIP-993.
+written if no provider has it, and logs in with that text as the password; kcli raises an error. The names of
+properties, and the values that a provider returns, are not searched for variables. Source: AbstractConfig,
+ConfigTransformer, AllowedPaths; KIP-297, KIP-421, KIP-887, KIP-993.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def has_variable(text: str) -> bool:
 
 
 class _Variable(NamedTuple):
-    """`${provider:path:key}` or `${provider:key}`: text[start:end]. path: "" if there is none."""
+    """`${provider:path:key}` or `${provider:key}`, at text[start:end] of a value. path: "" if there is none."""
 
     start: int
     end: int
@@ -68,8 +68,8 @@ class _Variable(NamedTuple):
 
 
 def _variables(text: str) -> Iterator[_Variable]:
-    """Yield the variables in the text, in order. This takes time linear in its length, as a client may send the
-    text."""
+    """Yield the variables in the text, in order. The time is linear in the length of the text, because the text may
+    come from a client."""
     at = 0
     while (start := text.find("${", at)) >= 0 and (close := text.find("}", start)) >= 0:
         at = close + 1

@@ -51,7 +51,7 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
 
 
 def _logs(names: Iterable[str]) -> list[tuple[int, str]]:
-    """Return base offset and name of each name of a .log file, in order."""
+    """Return base offset and name for each of `names` that is the name of a .log file, by base offset."""
     parsed = ((parse(name), name) for name in names)
     logs = ((each, name) for each, name in parsed if each is not None and each.kind is FileKind.LOG and not each.state)
     return sorted((each.base_offset or 0, name) for each, name in logs)
@@ -72,7 +72,8 @@ def read_records(directory: Path, on_error: ErrorHandler) -> Iterator[tuple[Path
 def read_view(
     view: PartitionView, on_error: ErrorHandler, end: tuple[str, int] | None = None
 ) -> Iterator[tuple[Path, CoordinatorRecord]]:
-    """Yield the readable records of a partition as a view has it, for example after a recovery that is not carried out.
+    """Yield the readable records of a partition with the changes in `view`, such as those of a recovery that is only
+    simulated.
 
     on_error: as for read_records. end: the name of the .log file, and the byte in it, at which the records end; None
     for the end of the log.
@@ -90,8 +91,8 @@ def read_view(
 
 
 def _read(path: Path, source: Source, on_error: ErrorHandler, end: int | None = None) -> Iterator[CoordinatorRecord]:
-    """Yield the readable records of a .log file. source: of its bytes, which is closed at the end. end: the position of
-    the first batch that is left out, with all after it; None if there is none."""
+    """Yield the readable records of a .log file. source: reads the file; it is closed at the end. end: batches that
+    begin at or after this byte are left out; None: no batch is."""
     table = RecordTable(4096)
     try:
         for part in read_segment(source):
@@ -126,7 +127,7 @@ def _records(window: Window, table: RecordTable, buffer: memoryview, end: int | 
         try:
             kind = control_record.parse_key(key).type
         except FormatError:
-            continue  # a control record that is no transaction marker
+            continue  # no type can be read: the control record is no transaction marker
         if kind in (ControlType.ABORT, ControlType.COMMIT):
             yield CoordinatorRecord(
                 row.offset, batch.producer_id, kind == ControlType.COMMIT, None, None, row.timestamp

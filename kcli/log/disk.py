@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 def _named(method: Callable[Concatenate[DiskFile, P], R]) -> Callable[Concatenate[DiskFile, P], R]:
-    """Return the method with OSErrors that name the file's path, which the system's errors lack."""
+    """Return a method that does the same as `method`, and adds the file's path to OSErrors, which lack it."""
 
     @wraps(method)
     def run(file: DiskFile, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -150,7 +150,7 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path) -> None:
-        """Make a directory, and those above it; it may be there already."""
+        """Make a directory and its missing parents; do nothing if it exists."""
         path.mkdir(parents=True, exist_ok=True)
 
     def remove_directory(self, path: Path) -> None:

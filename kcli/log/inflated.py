@@ -69,8 +69,8 @@ class InflatedSource:
             position += size
 
     def size(self) -> int:
-        """Return the size in bytes of the largest possible segment: that of the content is not known before all of it
-        is decompressed."""
+        """Return the size in bytes of the largest possible segment: the size of the content is not known before all of
+        it is decompressed."""
         return SEGMENT_BYTES_MAX
 
     def read_at(self, position: int, buffer: memoryview) -> int:

@@ -20,8 +20,8 @@ class LeaderEpochCache:
     """The entries, by epoch. changed: whether the entries have changed since leader-epoch-checkpoint was written; the
     code that writes the file resets it.
 
-    Of the given entries, those are dropped whose epoch or start offset is not below that of a later one, and `changed`
-    is set. Raises ValueError for negative numbers.
+    An entry given to the constructor is dropped if its epoch or its start offset is not below that of a later entry;
+    `changed` is then set. Raises ValueError for negative numbers.
     """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
@@ -67,8 +67,8 @@ class LeaderEpochCache:
             self.changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that end at or below `start_offset`, where the log now begins; the first remaining epoch then
-        begins there."""
+        """Drop the epochs that end at or below `start_offset`, where the log now begins. The first remaining epoch then
+        begins at `start_offset`, if it began below."""
         kept = 0
         while kept < len(self._entries) and self._entries[kept].start_offset <= start_offset:
             kept += 1

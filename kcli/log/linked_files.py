@@ -5,8 +5,8 @@ links.
     active offset, time index       Kafka makes them log.index.size.max.bytes long when it starts, filled with zeros
     checkpoints, partition.metadata Kafka writes a new file, and renames it into the place of the link
 
-A link whose target has no other name in the log directory is not counted. Nor is a link to a .log file with batches in
-another partition's directory, as it has another partition's records.
+A link whose target has no other name in the log directory is not counted. A link to a .log file with batches in another
+partition's directory is not counted either: `kcli verify` reports such a link by itself.
 
 Source: LogLoader.load (resizeIndexes), AbstractIndex, ProducerStateManager.writeSnapshot, CheckpointFile.write.
 """
@@ -127,7 +127,7 @@ def linked_files(home: Path) -> list[LinkedFile]:
         try:
             target = link.path.resolve()
             is_file = stat.S_ISREG(target.stat().st_mode)
-        except (OSError, RuntimeError):  # a link to nothing, or in a circle, is a finding of its own
+        except (OSError, RuntimeError):  # other checks report a link to nothing or in a circle
             continue
         if is_file and not (link.name.kind is FileKind.LOG and is_link_to_batches(link.path)):
             by_target.setdefault(target, []).append(link)

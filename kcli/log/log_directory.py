@@ -306,7 +306,7 @@ class LogDirectory:
         for each in self.partitions():
             if each.name.state:
                 continue
-            # Path.exists would raise an error for a directory that may not be read; here it has no partition.metadata.
+            # os.path.exists is False for a directory that may not be read, for which Path.exists would raise an error.
             if os.path.exists(each.path / FileKind.PARTITION_METADATA):  # noqa: PTH110
                 by_partition.setdefault(each.partition, []).append(each)
         found = []
@@ -385,8 +385,8 @@ class LogDirectory:
         return shared
 
     def expected_partitions(self) -> list[PartitionDirectory]:
-        """Return what `partitions` returns. Raises UnreadableInput also if that is nothing, and the directory has no
-        file that only a broker's log directory has."""
+        """Return what `partitions` returns. Raises UnreadableInput also if there is no partition, and no file that only
+        a broker's log directory has."""
         found = self.partitions()
         if not found and not is_log_directory(self.path):
             inside = log_directories_in(self.path)
@@ -421,7 +421,7 @@ def _mount_points() -> set[Path]:
         lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     except OSError:
         return set()
-    names = (line.split(b" ")[4] for line in lines)  # a space in a name is \\040
+    names = (line.split(b" ")[4] for line in lines)  # the file has \\040 for a space
     return {Path(os.fsdecode(name.decode("unicode_escape").encode("latin-1"))) for name in names}
 
 
@@ -495,8 +495,8 @@ def unusable(meta: MetaProperties | None) -> str | None:
 
 def holds_segments(path: Path) -> bool:
     """Whether the path is a partition's directory: it has files that only such a directory has, or it has no files of
-    Kafka at all, and its name is that of a partition. A directory of log directories is none, even if its name is one
-    like backup-20261127."""
+    Kafka at all, and its name is that of a partition. A directory that contains log directories is no partition's, even
+    if it is called backup-20261127."""
     kinds = _kinds(path)
     if any(kind in PARTITION_FILES for kind in kinds):
         return True

@@ -24,7 +24,7 @@ from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 NAME_LENGTH_MAX = 255
-SMALL_BYTES = 64 << 10  # above the size of any partition.metadata
+SMALL_BYTES = 64 << 10  # more bytes than a valid partition.metadata has
 
 
 def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
@@ -64,7 +64,7 @@ def is_filled_directory(path: Path) -> bool:
 
 def metadata_topic_id_refusal(path: Path) -> StartRefused | None:
     """Return the reason why Kafka does not start with partition.metadata in the directory of the metadata log; None
-    if it starts, also without the file. Raises UnreadableInput."""
+    if Kafka starts, as it does if there is no such file. Raises UnreadableInput."""
     try:
         topic_id = topic_id_of(path)
     except StartRefused as refused:

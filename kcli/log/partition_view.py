@@ -66,7 +66,7 @@ class Content:
     @property
     def size(self) -> int:
         """The size in bytes."""
-        if len(self.parts) == 1:  # most files
+        if len(self.parts) == 1:  # most files have one part
             (part,) = self.parts
             return part.length if isinstance(part, FileRange) else len(part)
         return sum(part.length if isinstance(part, FileRange) else len(part) for part in self.parts)
@@ -87,7 +87,7 @@ class Content:
 
 
 def paths_in(content: Content) -> tuple[Path, ...]:
-    """Return the files on disk of which a content has bytes, in its order."""
+    """Return the paths of the files on disk whose bytes a content has, in the order of its parts."""
     return tuple(part.path for part in content.parts if isinstance(part, FileRange))
 
 
@@ -163,8 +163,8 @@ class NameTaken(StartRefused):
 class PartitionView:
     """The files of one partition directory by name. original: as on disk; files: with the changes.
 
-    in_the_way: the names in the directory that are no files: directories, and links to nothing. set_aside: the names of
-    Kafka's files among these, which are to be renamed so that the files can be written. readable: by the name of each
+    in_the_way: the names of directories and of links to nothing in the directory. set_aside: the names of Kafka's files
+    among these, which are to be renamed so that the files can be written. readable: by the name of each
     file that cannot be read as a whole, the content to use instead; with None, the view does not have the file. Raises
     UnreadableInput, with the path of the directory or of the file in it that cannot be accessed.
     """
@@ -233,7 +233,7 @@ class PartitionView:
         return view
 
     def check_access(self) -> None:
-        """Raise UnreadableInput for a file that this user may not read."""
+        """Raise UnreadableInput if this user may not read one of the files on disk."""
         for content in self.original.values():
             for part in content.parts:
                 if isinstance(part, FileRange) and not os.access(part.path, os.R_OK):
@@ -260,7 +260,7 @@ class PartitionView:
         return _read(str(self.directory / name), self.files[name])
 
     def check_mappable(self, name: str) -> None:
-        """Raise StartRefused for an index that is there and that Kafka cannot map into memory."""
+        """Raise StartRefused if the file is an index with more bytes than Kafka can map into memory."""
         if name not in self.files or self.size(name) <= INT_MAX:
             return
         parsed = parse(name)

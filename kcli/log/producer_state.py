@@ -102,7 +102,7 @@ def check_control(batch: bytes) -> tuple[int, int, str | None]:
     """Return type and coordinator epoch of the last record in a control batch, and None; -1, -1 and the reason if
     the batch cannot be parsed.
 
-    LogCheck calls it for the control batches that it cannot parse itself.
+    LogCheck calls this function for the control batches that it cannot parse itself.
     """
     from formats import control_record, record_batch
 

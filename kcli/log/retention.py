@@ -70,8 +70,8 @@ def find_due(
     log_end_offset: int,
     tier: Tier | None = None,
 ) -> Due[AnySegment]:
-    """Return what retention does now. segments: all of the log, in order; the last is the active one. tier: None
-    without tiered storage."""
+    """Return the segments that retention deletes now. segments: all of the log, in order; the last is the active one.
+    tier: None without tiered storage."""
     copied = tier if config.remote_copy else None
     most_bytes, most_ms = config.retention_bytes, config.retention_ms
     if copied is not None:

@@ -26,11 +26,11 @@ from kcli.log.source import SEGMENT_BYTES_MAX, Source
 WINDOW_BYTES = 1 << 20
 MAX_BATCH_BYTES = 128 << 20
 HUNT_BYTES = 4 << 20
-FIRST_HUNT_BYTES = 1 << 10  # searched first: the next sound batch is mostly near
+FIRST_HUNT_BYTES = 1 << 10  # the first search: the next sound batch is mostly near
 AFTER_DAMAGE_BYTES = 1 << 16  # the size of the first window after damage: more damage may follow soon
 LOG_OVERHEAD_BYTES = 12
 LENGTH_AT = slice(8, 12)
-PREFIX_BYTES = 18  # the bytes that distinguish the begin of a batch from a preallocated end of the file
+PREFIX_BYTES = 18  # the bytes that distinguish the beginning of a batch from a preallocated end of the file
 SMALLEST_LENGTH = 14
 ZEROS = bytes(HUNT_BYTES)
 UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
@@ -114,8 +114,8 @@ class _Reader:
         self._max_batch_bytes = max_batch_bytes
         self._spare: list[bytearray] = []
         self._sound: tuple[int, int | None] = (0, 0)  # the last call of _hunt: its argument and its result
-        self._framed_to = -1  # batch lengths are known to lead to this byte
-        # What find_batch limits: the bytes that searches have read for CRCs, less 8 times the bytes that they passed.
+        self._framed_to = -1  # batch lengths are known to lead, batch by batch, to this byte
+        # The work that find_batch limits: bytes read by searches to compute CRCs, less 8 times the bytes searched.
         self._work = 0
 
     def parts(self, position: int) -> Iterator[Window | Damage]:

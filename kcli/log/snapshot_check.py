@@ -48,7 +48,7 @@ def contradictions(
     its producer's last batch in the log is no contradiction if the batch that the entry describes is missing, and the
     entry has no open transaction.
     """
-    is_reached = check.next_offset == offset  # else batches are missing before the snapshot
+    is_reached = check.next_offset == offset  # if not, batches are missing below the snapshot's offset
     transactions = dict(check.open_transactions()) if is_reached else {}
     for number, entry in enumerate(entries):
         begun = transactions.pop(entry.producer_id, None)
@@ -92,8 +92,8 @@ def _not_forgotten(entries: Sequence[ProducerEntry], check: LogCheck) -> set[int
 
 
 def _beyond(entry: ProducerEntry, offset: int) -> tuple[str, str] | None:
-    """Return (expected, found) for an entry with an offset that is not below the snapshot's; None for any other
-    entry."""
+    """Return the texts of a Contradiction (expected, found) for an entry with an offset that is not below the
+    snapshot's; None for any other entry."""
     highest = max(entry.last_offset, entry.current_txn_first_offset)
     if highest < offset:
         return None
@@ -102,8 +102,9 @@ def _beyond(entry: ProducerEntry, offset: int) -> tuple[str, str] | None:
 
 
 def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, str] | None:
-    """Return (expected, found) for an entry whose epoch is below that of its producer's last batch in the log, or which
-    has the same epoch and a last offset below that of this batch; None for any other entry.
+    """Return the texts of a Contradiction (expected, found) for an entry whose epoch is below that of its producer's
+    last batch in the log, or which has the same epoch and a lower last offset than this batch; None for any other
+    entry.
 
     offset: that of the snapshot. If the last batch ends at or after it, the last offset is not compared.
     """
@@ -119,8 +120,8 @@ def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, st
 
 
 def _unknown(entry: ProducerEntry, check: LogCheck, first_base: int) -> tuple[str, str] | None:
-    """Return (expected, found) for an entry whose producer has no batch in the log, although the log has all batches
-    that the producer may have sent; None for any other entry."""
+    """Return the texts of a Contradiction (expected, found) for an entry whose producer has no batch in the log,
+    although the log has all batches that the producer may have sent; None for any other entry."""
     if check.least(entry.producer_id) is not None:
         return None
     is_within = max(entry.last_offset, entry.current_txn_first_offset) >= first_base
@@ -130,8 +131,8 @@ def _unknown(entry: ProducerEntry, check: LogCheck, first_base: int) -> tuple[st
 
 
 def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tuple[str, str] | None:
-    """Return (expected, found) for an entry that differs from the state of its producer in the log; None for one that
-    does not.
+    """Return the texts of a Contradiction (expected, found) for an entry that differs from the state of its producer in
+    the log; None for an entry that does not differ.
 
     begun: the first offset that the log has of the producer's open transaction, which may have begun before; None if
     none is open.

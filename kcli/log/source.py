@@ -169,7 +169,7 @@ class ObjectPath(Protocol):
 
     @property
     def suffix(self) -> str:
-        """The last dot of the name and what is behind it."""
+        """The end of the name from its last dot on."""
 
     def with_name(self, name: str) -> ObjectPath:
         """Return the URL of another object beside this one."""
@@ -178,10 +178,10 @@ class ObjectPath(Protocol):
         """Return the URL itself."""
 
     def is_file(self) -> bool:
-        """Whether this is the URL of an object, not of what has objects below it."""
+        """Whether this is the URL of an object, rather than a prefix of the URLs of objects."""
 
     def open_source(self) -> Source:
-        """Return the object's bytes. Raises UnreadableInput."""
+        """Return the object's bytes as a Source. Raises UnreadableInput."""
 
 
 AnyPath = Path | ObjectPath

@@ -1,8 +1,8 @@
 """Files of a new directory whose bytes are made durable together, by a few threads.
 
-A sync of one file waits for a commit of the file system's journal, some ms each; syncs at the same time share one. For
-directories that get their names at the end alone, so that it does not matter which file is durable first: the block
-must end before that name is given.
+A sync of one file waits for a commit of the file system's journal, some ms each; syncs at the same time share a commit.
+This is for a directory that gets its name only when it is complete, so that it does not matter which file is durable
+first: the block must end before the directory gets its name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ THREADS = 8
 
 class SyncedTogether:
     """A context manager: at the end of the block all its files are durable and closed. If the block raises, they are
-    closed alone."""
+    only closed."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -48,8 +48,8 @@ class SyncedTogether:
 
     @contextmanager
     def new_file(self, path: Path) -> Iterator[DiskFile]:
-        """Create a file, or cut an old one: yields it to be written to the end in the block. Raises OSError, also of a
-        file before."""
+        """Create a file, or cut an existing one to 0 bytes, and yield it; the block must write the whole file. Raises
+        OSError, also for a file that was yielded before."""
         file = self._disk.open(path, create=True, truncate=True)
         try:
             yield file

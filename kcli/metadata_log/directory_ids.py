@@ -68,11 +68,11 @@ def _votes(image: MetadataImage, node_id: int | None, directory: Path) -> Votes:
 
 
 def _decided(votes: Mapping[Path, Votes], registered: Collection[UUID], right: Mapping[Path, UUID]) -> dict[Path, UUID]:
-    """Return the decided id (see the module) of each directory that has none in `right`, without those whose id is not
-    known.
+    """Return the decided id (see the module) of each log directory that has no id in `right`; directories whose id is
+    not known are left out.
 
-    votes: by log directory. registered: the ids that the node has registered. right: the ids in meta.properties that
-    are right, by log directory.
+    votes: by log directory, where the metadata log places the partitions that lie in it. registered: the ids that the
+    node has registered. right: the ids in meta.properties that are right, by log directory.
     """
     copies = Counter(partition for each in votes.values() for partition in each)
     own = {path: {each: has[each] for each in has if copies[each] == 1} for path, has in votes.items()}

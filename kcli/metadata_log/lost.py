@@ -176,8 +176,8 @@ class LostMetadata:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
 
     def refused_topic_ids(self, partitions: Iterable[PartitionDirectory]) -> Iterator[StartRefused]:
-        """Yield the partition.metadata files of these directories that keep Kafka from starting. Add the files that
-        cannot be read to `unreadable`."""
+        """Yield an error for each partition.metadata of these directories that keeps Kafka from starting. Add the files
+        that cannot be read to `unreadable`."""
         for each in partitions:
             if each.name.topic != METADATA_TOPIC and each.name.state in ("", "future"):
                 try:

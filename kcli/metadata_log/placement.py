@@ -187,7 +187,7 @@ class Placement:
         """Yield the future logs, in all log directories of the node, that Kafka puts in the place of current logs: at
         its start, if a future log lies in the log directory in which the metadata log places its partition; otherwise
         at the end of the move, which the start resumes."""
-        from kcli.metadata_log.promotion import Promotion  # imported where a directory has -future
+        from kcli.metadata_log.promotion import Promotion  # imported late: only -future directories need it
 
         mine = {each.partition: each.path for each in self.directories if not each.name.state}
         own = [(each, self.directory_id) for each in self.directories if each.name.state == "future"]

@@ -58,7 +58,7 @@ class Promotion:
 
     @property
     def is_refused(self) -> bool:
-        """Whether Kafka does not start: the current log is in the log directory of the future log."""
+        """Whether Kafka's start fails, because the current log is in the log directory of the future log."""
         return self.current is not None and same_path(self.current.parent, self.future.parent)
 
 

@@ -66,7 +66,7 @@ def _frame(name: str, version: int) -> bytes:
 
 
 def decode_value(value: bytes | None) -> Record:
-    """The message in a record's value, with all its fields. Raises FormatError."""
+    """Return name, version and fields of the message in a record's value. Raises FormatError."""
     record = internal_topic.decode(METADATA_TOPIC, None, value)
     assert record.value is not None, "metadata records have values"
     assert record.value_version is not None, "and these a version"

@@ -125,8 +125,8 @@ class MetadataRecovery:
 
     @property
     def misplaced(self) -> list[StartRefused]:
-        """The partition.metadata files with the id of another topic, each with what Kafka does. The directories
-        that have another name than their partition in `missing` are left out: `missing` names them. Raises
+        """An error for each partition.metadata with the id of another topic: what Kafka does with the directory. The
+        directories that have, under another name, the records of partitions in `missing` are left out. Raises
         UnreadableInput."""
         found = {} if self.lost is None else self.lost.misplaced
         named = {each.renamed.path.name for each in self.missing if each.renamed is not None}
@@ -265,7 +265,7 @@ class MetadataRecovery:
 
     @property
     def mended_identities(self) -> Mapping[Path, Identity]:
-        """The value of `identities` with salvage, whether salvage is wanted or not. Raises UnreadableInput."""
+        """The value that `identities` has if salvage is wanted. Raises UnreadableInput."""
         return self._identities_and_unknown[0]
 
     @property
@@ -528,8 +528,8 @@ class MetadataRecovery:
 
     @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
-        """Why Kafka does not start with the file bootstrap.checkpoint; None if it does, or if this is a directory,
-        which LogDirectory.refusals reports. Raises UnreadableInput."""
+        """Why Kafka does not start with the file bootstrap.checkpoint; None if Kafka does, or if the path is that of a
+        directory, which LogDirectory.refusals reports. Raises UnreadableInput."""
         is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals reports a directory
         return None if is_directory else bootstrap_refusal(self.home)
 
@@ -581,7 +581,7 @@ class MetadataRecovery:
     def take(self, planned: PartitionPlan) -> PartitionPlan:
         """Call `look`, and return the plan to carry out: a plan that salvages the log if salvage is wanted and metadata
         can be saved, otherwise `planned`. planned: what Kafka's start does to the metadata log in `directory`. If this
-        is a second one, and the broker's own is in `home`, `look` is called with a plan of that. Raises
+        log is a second one, and the broker's own is in `home`, `look` gets the plan of the broker's own. Raises
         UnreadableInput."""
         if self.node.has_second_metadata_log and (self.home / METADATA_DIRECTORY).is_dir():
             self.look_elsewhere()

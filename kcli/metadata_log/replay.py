@@ -184,7 +184,7 @@ def _named(files: Files, kind: FileKind) -> list[str]:
     return [file for _, _, file in sorted(found)]
 
 
-# snapshots that contradict the log
+# comparing a snapshot with the log
 
 
 def contradiction(directory: Path, files: Files, name: str) -> str | None:
@@ -259,7 +259,7 @@ def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImag
     return image, False
 
 
-# records
+# reading the records of segments and snapshots
 
 
 def read_records(path: Path) -> Iterator[MetadataRecord]:
@@ -319,7 +319,7 @@ def _records(window: Window, stop: int | None, name: str, on_error: ErrorHandler
 
 
 def _message(value: bytes | None) -> tuple[str, dict[str, Any]]:
-    from formats import internal_topic  # imported late, for it compiles schemas
+    from formats import internal_topic  # imported late: it compiles schemas
 
     found = internal_topic.decode(METADATA_TOPIC, None, value or b"")
     assert found.value is not None, "a metadata record is its value"

@@ -220,7 +220,7 @@ def _follow(view: PartitionView, quorum: QuorumRecords) -> tuple[int, int]:
                 quorum.follow(controls, row.base_offset)
                 epoch = max(epoch, row.leader_epoch)
                 if parsed.kind is FileKind.LOG:
-                    end = row.last_offset + 1  # of the last batch, as the offset of an earlier one may be damaged
+                    end = row.last_offset + 1  # the last batch decides: an earlier one may have a damaged offset
         finally:
             source.close()
         if parsed.kind is FileKind.KRAFT_SNAPSHOT:
@@ -244,7 +244,7 @@ def _controls(source: Source) -> Iterator[tuple[BatchRow, list[ControlRecord]]]:
                     record = RecordRow._make(table.row(k))
                     try:
                         controls.append(parse(record.key(buffer), record.value(buffer)))
-                    except FormatError:  # a record type of a later Kafka: no change of kraft.version or of the voters
+                    except FormatError:  # a type of a later Kafka changes neither kraft.version nor voters
                         continue
             yield row, controls
         part.release()

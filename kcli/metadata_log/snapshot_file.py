@@ -57,8 +57,8 @@ def snapshot_batches(
 
 
 def image_bytes(image: MetadataImage, which: SnapshotId, now_ms: int, controls: Sequence[Pair]) -> bytes:
-    """Return the bytes of a snapshot of an image, whose last record has the time now_ms. controls: as in
-    `snapshot_batches`."""
+    """Return the bytes of the snapshot `which` of an image. now_ms: the time of its batches, and of the last record
+    below its offset. controls: as in `snapshot_batches`."""
     return b"".join(map(bytes, snapshot_batches(list(snapshot(image)), which.epoch, now_ms, now_ms, controls)))
 
 

@@ -10,9 +10,9 @@ leads: a broker that becomes leader writes the leader epoch into leader-epoch-ch
 partition in the directory, the directory counts as old if another log directory was used since: the other one has no
 marker, or a marker with a higher epoch.
 
-A marker of 0 bytes may have been made by hand: Kafka 4 writes a JSON object, and older versions nothing. It was made by
-hand where the broker has registered as Kafka 4, or where most active indexes have room for further entries, which an
-orderly stop cuts off.
+A marker of 0 bytes may have been made by hand: Kafka 4 writes a JSON object, and older versions nothing. It counts as
+made by hand if the broker has registered as Kafka 4, or if most active indexes end in preallocated zeros, which a clean
+shutdown cuts off.
 
 Source: LogManager.loadLogs, CleanShutdownFileHandler, UnifiedLog.assignEpochStartOffset, LogSegment.close.
 """

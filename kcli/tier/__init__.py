@@ -1,7 +1,8 @@
 """The tier: old segments of topics with remote.storage.enable, kept as objects in a store (KIP-405).
 
     in    the objects of a store; if there is a broker's log directory, its `__remote_log_metadata` and local logs
-    out   what each segment is, what reads an offset, what is missing; a log directory with all of it together
+    out   the state of each segment, the segment from which an offset is read, what is missing; a log directory with the
+          segments and the local logs joined
 
 What decides, without I/O:
 
@@ -25,12 +26,12 @@ What reads and writes:
     plugin_store     a directory or a bucket as Aiven's plugin lays it out, with the same names
     chunks           a segment in chunks, compressed or encrypted, as a Source
     key_pairs        the keys of encrypted segments
-    spool            an object as a file of this machine
+    spool            an object, copied to a temporary file
     opening          the store that an address (`address`) names
-    metadata_log     the records in a broker's log directory
-    stored_segment   a segment of which only the objects tell
+    metadata_log     the records of `__remote_log_metadata` in a broker's log directory
+    stored_segment   a segment as its objects describe it, if there are no records of it
     tier             all of this for a store and a log directory
-    unread           what the store alone has and no read gets
+    unread           offsets that the store may have, but that no read returns
     fetch            segments and local log written to a new log directory
     attachment       what a new cluster must know of a topic in the tier
 

@@ -38,8 +38,8 @@ class Bucket(NamedTuple):
 
 
 def parse_address(text: str, option: str = "--tier") -> str | Bucket:
-    """Return the path of a directory, or the bucket. option: what the address was given with. Raises UsageError, which
-    names the option and shows no password."""
+    """Return the path of a directory, or the bucket. option: the command-line option with the address. Raises
+    UsageError, which names the option and shows no password."""
     scheme, colon, rest = text.partition("://")
     if not colon or "/" in scheme:
         return text

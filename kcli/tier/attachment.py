@@ -1,7 +1,7 @@
 """What a new cluster must know to go on with a topic of which only the tier is left, by the objects alone.
 
-    segments      those that reads of the lineage need, in an order in which the metadata cache keeps all of them; the
-                  store may have others, which were superseded: they stay what they are, orphans
+    segments      those from which the offsets of the lineage are read, in an order in which the metadata cache keeps
+                  all of them; any other segment of the store was superseded, and stays an orphan
     start, end    the log start offset, and the offset at which the new local log begins, empty
     epochs        the lineage of leader epochs up to the end: the new leader's epoch must be greater than all of them
     snapshot      the producers at the end: the .snapshot object of the last segment
@@ -10,7 +10,8 @@ A transaction whose end marker was not copied to the tier stays open, as nothing
 last stable offset stays at its first record until an operator aborts it.
 
 A partition with gaps, or with a segment that lacks objects, is not attached: a consumer would fail in the middle of it.
-Nor is one with offsets that no read would get, or with damage in its last segment, at whose end the log would begin.
+A partition with offsets that no read would return is not attached either, nor one with damage in its last segment, at
+whose end the local log would begin.
 The greatest timestamp of a segment is in the last entry of its time index, which Kafka writes when it rolls the
 segment. Source: RemoteLogSegmentMetadata, TierStateMachine.
 """
@@ -50,9 +51,9 @@ LEADER_EPOCH_MAX = 2**30
 
 @dataclass(slots=True)
 class Attachment:
-    """One partition. left_out: copies of offsets that other segments have. last_producer_id: the greatest in
-    `snapshot`, -1 without one. open_transactions: producer id and first offset of each transaction that does not end in
-    the tier. troubles: why it cannot be attached."""
+    """What is attached of one partition. left_out: segments whose offsets other segments have, too. last_producer_id:
+    the greatest in `snapshot`; -1 if there is none. open_transactions: producer id and first offset of each transaction
+    that does not end in the tier. troubles: the reasons, in words, why the partition cannot be attached."""
 
     partition: TieredPartition
     segments: list[RemoteSegment] = field(default_factory=list)
@@ -72,12 +73,12 @@ class Attachment:
 
     @property
     def last_epoch(self) -> int:
-        """The greatest leader epoch; -1 without one."""
+        """The greatest leader epoch; -1 if there is none."""
         return max((each.epoch for each in self.epochs), default=-1)
 
     def missing_records(self, known: SegmentCache, broker_id: int, now_ms: int) -> list[bytes]:
-        """Return the values of the records that make `known` have all segments as copied, none of those that it has
-        already. Raises NotAttached if it says that one of them is being deleted."""
+        """Return the values of the metadata records after which the cache `known` has all of `segments` as copied; no
+        records for those that it has already. Raises NotAttached if `known` has one of them as being deleted."""
         records = []
         for each in self.segments:
             begun = replace(each, broker_id=broker_id, event_timestamp_ms=now_ms)
@@ -93,11 +94,11 @@ class Attachment:
 
 
 class NotAttached(KcliError):
-    """A topic cannot be attached as it is."""
+    """A topic of the tier cannot be attached to the cluster."""
 
 
 def attachment(tier: Tier, each: PartitionTier) -> Attachment:
-    """Return what is to be attached of one partition of a tier that was read without a log directory. Raises
+    """Return what is to be attached of a partition (`each`) of a tier that was read without a log directory. Raises
     UnreadableInput, StoreFailed."""
     found = Attachment(each.partition)
     planned = each.plan()
@@ -165,7 +166,8 @@ def _read_snapshot(found: Attachment, store: Store, name: str) -> None:
 
 
 def _complete(store: Store, objects: SegmentObjects, segment: RemoteSegment) -> RemoteSegment:
-    """Return the segment with the fields that its records need, besides broker and time."""
+    """Return the segment as COPY_SEGMENT_STARTED, with its greatest timestamp: only broker and time are then missing
+    for its metadata records."""
     greatest = _greatest_timestamp(store, objects)
     return replace(segment, state=SegmentState.COPY_SEGMENT_STARTED, max_timestamp_ms=greatest)
 
@@ -194,7 +196,7 @@ def _greatest_timestamp(store: Store, objects: SegmentObjects) -> int:
 
 
 def _check_replayed(found: Attachment, lineage: Sequence[EpochEntry]) -> None:
-    """Add a trouble unless brokers, after the records, read each offset from a segment."""
+    """Add a trouble unless brokers that replay the metadata records find a segment for each offset."""
     metadata = RemoteLogMetadata()
     try:
         for value in found.missing_records(SegmentCache(), 0, 0):

@@ -4,7 +4,7 @@ protocols.
     <prefix>/<topic>-<partition>-<topic id>/<offset>-<segment id>.log and so on
 
 The names are those of LocalTieredStorage, so that a copy of its directory (`aws s3 sync`) is such a store; the prefix
-may be that of `kafka-tiered-storage` or of what it lies in, as of a directory.
+may be that of the directory `kafka-tiered-storage`, or of the directory that contains it.
 
 Credentials, region, endpoint and encryption come from where obstore takes them: AWS_*, GOOGLE_* and AZURE_* in the
 environment, and the machine's role; profiles of AWS through boto3. Each request is tried again after errors of the
@@ -80,16 +80,17 @@ class Limits(NamedTuple):
 
     @property
     def total_s(self) -> float:
-        """After this time a request has failed, whatever obstore does."""
+        """The time, in seconds, after which a request counts as failed, even if obstore has not given up."""
         return 2 * (self.request_s + self.retrying_s)
 
 
 class BucketStore:
     """A bucket, or the objects below a prefix of it. spool: the directory for copies, else that of the system.
-    look_inside: whether the prefix may be that of what `kafka-tiered-storage` lies in, which a request tells.
-    may_be_away: make this request with the first other one, which then fails if the store does not answer.
+    look_inside: whether the prefix may be that of the directory that contains `kafka-tiered-storage`, which a first
+    request finds out.
+    may_be_away: make that request only before the first other one, which then fails if the store does not answer.
 
-    Raises UnreadableInput if it cannot be listed, NotInstalled.
+    Raises UnreadableInput if the bucket cannot be listed, NotInstalled.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class BucketStore:
 
     def check(self, limit_s: float) -> None:
         """Make a request. Raises StoreAway if the store does not answer within limit_s; UnreadableInput if it grants no
-        access, or there is none."""
+        access, or does not exist."""
         try:
             self._threads.submit(self._look).result(limit_s)
         except FutureTimeout:
@@ -149,12 +150,12 @@ class BucketStore:
 
     @property
     def is_plugin(self) -> bool:
-        """False: each object has its own name."""
+        """False: the objects are not laid out by Aiven's plugin."""
         return False
 
     @property
     def options(self) -> Sequence[str]:
-        """None: the objects are read as they are."""
+        """No options: the objects are read as they are."""
         return ()
 
     def place(self, name: str) -> str:
@@ -179,26 +180,25 @@ class BucketStore:
         raise StoreFailed(self.address, no_store(self._bucket.service))
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects whose names begin with `prefix`, and the keys that no object can have (`odd`), as whole
-        names."""
+        """Yield the objects whose names begin with `prefix`; also, with `odd` set, the keys that no object can have."""
         if any(part in ("", ".", "..") for part in prefix.split("/")[:-1]):
-            return  # no object can be there
+            return  # no object has such a name
         home = len(self._key(""))
         for each in self._listed(self._key(prefix)):
             name = each["path"][home:]
             slashes = name.count("/")
             if slashes == 1:
                 yield StoredObject(name, each["size"])
-            elif slashes or each["size"]:  # an empty object is how consoles show a directory
+            elif slashes or each["size"]:  # consoles make empty objects for directories
                 yield StoredObject(name, each["size"], _BELOW if slashes else _ABOVE)
 
     def list_keys(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects whose keys, below the prefix of the address, begin with `prefix`: with any number of
-        slashes."""
+        """Yield the objects whose keys, below the prefix of the address, begin with `prefix`; the keys may have any
+        number of slashes."""
         home = len(self._key(""))
         for each in self._listed(self._key(prefix)):
             key = each["path"][home:]
-            if key and not key.endswith("/"):  # such an empty object is how consoles show a directory
+            if key and not key.endswith("/"):  # consoles make such empty objects for directories
                 yield StoredObject(key, each["size"])
 
     def size(self, name: str) -> int:
@@ -268,7 +268,7 @@ class BucketStore:
         """Whether keys are listed in order: not so in a directory bucket of S3 Express."""
         return not self._bucket.name.endswith("--x-s3")
 
-    # names
+    # names and keys of objects
 
     def _key(self, name: str) -> str:
         self._look()
@@ -330,7 +330,7 @@ class BucketStore:
     def _pages(self, directory: str | None, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
         """Yield the pages of a listing that begins after the key `offset`.
 
-        obstore tries a request again, but not an answer that ends half-way: the listing goes on after the last key.
+        obstore does not try again after an answer that breaks off: then this method lists again after the last key.
         """
         tries, deadline_s = 0, 0.0
         pages = self._obstore.list(self._remote, directory, offset=offset, chunk_size=LISTED_AT_ONCE)
@@ -386,11 +386,11 @@ class BucketStore:
 
 
 class _EmptyRange(UnreadableInput):
-    """An empty object has no range of bytes."""
+    """A range of bytes was requested of an empty object, which has none."""
 
 
 class _PageCut(StoreFailed):
-    """A page of a listing has begun and not ended."""
+    """The server's answer with a page of a listing broke off."""
 
 
 def _kind(error: BaseException) -> type[UnreadableInput]:
@@ -433,7 +433,7 @@ def _bytes_of(part: ObjectPart) -> bytes | memoryview:
 
 
 def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
-    """Return obstore's store; it connects with the first request."""
+    """Return obstore's client for a bucket; it connects with the first request."""
     from obstore.store import AzureStore, GCSStore, S3Store
 
     retries: RetryConfig = {
@@ -450,7 +450,7 @@ def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
         "connect_timeout": timedelta(seconds=limits.connect_s),
     }
     if any(os.environ.get(each, "").startswith("http://") for each in _ENDPOINTS):
-        client["allow_http"] = True  # whoever gives such an endpoint means it
+        client["allow_http"] = True  # such an endpoint is set on purpose
     if bucket.service == "gs":
         return GCSStore(bucket.name, client_options=client, retry_config=retries)
     if bucket.service == "az":
@@ -477,7 +477,7 @@ def _profile() -> Any:
         from obstore.auth.boto3 import Boto3CredentialProvider
     try:
         return Boto3CredentialProvider()
-    except (BotoCoreError, ValueError) as error:  # its text may be that of a process which gives credentials
+    except (BotoCoreError, ValueError) as error:  # its text may have the output of a credential process
         name = f"AWS_PROFILE={chosen}" if chosen else "~/.aws"
         raise UsageError(f"{name}: no credentials are found ({type(error).__name__})") from None
 

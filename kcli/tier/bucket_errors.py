@@ -47,7 +47,7 @@ def is_empty_object(error: BaseException) -> bool:
 
 
 def is_cut_list(error: BaseException) -> bool:
-    """Whether the answer to a request for a list began and did not end."""
+    """Whether the answer to a request for a list broke off."""
     return "list response body" in _text(error)
 
 
@@ -67,7 +67,8 @@ def is_passing(error: BaseException) -> bool:
 
 
 def is_of_one_object(error: BaseException) -> bool:
-    """Whether other objects may well be read: the error is not about the network, the server or the credentials."""
+    """Whether the error is about one object, rather than the network, the server or the credentials: other objects may
+    be readable."""
     text = _text(error)
     return _is_archived(text) or _has_changed(error, text) or "UnexpectedRange" in text
 
@@ -107,7 +108,8 @@ def reason(service: str, error: BaseException) -> str:
 
 
 def no_store(service: str, server: str = "the server") -> str:
-    """Return the words for a server of another kind. server: with its name, if that is known."""
+    """Return the error text for a server that is no store of this service. server: the server in words, with its name
+    if that is known."""
     return f"{server} does not answer as such a store does; check {CHECK_ENDPOINT[service]}"
 
 

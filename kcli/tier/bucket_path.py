@@ -4,8 +4,8 @@
     s3://bucket/prefix/<topic>-<partition>-<topic id>                              a partition
     s3://bucket/prefix                                                             a tier, or a copy of a log directory
 
-A URL whose last part is the name of a file of Kafka is that of an object, and nothing is listed for it. For any other
-the bucket is asked.
+A URL whose last part is the name of a file of Kafka is that of an object, without a request. For any other URL the
+bucket is asked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kcli.tier.store import ObjectMissing
 
 @dataclass(frozen=True, slots=True)
 class BucketPath:
-    """The URL of an object, or of a directory: of what has objects below it. All methods that ask the bucket raise
+    """The URL of an object, or of a directory: a prefix with objects below it. All methods that ask the bucket raise
     UnreadableInput."""
 
     bucket: Bucket
@@ -39,7 +39,7 @@ class BucketPath:
 
     @property
     def suffix(self) -> str:
-        """The last dot of the name and what is behind it; empty without a dot."""
+        """The end of the name from its last dot on; the whole name if it has no dot."""
         _, dot, suffix = self.name.rpartition(".")
         return dot + suffix
 
@@ -61,7 +61,8 @@ class BucketPath:
         return self
 
     def is_file(self) -> bool:
-        """Whether this is the URL of an object. Only a name that no file of Kafka has makes it ask the bucket."""
+        """Whether this is the URL of an object. The bucket is asked only if `name` is neither that of a file of Kafka
+        nor that of a partition's directory."""
         if parse(self.name) is not None:
             return True
         if parse_directory(self.name) is not None or not self.parent.bucket.prefix:

@@ -6,9 +6,9 @@
                highest        the highest offset of the epoch that was ever copied
                deleted        the highest offset of the epoch in copied segments whose deletion has begun
 
-A new leader may copy again, in other segments, what the leader before it has copied. A segment that ends no lower
-supersedes those of the same epoch that begin at or after its start: they become unreferenced. Kafka does no more: if
-a segment begins where another one does, and ends below the highest offset, it takes the other one's place.
+A new leader may copy again, in other segments, what the leader before it has copied. A segment that ends at or above
+the highest offset supersedes those of the same epoch that begin at or after its start: they become unreferenced. As in
+Kafka, a segment that ends below the highest offset takes the place only of one that begins at the same offset.
 Source: RemoteLogMetadataCache, RemoteLogLeaderEpochState.
 """
 
@@ -22,25 +22,25 @@ from kcli.tier.segment import TRANSITIONS, RemoteSegment, SegmentState
 
 
 class Refused(Exception):
-    """A record that Kafka drops, as it contradicts what the records before it say. The text is the reason."""
+    """A record that Kafka drops because it contradicts earlier records. The error's text is the reason."""
 
 
 class Implausible(Refused):
-    """A record that Kafka takes, and that no broker writes: kcli drops it."""
+    """A record that Kafka accepts, although no broker writes such a record: kcli drops it."""
 
 
 class _EpochSegments:
     """The segments of one leader epoch."""
 
     def __init__(self) -> None:
-        self.starts: list[int] = []  # sorted: the keys of `ids`
+        self.starts: list[int] = []  # the keys of `ids`, sorted
         self.ids: dict[int, str] = {}
         self.unreferenced: set[str] = set()
         self.highest: int | None = None
         self.deleted: int | None = None
 
     def copied(self, start: int, last: int, segment_id: str) -> None:
-        """Note a copied segment, in which the epoch has the offsets start..last."""
+        """Note that a segment with the offsets `start` to `last` of the epoch, both inclusive, was copied."""
         while self.starts and self.starts[-1] >= start and (self.highest is None or self.highest <= last):
             self.unreferenced.add(self.ids.pop(self.starts.pop()))
         if start not in self.ids:
@@ -51,19 +51,20 @@ class _EpochSegments:
             self.highest = last
 
     def deletion_started(self, start: int, segment_id: str) -> None:
-        """Note that a segment is being deleted: no read uses it any more."""
+        """Note that a segment is being deleted: nothing is read from it any more. start: its first offset in the
+        epoch."""
         if self.ids.get(start) == segment_id:
             del self.ids[start]
             self.starts.remove(start)
         self.unreferenced.add(segment_id)
 
     def floor(self, offset: int) -> str | None:
-        """Return the id of the segment with the greatest start at or below `offset`."""
+        """Return the id of the segment with the greatest start at or below `offset`; None if there is none."""
         above = bisect_right(self.starts, offset)
         return self.ids[self.starts[above - 1]] if above else None
 
     def next_start(self, offset: int) -> int | None:
-        """Return the least start above `offset`."""
+        """Return the least start of a segment above `offset`; None if there is none."""
         above = bisect_right(self.starts, offset)
         return self.starts[above] if above < len(self.starts) else None
 
@@ -115,7 +116,7 @@ class SegmentCache:
             self._note_txn_index(segment)
 
     def put_copied(self, segment: RemoteSegment) -> None:
-        """Add a whole segment of which no metadata tells: its objects are in the tier."""
+        """Add a segment as copied because its objects are in the tier, although no metadata describes it."""
         self._segments[segment.id] = segment
         for epoch, start in segment.leader_epochs:
             self._of_epoch(epoch).copied(start, segment.last_offset_of(epoch), segment.id)
@@ -141,7 +142,7 @@ class SegmentCache:
     def _of_epoch(self, epoch: int) -> _EpochSegments:
         return self._epochs.setdefault(epoch, _EpochSegments())
 
-    # what is known
+    # looking up segments
 
     def segments(self) -> list[RemoteSegment]:
         """Return all segments, by start offset, then end offset and id."""
@@ -152,7 +153,7 @@ class SegmentCache:
         return list(self._segments.values())
 
     def segment(self, segment_id: str) -> RemoteSegment | None:
-        """Return the segment with this id."""
+        """Return the segment with this id; None if there is none."""
         return self._segments.get(segment_id)
 
     def segments_of(self, epoch: int) -> list[RemoteSegment]:
@@ -172,14 +173,15 @@ class SegmentCache:
         return segment if offset <= segment.last_offset_of(epoch) else None
 
     def next_start(self, epoch: int, offset: int) -> int | None:
-        """Return the least offset above `offset` at which a copied segment begins to have this epoch."""
+        """Return the least offset above `offset` at which this epoch begins in a copied segment; None if there is
+        none."""
         of_epoch = self._epochs.get(epoch)
         return None if of_epoch is None else of_epoch.next_start(offset)
 
     def start_reaching(self, epoch: int, offset: int, timestamp_ms: int) -> int | None:
-        """Return the least start of a copied segment of an epoch that may have a record with a timestamp of
-        `timestamp_ms` or later, from the segment with the greatest start at or below `offset` on: that of the last
-        segment if none has; None if the epoch has no segment there."""
+        """Return the start of the first copied segment of an epoch that may have a record with a timestamp of
+        `timestamp_ms` or later. The search begins at the segment with the greatest start at or below `offset`. If no
+        segment may have such a record, return the start of the last one; None if there is no segment."""
         of_epoch = self._epochs.get(epoch)
         if of_epoch is None:
             return None
@@ -192,14 +194,14 @@ class SegmentCache:
         return found
 
     def with_txn_index(self, offset: int) -> Iterator[RemoteSegment]:
-        """Yield the copied segments with a transaction index that begin at or above `offset`, by start offset; of any
-        epoch, also superseded ones. The cache must not change meanwhile."""
+        """Yield the copied segments of all epochs, also superseded ones, that have a transaction index and begin at or
+        above `offset`, by start offset. The cache must not change meanwhile."""
         for _, segment_id in self._txn_starts[bisect_left(self._txn_starts, (offset, "")) :]:
             yield self._segments[segment_id]
 
     def last_copied(self, epoch: int, end: int) -> int | None:
-        """Return the last offset of the epoch that a copied segment has now, of those that have offsets of it below
-        `end`; None if there is none."""
+        """Return the last offset of the epoch in the copied segment whose first offset of the epoch is the greatest
+        below `end`; None if there is none. Deleted segments do not count."""
         of_epoch = self._epochs.get(epoch)
         segment_id = None if of_epoch is None else of_epoch.floor(end - 1)
         return None if segment_id is None else self._segments[segment_id].last_offset_of(epoch)
@@ -210,7 +212,7 @@ class SegmentCache:
         return None if of_epoch is None else of_epoch.highest
 
     def highest_deleted(self, epoch: int) -> int | None:
-        """Return the highest offset of the epoch in copied segments whose deletion has begun; None without any."""
+        """Return the highest offset of the epoch in copied segments whose deletion has begun; None if there is none."""
         of_epoch = self._epochs.get(epoch)
         return None if of_epoch is None else of_epoch.deleted
 

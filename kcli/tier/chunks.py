@@ -1,7 +1,7 @@
-"""A segment whose bytes are in chunks of an object, as a Source, and an index that is a section of one.
+"""A segment whose bytes are in chunks of a .log object, as a Source; and an index in a section of the .indexes object.
 
-One chunk is in memory at a time, as it is in the object and as it is in the segment: what a manifest says of its size
-is held against the object before anything is allocated, and no chunk decompresses to more than it has in the segment.
+One chunk is in memory at a time, both as stored and as part of the segment. The sizes in the manifest are compared with
+the object before memory is allocated, and a chunk that decompresses to more bytes than the manifest says is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcli.tier.store import DamagedObject
 
 
 class ChunkedSource:
-    """The bytes of a segment. source: the .log object, which `close` closes. seal: None if nothing is encrypted.
+    """The bytes of a segment. source: the .log object, which `close` closes. seal: decrypts; None if not encrypted.
 
     Raises DamagedObject, with the byte of the object where the faulty chunk begins.
     """
@@ -52,9 +52,9 @@ class ChunkedSource:
         self._source.close()
 
     def _move(self, position: int) -> None:
-        """Make the chunk with this byte of the segment the one in memory."""
+        """Read the chunk that holds byte `position` of the segment into memory, in place of the present one."""
         chunk = self._chunks.chunk_at(position)
-        self._data = memoryview(b"")  # so that no third chunk is in memory
+        self._data = memoryview(b"")  # frees the present chunk before the next one is read
         what = f"chunk {chunk.number + 1:,} of {self._chunks.chunks:,}"
         data = taken(self._source, Section(chunk.start, chunk.size), what, chunk.position, chunk.length)
         try:
@@ -75,7 +75,7 @@ class ChunkedSource:
 
 
 class Beginning:
-    """The first bytes of a source, which `close` closes: those before its damage. size: their number."""
+    """The bytes of a source before its damage, as a source. size: their number. `close` closes the source."""
 
     def __init__(self, source: Source, size: int) -> None:
         self.name = source.name
@@ -93,8 +93,8 @@ class Beginning:
 
 
 class CheckedSource(Beginning):
-    """An object that is the segment, byte for byte. source: the .log object, which `close` closes. size: that of the
-    segment. Raises DamagedObject where the object ends before."""
+    """A .log object that is the segment, byte for byte. source: the object, which `close` closes. size: that of the
+    segment. Raises DamagedObject if the object ends before byte `size`."""
 
     def read_at(self, position: int, buffer: memoryview) -> int:
         got = super().read_at(position, buffer)
@@ -106,8 +106,8 @@ class CheckedSource(Beginning):
 
 
 class Holes:
-    """A source whose damaged chunks are zeros, which no batch is: what is behind them can be read. source: the segment,
-    which `close` closes. told: called once for each damage."""
+    """A segment with zeros in place of its damaged chunks, so that the bytes behind them can be read; zeros are no
+    batch. source: the segment, which `close` closes. told: called once with each damage."""
 
     def __init__(self, source: Source, told: Callable[[DamagedObject], None]) -> None:
         self.name = source.name
@@ -134,7 +134,7 @@ class Holes:
         self._source.close()
 
     def _around(self, damage: DamagedObject, position: int, buffer: memoryview) -> int:
-        """Read the bytes before a damage, or zeros in its place. Raises the damage if nothing behind it can be read."""
+        """Read the bytes before `damage`, or zeros in its place. Raises `damage` if no byte behind it can be read."""
         if damage.sound > position:
             return self._source.read_at(position, buffer[: damage.sound - position])
         length = min(len(buffer), damage.sound + damage.lost - position)
@@ -148,7 +148,8 @@ class Holes:
 
 
 def read_section(source: Source, section: Section, seal: Seal | None, what: str) -> bytes:
-    """Return the bytes of an index. source: the .indexes object. what: the index, for errors. Raises DamagedObject."""
+    """Return the bytes of an index, decrypted. source: the .indexes object. seal: decrypts; None if not encrypted.
+    what: the index, for errors. Raises DamagedObject."""
     data = taken(source, section, what)
     if seal is None or not section.size:
         return bytes(data)
@@ -159,8 +160,8 @@ def read_section(source: Source, section: Section, seal: Seal | None, what: str)
 
 
 def taken(source: Source, section: Section, what: str, sound: int = 0, lost: int = 0) -> memoryview:
-    """Return a part of an object. what: the part, for errors. sound, lost: see DamagedObject, which is raised if the
-    object ends before."""
+    """Return the bytes of a section of an object. what: the section, for errors. Raises DamagedObject, with the numbers
+    `sound` and `lost`, if the object ends before the end of the section."""
     size = source.size()
     if section.position + section.size > size:
         reason = f"{what}: {section.size:,} bytes, and the object ends at byte {size:,}"

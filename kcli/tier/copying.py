@@ -1,12 +1,12 @@
-"""What a leader finds in the tier when it begins: the log start offset, and how far the log is copied.
+"""What a new leader finds in the tier: the log start offset, and the offset up to which the log is copied.
 
     first_tiered     the first offset of the lineage that a copied segment has
     last_tiered      the last offset of the latest leader epoch that has a copied segment; not above the end of that
-                     epoch in the lineage, as an earlier leader may have copied records that this one does not have.
-                     Segments that begin after that end do not count: what is below them may not be in the tier
+                     epoch in the lineage, as an earlier leader may have copied records that the new one does not have.
+                     Segments that begin after that end do not count: the records below them may not be in the tier
 
-Kafka counts segments that are gone, too, or are being deleted: it would not copy again what was deleted when tiered
-storage was switched off for a while, and local retention would then remove the only records that are left. Source:
+Kafka also counts segments that are deleted or being deleted. So it does not copy again what was deleted while tiered
+storage was switched off, and local retention then removes the last copy. kcli does not count these segments. Source:
 RemoteLogManager.findLogStartOffset, findHighestRemoteOffset.
 """
 

@@ -4,12 +4,12 @@
     deletion begun     a segment whose deletion has failed before
     below the start    ends below the log start offset, and has no epoch after the log's first one
     retention.ms       its greatest timestamp is older
-    retention.bytes    without it, what the tier and the local log have together is not smaller than this; segments
-                       below the start do not count (in Kafka they do: it deletes as many bytes more)
+    retention.bytes    the tier and the local log without the segment are not smaller than this; segments below the
+                       start do not count (in Kafka they do: it deletes as many bytes more)
     not of the log     a segment outside of the lineage stays, until its epochs lie below the log's first one
 
-    dangling           the copy of a segment has begun and will never end: it was this broker's, before a restart or a
-                       failure, or has begun DANGLING_MS ago. Kafka leaves these to retention
+    dangling           the copy of a segment that will never be complete: this broker began it before a restart or a
+                       failure, or any broker began it DANGLING_MS ago or earlier. Kafka leaves these to retention
     unreferenced       all epochs of the segment lie below the log's first epoch
 
 The local log counts from the first segment on that the tier does not have yet. Source:
@@ -44,7 +44,8 @@ class LogState:
 
 @dataclass(slots=True)
 class Expired:
-    """The segments to delete, in their order, and the log start offset that is set before; None if it stays."""
+    """The segments to delete, in this order. log_start_offset: the new one, set before they are deleted; None if it
+    does not change."""
 
     segments: list[RemoteSegment] = field(default_factory=list)
     log_start_offset: int | None = None
@@ -59,9 +60,9 @@ def expired(
     being_copied: Collection[str] = (),
     unsettled: Collection[str] = (),
 ) -> Expired:
-    """Return what is deleted now. segments: all of the partition. being_copied: the ids of the segments that this
-    broker, whose id is broker_id, copies at the moment. unsettled: those of its copies of which it does not know how
-    they ended."""
+    """Return what is deleted now. segments: all of the partition. broker_id: the id of this broker, the leader.
+    being_copied: the ids of the segments that it is copying. unsettled: the ids of segments of which it does not know
+    whether its copy succeeded."""
     found = Expired()
     lineage = with_records(log.lineage)
     if not lineage:
@@ -101,18 +102,18 @@ def expired(
 
 
 def _in_turn(segments: Sequence[RemoteSegment], place: Mapping[int, int]) -> list[RemoteSegment]:
-    """Return the segments by the first of their epochs that the lineage has, then by start offset, without those that
-    have none. place: where each epoch is in the lineage."""
+    """Return the segments, sorted by the first of their epochs that is in the lineage, then by start offset. Segments
+    without such an epoch are left out. place: the index of each epoch in the lineage."""
     found = []
     for segment in segments:
         first = next((place[epoch] for epoch, _ in segment.leader_epochs if epoch in place), None)
         if first is not None:
             found.append((first, segment.start_offset, segment.end_offset, segment.id, segment))
-    return [each[-1] for each in sorted(found)]  # ids differ, so that no two segments are compared
+    return [each[-1] for each in sorted(found)]  # all ids differ, so `sorted` compares no segments
 
 
 def with_records(lineage: Sequence[EpochEntry]) -> dict[int, int]:
-    """Return epoch -> start offset, without epochs that have no records: where another epoch begins at the same
+    """Return epoch -> start offset, without the epochs that have no records, because the next epoch begins at the same
     offset."""
     return {
         each.epoch: each.start_offset
@@ -155,8 +156,8 @@ def _is_dangling(segment: RemoteSegment, broker_id: int, now_ms: int) -> bool:
 
 
 def is_of_lineage(segment: RemoteSegment, lineage: Mapping[int, int], log_end_offset: int) -> bool:
-    """Whether the offsets of a segment have the leader epochs that they have in the log. The first epochs of the
-    segment may be gone from the log's lineage, as it began anew after them. lineage: see `with_records`."""
+    """Whether the offsets of a segment have the same leader epochs in the segment as in the log. The first epochs of
+    the segment may be missing from the lineage, if they are below the log start. lineage: see `with_records`."""
     epochs = with_records(segment.leader_epochs)
     order, own = list(lineage), list(epochs)
     first, last = next(iter(order)), own[-1]

@@ -6,9 +6,9 @@
     NEW/log-start-offset-checkpoint   of a log that starts above the base offset of its first segment
     NEW/meta.properties               of the node whose log directory was given, without a directory.id
 
-A whole segment is copied byte for byte. Of a segment that is read in part, the batches of these offsets are copied, and
-its indexes are made for them; indexes that the tier lacks are made, too. NEW is complete or does not exist: everything
-is written to NEW.part, which gets its name at the end, when all bytes are durable.
+A segment that is needed as a whole is copied byte for byte. Of a segment of which only some offsets are needed, the
+batches with these offsets are copied, and indexes are made for them. Indexes that the tier lacks are made, too. NEW is
+complete or does not exist: everything is written to NEW.part, which is renamed to NEW when all bytes are durable.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class Range(NamedTuple):
 @dataclass(slots=True)
 class Fetched:
     """What was written of one partition. tiered, local: the number of segments from the tier and of the local log. cut:
-    of how many segments of the tier only a part was needed. size: bytes of all .log files. first_offset: the log start
-    offset; None if there is no segment. troubles: what is not as the metadata says, but was copied."""
+    the number of segments from the tier of which only a part was needed. size: bytes of all .log files. first_offset:
+    the log start offset; None if there is no segment. missing: the offsets that could not be written. troubles: lines
+    of text about objects that are damaged, missing or not as the metadata says."""
 
     partition: TopicPartition
     tiered: int = 0
@@ -92,10 +93,10 @@ class Fetched:
 def fetch(
     tier: Tier, partitions: Sequence[PartitionTier], target: Path, *, disk: Disk, advance: Advance = lambda _: None
 ) -> list[Fetched]:
-    """Write the log directory. advance: called with the number of bytes that were copied.
+    """Write the new log directory `target` with these partitions. advance: called with the number of bytes just copied.
 
-    Raises TargetExists, UsageError for a topic that cannot be one, UnreadableInput, OSError; LocalLogChanged or
-    ObjectMissing if a broker has deleted something since the tier was read. Then there is no new directory.
+    Raises TargetExists, UsageError for an invalid topic name, UnreadableInput, OSError; LocalLogChanged or
+    ObjectMissing if a broker has deleted files or objects since the tier was read. After an error there is no `target`.
     """
     for each in partitions:  # a topic's name becomes a directory's name
         if (reason := fault(each.partition.topic)) is not None:
@@ -120,7 +121,7 @@ def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
     """Write meta.properties for another log directory of the same node: Kafka gives it a directory.id of its own."""
     try:
         meta = read_meta_properties(log_directory)
-    except (FormatError, UnreadableInput):  # `kcli verify` tells
+    except (FormatError, UnreadableInput):  # `kcli verify` reports this error
         return
     if meta is not None and meta.cluster_id is not None and meta.node_id is not None:
         entries = {"version": "1", "cluster.id": meta.cluster_id, "node.id": str(meta.node_id)}
@@ -128,8 +129,8 @@ def _write_meta(disk: Disk, log_directory: Path, target: Path) -> None:
 
 
 def part_windows(source: Source, part: Part, *, to_damage: bool = False) -> Iterator[tuple[Window, int, int]]:
-    """Yield the batches of a part of a segment: windows, each with the bytes [start, stop) of its batches in the part.
-    to_damage: whether damage ends the batches in place of an error.
+    """Yield the batches of a part of a segment: windows, each with the range [start, stop) of its `data` that the
+    part's batches fill. to_damage: whether the batches end at damage, without an error.
 
     Raises UnreadableInput for damage, and for a batch with offsets both inside and outside the part.
     """
@@ -209,7 +210,7 @@ class _Writer:
     # segments of the tier
 
     def _part(self, part: Part) -> int | None:
-        """Write a part of a segment. Returns its base offset; None if the tier does not have its .log object."""
+        """Write a part of a segment. Returns its base offset; None if no batch of the part could be read."""
         objects = self._tier.objects(part.segment)
         if objects.told is not None and objects.told.damage is not None:
             self.fetched.missing.append(Range(part.first, part.last, str(objects.told.damage)))
@@ -228,9 +229,9 @@ class _Writer:
         return part.first
 
     def _whole(self, part: Part, objects: SegmentObjects) -> bool:
-        """Write a segment as it is; of a .log object that is damaged so that it has no more bytes, the batches before
-        the damage. Returns False, and writes nothing, if the .log object has the offsets of another segment, or no
-        batch."""
+        """Write a whole segment byte for byte; if the bytes of its .log object cannot be read to the end, write the
+        batches before the damage. Returns False, and writes nothing, if the .log object has the offsets of another
+        segment, or no batch."""
         store, base = self._tier.store, part.first
         size, copied = part.segment.size, objects.sizes[FileKind.LOG]
         if too_large(size):
@@ -265,8 +266,8 @@ class _Writer:
         return True
 
     def _copied(self, objects: SegmentObjects, kind: FileKind, base: int) -> bool:
-        """Copy an index or a snapshot of a segment, if the tier has it. Returns False if it does not, or not
-        undamaged."""
+        """Copy an index or a snapshot of a segment. Returns False if the tier does not have it, or if its object is
+        damaged."""
         if kind not in objects.sizes:
             return False
         try:
@@ -298,8 +299,8 @@ class _Writer:
                 self._put(build(FileName(kind, base)), bytes(data))
 
     def _cut(self, part: Part, objects: SegmentObjects) -> bool:
-        """Write the batches of a part of a segment, with indexes of them. Returns False, and writes nothing, if the
-        .log object is damaged so that no batch of the part is in it."""
+        """Write the batches of a part of a segment, and make indexes of them. Returns False, and writes nothing, if the
+        .log object is damaged before the first batch of the part ends."""
         base = part.first
         indexes = SegmentIndexes(base, DEFAULT_INTERVAL_BYTES)
         path = self._directory / build(FileName(FileKind.LOG, base))
@@ -325,7 +326,7 @@ class _Writer:
         self, part: Part, objects: SegmentObjects, path: Path, indexes: SegmentIndexes, damage: DamagedObject
     ) -> int | None:
         """Write the batches of a part of a segment that come before the damage of its .log object. Returns the last
-        offset; None if there is none, and no file."""
+        offset written; None if there is no such batch, and then no file is left."""
         if damage.sound:
             self._write_part(part, objects, path, indexes, damage.sound)
         last = survey(FileSource(path))[1] if indexes.position else None
@@ -372,7 +373,8 @@ class _Writer:
     # files of the local log
 
     def _local(self) -> list[int]:
-        """Copy the local log, without segments wholly below the log start offset. Returns the copied base offsets."""
+        """Copy the local log, without segments wholly below the log start offset. Returns the base offsets of the
+        copied segments."""
         local = self._each.local
         if local is None:
             return []
@@ -381,7 +383,7 @@ class _Writer:
             self.fetched.troubles.append(text)
         start = self._each.first_offset
         bases = [base for base, _ in local.logs]
-        if start is not None:  # segments wholly below the log start offset are as good as deleted
+        if start is not None:  # leave out segments wholly below the log start offset: the broker is to delete them
             bases = [base for i, base in enumerate(bases) if i + 1 == len(bases) or bases[i + 1] > start]
         copied = dict(self._copied_logs(local.directory, bases[0])) if bases else {}
         if not copied.keys() >= set(bases):
@@ -397,8 +399,8 @@ class _Writer:
     def _copied_logs(self, directory: Path, first: int) -> Iterator[tuple[int, Path]]:
         """Copy the files of a local log from the segment `first` on. Yields base offset and copy of each .log file.
 
-        A .log file is copied after its indexes: if a broker appends meanwhile, no index is ahead of it. Raises
-        LocalLogChanged if a file is gone meanwhile.
+        A .log file is copied after its indexes: if a broker appends meanwhile, no index has entries beyond the copy.
+        Raises LocalLogChanged if a file has been deleted meanwhile.
         """
         named = [(parse(path.name), path) for path in directory.iterdir()]
         found = [
@@ -438,8 +440,8 @@ class _Writer:
 
 
 def _is_trimmed(index: Path) -> bool:
-    """Whether an index exists and does not end in zeros. For the segment that it appends to, a running broker has an
-    index with zeros after the entries, or none yet."""
+    """Whether an index exists and does not end in zeros. The index of a running broker's active segment has zeros after
+    its entries, or does not exist yet."""
     if not index.exists():
         return False
     with index.open("rb") as file:
@@ -449,7 +451,7 @@ def _is_trimmed(index: Path) -> bool:
 
 
 def whole_bytes(tier: Tier, partitions: Sequence[PartitionTier]) -> int:
-    """Return the bytes that `fetch` copies, about: those of all objects and local .log files."""
+    """Return about how many bytes `fetch` copies: the size of all objects and local .log files."""
     total = 0
     for each in partitions:
         total += sum(sum(tier.objects(part.segment).sizes.values()) for part in each.plan().parts)

@@ -3,11 +3,11 @@
     data key   RSA-OAEP with SHA3-512, MGF1 with SHA3-512, no label (RFC 8017, 7.1)
     chunk      nonce (12 bytes) | AES-256-GCM ciphertext | tag, with the segment's additional data
 
-The plugin has this OAEP from Bouncy Castle. `cryptography` has no OAEP with SHA3, and no RSA without a padding: it
-reads the key and opens the chunks, the padding of the data key is taken off here. The RSA power is taken of a blinded
-number, and a wrong padding gives one error, whatever is wrong.
+The plugin has this OAEP from Bouncy Castle. `cryptography` has neither OAEP with SHA3 nor RSA without padding: it reads
+the private key and decrypts the chunks, and this module decrypts the data key. Against timing attacks, RSA is computed
+of a blinded number, and every wrong padding gives the same error.
 
-A key pair is given as ID=PRIVATE.pem. No key is shown anywhere.
+A key pair is given as ID=PRIVATE.pem. No message shows a key.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HASH_BYTES = 64
 
 class KeyPairs:
     """Private keys by the id of their key pair. paths: the PEM files (PKCS #8, without a password); each is read when a
-    segment needs it. options: those of the command line that has given them; empty for those of the environment."""
+    segment needs it. options: the command-line options that gave the key pairs; empty if the environment gave them."""
 
     def __init__(self, paths: Mapping[str, Path] | None = None, options: Sequence[str] = ()) -> None:
         self._paths = {} if paths is None else dict(paths)
@@ -48,7 +48,8 @@ class KeyPairs:
 
     @classmethod
     def given(cls, texts: Iterable[str] | None) -> KeyPairs:
-        """Return the key pairs of a command line; without any, those of the environment. Raises UsageError."""
+        """Return the key pairs that the command line gives as `texts` (ID=PATH); without any, those that the
+        environment variable VARIABLE gives. Raises UsageError."""
         if texts:
             given = list(texts)
             return cls(_paths(given, OPTION), [part for each in given for part in (OPTION, each)])
@@ -59,10 +60,9 @@ class KeyPairs:
         return key_pair in self._paths
 
     def unwrap(self, encryption: Encryption) -> bytes:
-        """Return the data key of a segment, whose key pair must be here.
+        """Return the data key of a segment, whose key pair must be among these.
 
-        Raises StoreFailed for a private key that cannot be read; BadValue or BadLength for a data key that it does not
-        unwrap.
+        Raises StoreFailed if the private key cannot be read, BadValue or BadLength if it does not decrypt the data key.
         """
         whose = encryption.key_pair
         if whose not in self._read:
@@ -104,7 +104,7 @@ def _private_numbers(path: Path) -> RSAPrivateNumbers:
 
 
 def unwrap(numbers: RSAPrivateNumbers, wrapped: bytes) -> bytes:
-    """Return the data key in `wrapped`. Raises BadLength, BadValue."""
+    """Return the data key that `wrapped` holds, encrypted by the public key. Raises BadLength, BadValue."""
     size = (numbers.public_numbers.n.bit_length() + 7) // 8
     if len(wrapped) != size or size < 2 * _HASH_BYTES + 2:
         raise BadLength(f"a data key of {len(wrapped):,} bytes, wrapped with an RSA key of {size:,}")
@@ -117,7 +117,7 @@ def unwrap(numbers: RSAPrivateNumbers, wrapped: bytes) -> bytes:
 
 
 def _power(numbers: RSAPrivateNumbers, cipher: int) -> int:
-    """Return the private power of a number, taken of a blinded one."""
+    """Return a number raised to the RSA private exponent modulo n; blinded against timing attacks."""
     n, e = numbers.public_numbers.n, numbers.public_numbers.e
     factor = secrets.randbelow(n - 2) + 2
     blinded = cipher % n * pow(factor, e, n) % n
@@ -127,7 +127,7 @@ def _power(numbers: RSAPrivateNumbers, cipher: int) -> int:
 
 
 def _unpadded(padded: bytes) -> bytes | None:
-    """Return what OAEP has padded; None if the padding is wrong."""
+    """Return the message without its OAEP padding; None if the padding is wrong."""
     masked_seed, masked = padded[1 : 1 + _HASH_BYTES], padded[1 + _HASH_BYTES :]
     seed = _xor(masked_seed, _mask(masked, _HASH_BYTES))
     block = _xor(masked, _mask(seed, len(masked)))
@@ -157,7 +157,7 @@ class Seal:
         self._aad = aad
 
     def opened(self, chunk: bytes | memoryview) -> bytes:
-        """Return what is in an encrypted chunk. Raises BadLength, BadValue."""
+        """Return the decrypted bytes of an encrypted chunk. Raises BadLength, BadValue."""
         from cryptography.exceptions import InvalidTag
 
         if len(chunk) < SEAL_BYTES:

@@ -4,7 +4,7 @@
 
     .log  .index  .timeindex     the segment's files
     .txnindex                    only if the segment has aborted transactions
-    .snapshot                    producers at the *end* of the segment: locally the next segment's, by its base offset
+    .snapshot                    producers at the *end* of the segment: locally named by the next segment's base offset
     .leader_epoch_checkpoint     the leader epochs of the log up to the end of the segment
 
 Ids are UUIDs in 22 characters of base64. Source: RemoteLogSegmentFileset, RemoteTopicPartitionDirectory.
@@ -32,8 +32,8 @@ KINDS = (
 
 @dataclass(slots=True)
 class SegmentObjects:
-    """The objects of one segment by kind, with their sizes in bytes. start_offset, id: those in the names. told: what a
-    store with manifests tells of the segment."""
+    """The objects of one segment by kind, with their sizes in bytes. start_offset, id: those in the names. told: what
+    the segment's manifest says, in a store with manifests; else None."""
 
     partition: TieredPartition
     start_offset: int
@@ -42,23 +42,23 @@ class SegmentObjects:
     told: Told | None = None
 
     def name(self, kind: FileKind) -> str:
-        """The name of the object of this kind, whether or not it is there."""
+        """The name of the object of this kind, whether or not it exists."""
         return object_name(self.partition, self.start_offset, self.id, kind)
 
     @property
     def stored(self) -> Mapping[str, int]:
-        """The names of the objects that are there, as the store has them, with their sizes in bytes."""
+        """The names that the existing objects have in the store, with their sizes in bytes."""
         if self.told is not None:
             return self.told.stored
         return {self.name(kind): self.sizes[kind] for kind in KINDS if kind in self.sizes}
 
     @property
     def names(self) -> list[str]:
-        """The names of the objects that are there, as the store has them."""
+        """The names that the existing objects have in the store."""
         return list(self.stored)
 
     def missing(self, *, has_txn_index: bool) -> list[FileKind]:
-        """The kinds of the objects that are not there. has_txn_index: whether the segment has a transaction index."""
+        """The kinds of the missing objects. has_txn_index: whether the segment should have a transaction index."""
         optional = () if has_txn_index else (FileKind.TXN_INDEX,)
         return [kind for kind in KINDS if kind not in self.sizes and kind not in optional]
 
@@ -69,7 +69,7 @@ Key = tuple[int, str]
 
 @dataclass(slots=True)
 class Inventory:
-    """What is in a store: the objects by partition and segment, and all that has no name of an object."""
+    """The content of a store: the objects by partition and segment. others: entries without the name of an object."""
 
     partitions: dict[TieredPartition, dict[Key, SegmentObjects]] = field(default_factory=dict)
     others: list[StoredObject] = field(default_factory=list)

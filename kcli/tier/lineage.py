@@ -71,9 +71,9 @@ def plan(cache: SegmentCache, lineage: Sequence[EpochEntry], start: int | None, 
 
 
 def from_segment_start(part: Part, lineage: Sequence[EpochEntry]) -> Part:
-    """Return a part that begins at a log start offset, lengthened by what its segment has before it in the same epoch:
-    records may be deleted up to the middle of a batch. The first epoch of a lineage begins at the log start offset, or
-    before it."""
+    """Return a part that begins at a log start offset, extended to the beginning of its segment or of the leader epoch:
+    the log start offset may lie inside a batch. The first epoch of a lineage begins at the log start offset or before
+    it, and does not limit the part."""
     place = _place(lineage, part.first)
     epoch, start = lineage[place]
     own = next((each.start_offset for each in part.segment.leader_epochs if each.epoch == epoch), part.first)
@@ -99,8 +99,8 @@ def segment_from(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int
 
 
 def behind_older(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int, timestamp_ms: int) -> int:
-    """Return an offset, at or above `offset`: no segment with offsets of the lineage from `offset` to below it has a
-    record with a timestamp of `timestamp_ms` or later."""
+    """Return the offset, at or above `offset`, from which to search for a record with a timestamp of `timestamp_ms` or
+    later: no segment with lower offsets of the lineage has such a record."""
     place = _place(lineage, offset)
     start = None if place < 0 else cache.start_reaching(lineage[place].epoch, offset, timestamp_ms)
     return offset if start is None else min(max(offset, start), _last(lineage, place) + 1)
@@ -128,7 +128,8 @@ def were_deleted(cache: SegmentCache, lineage: Sequence[EpochEntry], first: int,
 
 
 def last_readable(segment: RemoteSegment, lineage: Sequence[EpochEntry], offset: int) -> int:
-    """Return the last offset of a segment up to which it has what the lineage has, from `offset` on."""
+    """Return the last offset of a segment up to which, from `offset` on, its offsets have the leader epochs of the
+    lineage."""
     place = _place(lineage, offset)
     last = -1
     own = [each for each in segment.leader_epochs if each.epoch >= lineage[place].epoch]
@@ -143,8 +144,8 @@ def last_readable(segment: RemoteSegment, lineage: Sequence[EpochEntry], offset:
 
 
 def is_within(segment: RemoteSegment, lineage: Sequence[EpochEntry]) -> bool:
-    """Whether all of a segment is in the lineage, from the first offset of that on: its epochs and their offsets are
-    those that the lineage has there."""
+    """Whether a segment, from the first offset of the lineage on, has the same leader epochs at the same offsets as the
+    lineage."""
     begin = lineage[0].start_offset if lineage else 0
     for epoch, start in segment.leader_epochs:
         last = segment.last_offset_of(epoch)
@@ -157,19 +158,20 @@ def is_within(segment: RemoteSegment, lineage: Sequence[EpochEntry]) -> bool:
 
 
 def _last(lineage: Sequence[EpochEntry], place: int) -> int:
-    """Return the last offset of the epoch with this index."""
+    """Return the last offset of the epoch at index `place` of the lineage; OFFSET_MAX for the last epoch."""
     return lineage[place + 1].start_offset - 1 if place + 1 < len(lineage) else OFFSET_MAX
 
 
 def _place(lineage: Sequence[EpochEntry], offset: int) -> int:
     """Return the index of the epoch that has an offset; -1 if the offset is below the first one's."""
-    if lineage and offset >= lineage[-1].start_offset:  # so nearly always: most logs have few epochs
+    if lineage and offset >= lineage[-1].start_offset:  # nearly always true: most logs have few epochs
         return len(lineage) - 1
     return bisect_right(lineage, offset, key=lambda each: each.start_offset) - 1
 
 
 def _at(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> tuple[RemoteSegment, int] | None:
-    """Return the segment that has an offset, and the last offset that it is read to."""
+    """Return the segment from which an offset is read, and the last offset that is read from it; None if there is no
+    such segment."""
     place = _place(lineage, offset)
     if place < 0:
         return None
@@ -181,7 +183,7 @@ def _at(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> tupl
 
 
 def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> int | None:
-    """Return the first offset above `offset` that a segment of the lineage has."""
+    """Return the first offset of the lineage above `offset` that a copied segment has; None if there is none."""
     for i in range(max(0, _place(lineage, offset)), len(lineage)):
         epoch, start = lineage[i]
         begin = max(start, offset + 1)
@@ -190,7 +192,7 @@ def _next(cache: SegmentCache, lineage: Sequence[EpochEntry], offset: int) -> in
         if cache.segment_at(epoch, begin) is not None:
             return begin
         following = cache.next_start(epoch, begin)
-        while following is not None and cache.segment_at(epoch, following) is None:  # the epoch is empty in the segment
+        while following is not None and cache.segment_at(epoch, following) is None:  # it has no offset of the epoch
             following = cache.next_start(epoch, following)
         if following is not None and following <= _last(lineage, i):
             return following

@@ -32,7 +32,7 @@ _KINDS = (
 
 
 class LocalStore:
-    """A directory as a store. Raises UnreadableInput if it is none."""
+    """A directory as a store. Raises UnreadableInput if the path is no directory."""
 
     def __init__(self, directory: Path, disk: Disk | None = None) -> None:
         self._disk = Disk() if disk is None else disk
@@ -50,17 +50,17 @@ class LocalStore:
 
     @property
     def is_remote(self) -> bool:
-        """False."""
+        """False: the objects are files of this machine."""
         return False
 
     @property
     def is_plugin(self) -> bool:
-        """False: each object has a file of its name."""
+        """False: each object is a file of the same name."""
         return False
 
     @property
     def options(self) -> Sequence[str]:
-        """None: the objects are read as they are."""
+        """No options: the objects are read as they are."""
         return ()
 
     def place(self, name: str) -> str:
@@ -68,7 +68,7 @@ class LocalStore:
         return f"{self._root}/{name}"
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects, and whatever else is there, by name."""
+        """Yield the objects, and all other files and directories (with `odd` set), by name."""
         whose, slash, _ = prefix.partition("/")
         if slash:
             if whose in ("", ".", "..") or not stat.S_ISDIR(_mode(self._root / whose)):
@@ -106,8 +106,8 @@ class LocalStore:
             raise
 
     def list_keys(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the files whose paths in the directory begin with `prefix`, at any depth, and whatever else is there
-        but directories, by path. No link is followed."""
+        """Yield the files, at any depth, whose paths in the directory begin with `prefix`, by path; also, with `odd`
+        set, what is neither a file nor a directory. No link is followed."""
         home, slash, begin = prefix.rpartition("/")
         if any(part in ("", ".", "..") for part in home.split("/")) and slash:
             return
@@ -165,12 +165,12 @@ class LocalStore:
         yield self._path(name)[0]
 
     def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
-        """Write a new object: a file of another name, which is renamed when it is whole. The store itself is not made
-        anew: where its file system is no longer mounted, nothing is written."""
+        """Write a new object: first a file of another name, which is renamed when it is complete. The directory of the
+        store is never created: if its file system is no longer mounted, nothing is written."""
         path, parent, _ = self._path(name)
         with self._opened_parent(path, self._root):
             self._disk.make_directory(parent)
-        with self._opened_parent(path, parent):  # no link
+        with self._opened_parent(path, parent):  # raises if `parent` is a link
             partial = _partial(path)
             self._disk.remove(partial)
             try:
@@ -187,8 +187,8 @@ class LocalStore:
             self._disk.sync_directory(parent)
 
     def delete(self, name: str) -> None:
-        """Remove an object, and what a crash has left of a `write`. Raises UnreadableInput if the whole store is gone,
-        as behind a mount that is away: the object may be in it when it is back."""
+        """Remove an object, and the partial file that a crash during `write` has left. Raises UnreadableInput if the
+        directory of the store is missing: its file system may be unmounted, and still have the object."""
         path, parent, _ = self._path(name)
         if parent.is_dir():
             with self._opened_parent(path, parent):
@@ -206,16 +206,16 @@ class LocalStore:
             self._disk.sync_directory(self._root)
 
     def _path(self, name: str) -> tuple[Path, Path, str]:
-        """Return the path of an object, its directory, and the last part of its name. Raises UsageError for a name that
-        could lead out of the store."""
+        """Return the path of an object, the path of its directory, and the last part of its name. Raises UsageError for
+        a name that could lead out of the store."""
         directory, last = checked_name(name).split("/")
         parent = self._root / directory
         return parent / last, parent, last
 
     @contextmanager
     def _opened_parent(self, path: Path, parent: Path | str, within: int | None = None) -> Iterator[int]:
-        """Yield a descriptor of the directory of an object. within: the descriptor of the directory that a relative
-        `parent` is in. Raises as `open` does."""
+        """Yield a descriptor of the directory `parent` of the object `path`. within: the descriptor of the directory
+        that contains `parent`, if `parent` is relative. Raises as `open` does."""
         try:
             fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=within)
         except OSError as error:
@@ -227,8 +227,7 @@ class LocalStore:
 
 
 def _stored(entry: os.DirEntry[str], name: str) -> Iterator[StoredObject]:
-    """Yield what an entry of a directory is as an object of this name, nothing if it was deleted since it was
-    listed."""
+    """Yield the directory entry as a StoredObject of this name; nothing if it was deleted after it was listed."""
     try:
         is_file = entry.is_file(follow_symlinks=False)
         size = entry.stat(follow_symlinks=False).st_size if is_file else 0
@@ -238,8 +237,8 @@ def _stored(entry: os.DirEntry[str], name: str) -> Iterator[StoredObject]:
 
 
 def _opened(path: Path, name: str, directory: int) -> FileSource:
-    """Open a file of a directory, and follow no link. directory: its descriptor. Raises ObjectMissing,
-    UnreadableInput."""
+    """Open the file `name` of a directory, without following a link. directory: the directory's descriptor. Raises
+    ObjectMissing, UnreadableInput."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=directory)
     except OSError as error:
@@ -251,7 +250,7 @@ def _opened(path: Path, name: str, directory: int) -> FileSource:
 
 
 def _put(file: DiskFile, part: ObjectPart, position: int) -> int:
-    """Write a part of an object. Returns its length. Raises OSError if the file that it is from ends before."""
+    """Write a part of an object. Returns its length. Raises OSError if the file of a FilePart ends before the part."""
     if not isinstance(part, FilePart):
         return file.write([part], position)
     done = 0
@@ -264,7 +263,7 @@ def _put(file: DiskFile, part: ObjectPart, position: int) -> int:
 
 
 def _partial(path: Path) -> Path:
-    """Return the path of a file that is being written."""
+    """Return the path under which an object is written before it is renamed to `path`."""
     return path.with_name(f".{path.name}.part")
 
 

@@ -5,9 +5,9 @@
     RemoteLogSegmentMetadataSnapshotRecord           is in no log, only in a file of older releases
 
 All records of one partition are in one partition of the topic. It is an ordinary topic: whoever may write to it can
-append any record. Those that Kafka drops, or of which its reader dies, are refused; and so are some that it takes and
-no broker writes (Implausible): the deletion of a partition whose topic exists, with which Kafka's brokers forget what
-is in the tier, and segments with leader epochs outside of their offsets. Source: RemotePartitionMetadataStore,
+append any record. Records that Kafka drops, or at which its reader fails, are refused; so are some that Kafka takes and
+no broker writes (Implausible): the deletion of a partition whose topic exists, after which Kafka's brokers forget its
+segments, and segments with leader epochs outside of their offsets. Source: RemotePartitionMetadataStore,
 RemoteLogMetadataTopicPartitioner.
 """
 
@@ -34,7 +34,7 @@ LEADER_EPOCHS_MAX: Final = 10_000
 
 class RemoteLogMetadata:
     """The segments of all partitions. deleting: partitions whose deletion has begun or is finished. topic_name: returns
-    the name of the cluster's topic with an id; None if it has none, or if that is not known."""
+    the name of the topic with a given id; None if the cluster has no such topic, or if its topics are not known."""
 
     def __init__(self, topic_name: Callable[[str], str | None] = lambda _: None) -> None:
         self._topic_name = topic_name
@@ -91,7 +91,8 @@ class RemoteLogMetadata:
 
 
 def _check(segment: RemoteSegment) -> None:
-    """Raise Implausible for a segment that no broker copies: reads would go round in circles in it."""
+    """Raise Implausible for a segment with a size or leader epochs that no broker writes: a reader might not get past
+    such leader epochs."""
     epochs, whose = segment.leader_epochs, f"segment {segment.id}"
     if len(epochs) > LEADER_EPOCHS_MAX:
         raise Implausible(f"{whose} has {len(epochs):,} leader epochs")

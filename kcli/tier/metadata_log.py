@@ -45,7 +45,7 @@ class Trouble(NamedTuple):
 class MetadataLog:
     """What the topic __remote_log_metadata says. directories: the directories of the topic's partitions in the log
     directory, by partition number. count: the number of the topic's partitions; topic_ids: the ids of all topics of the
-    cluster; both are None if they are not known. troubles: what could not be replayed."""
+    cluster; both are None if they are not known. troubles: the records and bytes that could not be replayed."""
 
     metadata: RemoteLogMetadata = field(default_factory=RemoteLogMetadata)
     directories: dict[int, Path] = field(default_factory=dict)
@@ -63,20 +63,21 @@ class MetadataLog:
 
     def is_left_behind(self, partition: TieredPartition) -> bool:
         """Whether the cluster does not have the topic of a partition, and no record says that the partition is being
-        deleted: the leader was down when the topic was deleted, or crashed at that moment. No broker goes on then."""
+        deleted: the leader was down when the topic was deleted, or crashed at that moment. Then no broker deletes the
+        partition's segments."""
         if self.topic_ids is None or partition in self.metadata.deleting:
             return False
         return _uuid(partition.topic_id) not in self.topic_ids
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record was read, and taken as Kafka takes it: then what the metadata does not name is not in
-        the tier."""
+        """Whether every record was read, and replayed as Kafka does it: then a segment that the metadata does not name
+        is not in the tier."""
         return all(each.kind == "refused" for each in self.troubles)
 
 
 def read_metadata_log(log_directory: Path, image: MetadataImage | None = None) -> MetadataLog:
-    """Read `__remote_log_metadata` in a log directory. image: the cluster's metadata, None if not known. Raises
+    """Read `__remote_log_metadata` in a log directory. image: the cluster's metadata; None if it is not known. Raises
     UnreadableInput if the directory cannot be read."""
     found = MetadataLog()
     if image is not None:
@@ -97,7 +98,8 @@ def read_metadata_log(log_directory: Path, image: MetadataImage | None = None) -
 
 
 def _replay(directory: Path, high_watermark: int, found: MetadataLog) -> None:
-    """Replay one partition of the topic. No offset is missing in it, as it is neither compacted nor transactional."""
+    """Replay one partition of the topic into `found`. A missing offset is a trouble, as the topic is not compacted and
+    has no transactions."""
     damages: list[Trouble] = []
 
     def damaged(error: str | UnreadableInput) -> None:

@@ -1,5 +1,5 @@
-"""Opens the store (a directory or a bucket) whose address is the value of `--tier`, or of `--to` of a backup; and tells
-what else the address of a tier may be."""
+"""Opens the store (a directory or a bucket) whose address is the value of `--tier`, or of `--to` of a backup; also
+recognises an address that is that of a partition's directory in a store."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def is_bucket(address: str) -> bool:
 
 
 def open_tier(address: str, spool: Path | None = None, key_pairs: KeyPairs | None = None) -> Store:
-    """Return the store with a tier at a path or a URL, for reading: in the layout of LocalTieredStorage, or in that of
-    Aiven's plugin, as the objects' names tell. key_pairs: those of encrypted segments, else those of the environment.
+    """Return the store with a tier at a path or a URL, for reading. The objects' names show whether its layout is that
+    of LocalTieredStorage or of Aiven's plugin. key_pairs: for encrypted segments; None: those of the environment.
 
-    What the address ends in may be the begin of the objects' keys, without a slash behind it. Raises as `open_store`
-    does.
+    The last part of the address may be the beginning of the objects' keys (key.prefix of the plugin), rather than a
+    directory. Raises as `open_store` does.
     """
     parsed = parse_address(address)
     pairs = KeyPairs.given(None) if key_pairs is None else key_pairs
@@ -67,7 +67,7 @@ def _open_bucket(bucket: Bucket, spool: Path | None, key_pairs: KeyPairs) -> Sto
 
 
 def needs_copies(address: str) -> bool:
-    """Whether files of the store at an address are temporary copies. Raises UsageError, UnreadableInput."""
+    """Whether `as_file` of the store at an address makes temporary copies. Raises UsageError, UnreadableInput."""
     parsed = parse_address(address)
     return not isinstance(parsed, str) or _open_directory(Path(parsed), None, KeyPairs()).is_plugin
 
@@ -78,8 +78,8 @@ def _nothing_at(store: BucketStore, bucket: Bucket) -> UnreadableInput:
 
 
 def open_store(address: str, spool: Path | None = None, option: str = "--tier") -> Store:
-    """Return the store at a path or a URL, for reading. spool: the directory for copies of a bucket's objects. option:
-    that which has the address, for errors.
+    """Return the store at a path or a URL, for reading. spool: the directory for copies of a bucket's objects; None for
+    the system's. option: the command-line option with the address, for errors.
 
     Raises UsageError, NotInstalled; UnreadableInput if there is none, which for a bucket is a prefix without objects.
     """
@@ -95,7 +95,8 @@ def open_store(address: str, spool: Path | None = None, option: str = "--tier") 
 
 
 def whose_directory(address: str) -> tuple[str, TieredPartition | None]:
-    """Return the address of a store, and the partition if `address` is that of a partition's directory in it."""
+    """Return the address of the store and the partition, if `address` is that of a partition's directory in a store;
+    otherwise `address` and None."""
     head, slash, last = address.rstrip("/").rpartition("/")
     whose = parse_directory(last)
     if whose is None or whose.state != "remote" or whose.unique is None:
@@ -104,8 +105,8 @@ def whose_directory(address: str) -> tuple[str, TieredPartition | None]:
 
 
 def is_tier_directory(path: Path) -> bool:
-    """Whether a directory is that of a tier, or of a partition in one: by names, and it is no log directory. The .log
-    objects of Aiven's plugin are no segments."""
+    """Whether a directory is, by the names in it, a tier or a partition's directory of one, and is no log directory.
+    The .log objects of Aiven's plugin do not count as segments."""
     if whose_directory(str(path))[1] is not None:
         return path.is_dir()
     try:
@@ -122,8 +123,8 @@ def is_tier_directory(path: Path) -> bool:
 
 
 def make_store(address: str, option: str) -> Store:
-    """Return the store at a path or a URL, for writing. A directory is made if it does not exist. option: that which
-    has the address, for errors.
+    """Return the store at a path or a URL, for writing. A directory is made if it does not exist. option: the
+    command-line option with the address, for errors.
 
     Raises UsageError, NotInstalled, UnreadableInput.
     """
@@ -137,7 +138,7 @@ def make_store(address: str, option: str) -> Store:
 
 
 def _make(directory: Path) -> None:
-    """Make a directory that may be there already. Raises UnreadableInput."""
+    """Make a directory if it does not exist. Raises UnreadableInput."""
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:

@@ -2,12 +2,12 @@
 
     <key.prefix><topic>-<topic id>/<partition>/<start offset, 20 digits>-<segment id><suffix>
 
-    .rsm-manifest   what the other two have in them (formats.segment_manifest); written last
+    .rsm-manifest   describes the content of the other two (formats.segment_manifest); written last
     .log            the segment in chunks, each of them compressed, encrypted, both or neither
     .indexes        its indexes, the producers at its end and its leader epochs, one behind another
 
-`key.prefix` is the plugin's configuration, by default empty, and need not end in a slash: what of a key belongs to it
-and what to the topic's name, only a manifest tells. Source: ObjectKeyFactory.
+`key.prefix` is a configuration of the plugin, by default empty, and need not end in a slash: only a manifest shows
+where in a key the prefix ends and the topic's name begins. Source: ObjectKeyFactory.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Key(NamedTuple):
 
 
 class SegmentName(NamedTuple):
-    """The segment that an object is of."""
+    """The segment to which an object belongs."""
 
     partition: TieredPartition
     start_offset: int
@@ -60,7 +60,7 @@ class SegmentName(NamedTuple):
 
 
 def parse_key(key: str) -> Key | None:
-    """Return the parts of a key; None for one that no object of the plugin has."""
+    """Return the parts of a key; None for a key that no object of the plugin has."""
     found = _KEY.fullmatch(key)
     if found is None:
         return None
@@ -69,8 +69,8 @@ def parse_key(key: str) -> Key | None:
 
 
 def segment_name(key: Key, prefix: str) -> SegmentName | None:
-    """Return the segment of a key below a key prefix; None if the key is not below it, or if no topic has the name
-    that is left."""
+    """Return the segment of a key. prefix: key.prefix of the plugin. None if the key does not begin with the prefix, or
+    if the text between the prefix and the topic id is no name of a topic."""
     topic = key.head.removeprefix(prefix)
     name = SegmentName(TieredPartition(topic, key.partition, key.topic_id), key.start_offset, key.segment_id)
     is_below = key.head.startswith(prefix) and parse_name(name.file(FileKind.LOG)) == (*name, FileKind.LOG)
@@ -83,7 +83,7 @@ def object_key(prefix: str, name: SegmentName, suffix: str) -> str:
 
 
 def directory_key(prefix: str, partition: TieredPartition) -> str:
-    """Return what the keys of a partition's objects begin with; it ends in a slash."""
+    """Return the text with which the keys of a partition's objects begin; it ends in a slash."""
     return f"{prefix}{partition.topic}-{partition.topic_id}/{partition.partition}/"
 
 

@@ -1,11 +1,11 @@
-"""What the tiered-storage plugin of Aiven has put into a directory or a bucket, as a store, for reading.
+"""The objects that the tiered-storage plugin of Aiven has put into a directory or a bucket, as a store, for reading.
 
     in    three objects of each segment (plugin_layout): manifest, chunks, indexes
     out   the segment's files, with the names and the bytes that LocalTieredStorage would have for them
 
-So lineage, checks, fetches and exports read both layouts alike. Where a file's bytes really are, `place` says. A
-manifest is read for each segment that is listed; chunks and indexes only where bytes are asked for, and only then a key
-pair is needed. Whatever is wrong with a manifest, an object or a key is a DamagedObject of that segment alone.
+So lineage, checks, fetches and exports read both layouts alike. `place` returns the object in which a file's bytes
+really are. A manifest is read for each segment that is listed; chunks and indexes are read, and a key pair is needed,
+only when bytes are requested. A damaged manifest, object or data key is a DamagedObject of that segment alone.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class Keys(Protocol):
 
     @property
     def address(self) -> str:
-        """See Store."""
+        """The path or URL of the directory or bucket, as in Store."""
 
     def place(self, name: str) -> str:
-        """See Store."""
+        """Return the path or URL of the object with the key `name`, as in Store."""
 
     @property
     def is_remote(self) -> bool:
-        """As in Store."""
+        """Whether each read waits for an answer over the network, as in Store."""
 
     def list_keys(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects whose keys begin with `prefix`."""
@@ -86,8 +86,8 @@ class Keys(Protocol):
 def plugin_prefix(keys: Keys, begin: str = "") -> str | None:
     """Return key.prefix of the objects whose keys begin with `begin`; None if the plugin did not write them.
 
-    The first manifest that names its topic tells how much of its key is the prefix. Where none does, the prefix ends in
-    the last slash, or is `begin`.
+    The first manifest that names its topic shows how much of its key is the prefix. If no manifest names its topic, the
+    prefix is the text up to the last slash before the topic's name, or `begin` if that is longer.
     """
     first: str | None = None
     for each in islice(keys.list_keys(begin), LOOKED_AT):
@@ -110,8 +110,8 @@ def plugin_prefix(keys: Keys, begin: str = "") -> str | None:
 
 
 class PluginStore:
-    """The objects below a key prefix. keys: the directory or bucket. address: what is given for them. spool: the
-    directory for copies of files, else that of the system."""
+    """The objects below the key prefix `prefix`. keys: the directory or bucket. address: the path or URL that `--tier`
+    gave for them. spool: the directory for copies of files; None for the system's."""
 
     def __init__(
         self, keys: Keys, prefix: str, address: str, key_pairs: KeyPairs | None = None, spool: Path | None = None
@@ -141,7 +141,7 @@ class PluginStore:
 
     @property
     def options(self) -> Sequence[str]:
-        """The key pairs that a command line has given."""
+        """The command-line options that gave the key pairs."""
         return self._key_pairs.options
 
     def place(self, name: str) -> str:
@@ -149,8 +149,8 @@ class PluginStore:
         return self._keys.place(self._key(name))
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the files whose names begin with `prefix`, by segment. With the first of a segment comes what its
-        manifest says of it."""
+        """Yield the files whose names begin with `prefix`, by segment. `told` of the first file of a segment has the
+        content of the segment's manifest."""
         found: dict[SegmentName, dict[str, StoredObject]] = {}
         for each in self._keys.list_keys(self._listed_prefix(prefix)):
             key = None if each.odd else parse_key(each.name)
@@ -174,7 +174,8 @@ class PluginStore:
         return self._length(name, kind, self._manifest(segment))
 
     def open(self, name: str) -> Source:
-        """Return a file's bytes as a Source. Raises DamagedObject, also as it is read; KeyMissing."""
+        """Return a file's bytes as a Source. Raises DamagedObject, KeyMissing; reads of the Source raise DamagedObject,
+        too."""
         segment, kind = self._file(name)
         manifest, seal = self._opened(segment)
         size = self._length(name, kind, manifest)
@@ -195,30 +196,30 @@ class PluginStore:
 
     @contextmanager
     def as_file(self, name: str) -> Iterator[Path]:
-        """Write a file to a temporary one, and yield its path. It is removed at the end of the context."""
+        """Copy a file to a temporary file, and yield its path. The copy is removed at the end of the context."""
         with spooled(self.open(name), name, self._spool) as path:
             yield path
 
     def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
-        """Raise UsageError: the plugin writes its objects."""
+        """Raise UsageError: only the plugin writes its objects."""
         del parts
         raise self._only_read(name)
 
     def delete(self, name: str) -> None:
-        """Raise UsageError: the plugin removes its objects."""
+        """Raise UsageError: only the plugin removes its objects."""
         raise self._only_read(name)
 
     def _only_read(self, name: str) -> UsageError:
         return UsageError(f"{self.place(name)}: objects of the tiered-storage plugin are only read")
 
     def forget(self, directory: str) -> None:
-        """Do nothing: nothing is removed here."""
+        """Do nothing: this store is only read."""
 
-    # names
+    # names of files and keys of objects
 
     def _listed_prefix(self, prefix: str) -> str:
-        """Return what the keys of the files whose names begin with `prefix` begin with: a topic's name with a hyphen,
-        or the directory of a partition."""
+        """Return the beginning of the keys of all files whose names begin with `prefix`. prefix: a topic's name with a
+        hyphen, or the directory of a partition."""
         whose, slash, _ = prefix.partition("/")
         partition = partition_of(whose) if slash else None
         return f"{self._prefix}{whose}" if partition is None else directory_key(self._prefix, partition)
@@ -230,8 +231,8 @@ class PluginStore:
         return found
 
     def _key(self, name: str) -> str:
-        """Return the key of the object with the bytes of a file, or what those of a partition begin with; another name
-        is a key already."""
+        """Return the key of the object that has the bytes of a file; for the name of a partition's directory, the
+        beginning of its objects' keys; any other name is a key already, and returned as it is."""
         if (found := parse_file(name)) is not None:
             return object_key(self._prefix, found[0], LOG if found[1] is FileKind.LOG else INDEXES)
         partition = partition_of(name)
@@ -248,10 +249,10 @@ class PluginStore:
             raise ObjectMissing(f"{self.place(name)}: no {kind} in it")
         return manifest.section_length(SECTIONS[kind])
 
-    # manifests
+    # reading manifests
 
     def _listed_manifest(self, name: SegmentName, there: Mapping[str, StoredObject]) -> SegmentManifest | DamagedObject:
-        """Return the manifest of a segment; a DamagedObject if there is none that can be read."""
+        """Return the manifest of a segment; a DamagedObject if it is missing or cannot be read."""
         if MANIFEST not in there:
             return DamagedObject(self._place(name, MANIFEST), UNFINISHED)
         try:
@@ -262,7 +263,7 @@ class PluginStore:
             return error
         except UnreadableInput as error:
             return DamagedObject(error.path, error.reason)
-        except KcliError:  # deleted since it was listed
+        except KcliError:  # the manifest was deleted after it was listed
             return DamagedObject(self._place(name, MANIFEST), UNFINISHED)
 
     def _read(self, name: SegmentName) -> SegmentManifest:
@@ -284,8 +285,8 @@ class PluginStore:
         return self._read(name)
 
     def _opened(self, name: SegmentName) -> tuple[SegmentManifest, Seal | None]:
-        """Return the manifest of a segment, and what opens its chunks; None if they are not encrypted. Raises
-        DamagedObject, ObjectMissing, KeyMissing."""
+        """Return the manifest of a segment, and the Seal that decrypts its chunks; None if they are not encrypted.
+        Raises DamagedObject, ObjectMissing, KeyMissing."""
         with self._lock:
             if name in self._manifests:
                 self._manifests.move_to_end(name)
@@ -333,7 +334,7 @@ def _parsed(keys: Keys, key: str) -> SegmentManifest:
 def _files(
     name: SegmentName, there: Mapping[str, StoredObject], manifest: SegmentManifest | DamagedObject, place: str
 ) -> Iterator[StoredObject]:
-    """Yield the files of a segment. there: its objects by suffix. place: that of the manifest."""
+    """Yield the files of a segment. there: its existing objects by suffix. place: the path or URL of the manifest."""
     stored = {there[suffix].name: there[suffix].size for suffix in SUFFIXES if suffix in there}
     if isinstance(manifest, DamagedObject):
         yield StoredObject(name.file(FileKind.LOG), 0, told=Told(stored, damage=manifest))
@@ -353,7 +354,7 @@ def _files(
 
 
 def _described(name: SegmentName, manifest: SegmentManifest) -> RemoteSegment | None:
-    """Return the segment as its manifest describes it."""
+    """Return the segment as its manifest describes it; None if the manifest has no remoteLogSegmentMetadata."""
     segment = manifest.segment
     if segment is None:
         return None

@@ -61,7 +61,7 @@ def update_value(
     segment: RemoteSegment, state: SegmentState, broker_id: int, now_ms: int, custom_metadata: bytes | None = None
 ) -> dict[str, Any]:
     """Return the value of a SEGMENT_UPDATE record: `state` is the segment's next state from `now_ms` on, written by the
-    broker `broker_id`. custom_metadata: what the store has returned for a copy, None in every other update."""
+    broker `broker_id`. custom_metadata: the bytes that the store has returned for a copy; None in any other update."""
     return {
         "remoteLogSegmentId": _segment_id(segment),
         "brokerId": broker_id,

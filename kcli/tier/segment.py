@@ -26,7 +26,7 @@ from kcli.metadata.topic_names import fault
 
 
 class SegmentState(IntEnum):
-    """The state of a segment, by the number that the records have."""
+    """The state of a segment; the value is its number in the records."""
 
     COPY_SEGMENT_STARTED = 0
     COPY_SEGMENT_FINISHED = 1
@@ -35,7 +35,7 @@ class SegmentState(IntEnum):
 
 
 class PartitionDeleteState(IntEnum):
-    """The state of the deletion of a partition in the tier, by the number that the records have."""
+    """The state of the deletion of a partition in the tier; the value is its number in the records."""
 
     DELETE_PARTITION_MARKED = 0
     DELETE_PARTITION_STARTED = 1
@@ -83,8 +83,8 @@ class RemoteSegment:
     """A segment in the tier. Offsets are absolute, both inclusive.
 
     id: 22 characters of base64. leader_epochs: by epoch, each with the offset of its first record in the segment.
-    size: bytes of the .log object; has_txn_index: whether there is a .txnindex object. state: None if no metadata tells
-    it, as when the tier is read without a broker's log directory; max_timestamp_ms is then None, too.
+    size: bytes of the .log object; has_txn_index: whether there is a .txnindex object. state: None if no metadata is
+    known, because the tier is read without a broker's log directory; max_timestamp_ms is then None, too.
     """
 
     partition: TieredPartition
@@ -102,8 +102,8 @@ class RemoteSegment:
 
     @classmethod
     def of_record(cls, value: Mapping[str, Any]) -> RemoteSegment:
-        """Return the segment of a RemoteLogSegmentMetadataRecord. Raises BadValue for a record of which Kafka makes no
-        segment."""
+        """Return the segment that a RemoteLogSegmentMetadataRecord describes. Raises BadValue for a record from which
+        Kafka cannot make a segment."""
         start, end = value["startOffset"], value["endOffset"]
         by_epoch = {each["leaderEpoch"]: each["offset"] for each in value["segmentLeaderEpochs"]}
         if start < 0:
@@ -146,15 +146,15 @@ class RemoteSegment:
 
     def last_offset_of(self, epoch: int) -> int:
         """Return the last offset in the segment that an epoch may have: the one before the next epoch's first."""
-        if not self.leader_epochs or self.leader_epochs[-1].epoch <= epoch:  # most segments have one
+        if not self.leader_epochs or self.leader_epochs[-1].epoch <= epoch:  # the last epoch
             return self.end_offset
         behind = bisect_right(self.leader_epochs, epoch, key=lambda each: each.epoch)
         return self.leader_epochs[behind].start_offset - 1 if behind < len(self.leader_epochs) else self.end_offset
 
 
 def partition_of(entry: Mapping[str, Any]) -> TieredPartition:
-    """Return the partition of a TopicIdPartitionEntry. Raises BadValue for one that no topic can have: the names of its
-    objects could lead anywhere."""
+    """Return the partition of a TopicIdPartitionEntry. Raises BadValue for an entry that no partition can have: the
+    names of its objects could be paths out of the store."""
     return _partition(entry["name"], entry["partition"], entry["id"])
 
 

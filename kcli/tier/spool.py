@@ -1,4 +1,4 @@
-"""An object as a file on this machine, for what reads files alone: a temporary copy."""
+"""A temporary copy of an object as a file on this machine, for code that can only read files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kcli.log.source import Source
 
 @contextmanager
 def spooled(source: Source, name: str, spool: Path | None) -> Iterator[Path]:
-    """Copy a source, which is closed, to a temporary file, and yield its path. The file is removed at the end of the
-    context. name: the object's, whose last part the file gets. spool: the directory of the copy, else that of the
-    system."""
+    """Copy a source to a temporary file, and yield the file's path. The source is closed, and the file removed, at the
+    end of the context. name: the object's; its last part is the name of the file. spool: the directory of the copy;
+    None for the system's."""
     try:
         with TemporaryDirectory(prefix="kcli-tier-", dir=spool) as directory:
             path = Path(directory) / name.rpartition("/")[2]
@@ -31,7 +31,7 @@ def _copy(source: Source, path: Path) -> None:
     try:
         with path.open("xb", buffering=0) as file:
             while got := source.read_at(position, buffer):
-                position += file.write(buffer[:got])  # if fewer bytes are written, the next read has the rest
+                position += file.write(buffer[:got])  # after a partial write, the next read begins with the rest
     except OSError as error:
         error.filename = str(path.parent.parent)
         raise

@@ -1,19 +1,19 @@
-"""A place for objects: names and bytes. The tier is kept in one.
+"""The interface of a store, which keeps the objects of a tier or of a backup: names and bytes.
 
     list_objects  the objects whose names begin with a prefix, with their sizes
     place         the path or URL of an object, for messages
     size          the size of one object
     open          an object as a Source, of which any range can be read
     read          one range of an object, in one request
-    as_file       an object as a file on this machine, for what reads files alone
+    as_file       an object as a file on this machine, for code that can only read files
     write         a new object, whole or not at all
     delete        removes an object
     forget        removes what is left of a partition without objects: an empty directory
 
-A name is a path of at least two parts between slashes: `orders-0-<topic id>/<offset>-<segment id>.log`. A store follows
-no link, and gives nothing that is not in it. `kcli.tier.local` is a directory, `kcli.tier.bucket` a bucket;
-`kcli.tier.plugin_store` has the same names for what lies there in other objects, and `place` says in which.
-`kcli.tier.opening` tells by the address, and by what is there, which it is.
+A name has two parts with a slash between: `orders-0-<topic id>/<offset>-<segment id>.log`. A store follows no link, and
+returns nothing from outside of the store. `kcli.tier.local` is a directory, `kcli.tier.bucket` a bucket;
+`kcli.tier.plugin_store` gives the same names to bytes that are in other objects; `place` returns such an object.
+`kcli.tier.opening` chooses the class of store by the address, and by the names of the objects.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from kcli.tier.segment import RemoteSegment
 
 
 class Told(NamedTuple):
-    """What a store with manifests tells of a segment. stored: the objects that are there, by name, with their sizes in
-    bytes. segment: as its manifest describes it, None if it does not. damage: why nothing of the segment can be read;
-    None if its manifest is sound. surplus: how many bytes the .log object has behind the segment's."""
+    """The description of a segment in a store with manifests. stored: the existing objects, by name, with their sizes
+    in bytes. segment: as its manifest describes it; None if it does not. damage: why nothing of the segment can be
+    read; None if its manifest is sound. surplus: the number of bytes in the .log object behind the segment's."""
 
     stored: Mapping[str, int]
     segment: RemoteSegment | None = None
@@ -41,9 +41,9 @@ class Told(NamedTuple):
 
 
 class StoredObject(NamedTuple):
-    """An object of a store. size: bytes. odd: why this is no object of a store, such as that it is a symbolic
-    link; None for an object. told: with the first object of a segment, what the store tells of the segment, if it has
-    manifests."""
+    """An entry in the list of a store. size: bytes. odd: the reason why the entry is no object, such as that it is a
+    symbolic link; None for an object. told: for the first object of a segment in a store with manifests, the
+    description of the segment; else None."""
 
     name: str
     size: int
@@ -72,9 +72,9 @@ class ObjectMissing(KcliError):
 
 
 class DamagedObject(UnreadableInput):
-    """An object is there, and its bytes are not those of a segment: cut off, damaged, or of another version. position:
-    the first of them; None for the object as a whole. sound: how many bytes of the segment come before them. lost: how
-    many bytes of the segment they take; 0 if no byte behind them can be read."""
+    """An object exists, but bytes of it are missing, damaged, or of another version. position: the byte of the object
+    at which the damage begins; None if the whole object is damaged. sound: the number of the segment's bytes before the
+    damage. lost: the number of the segment's bytes that the damage takes; 0 if no byte behind it can be read."""
 
     def __init__(self, path: str, reason: str, position: int | None = None, sound: int = 0, lost: int = 0) -> None:
         super().__init__(path, reason if position is None else f"byte {position:,}: {reason}")
@@ -85,15 +85,15 @@ class DamagedObject(UnreadableInput):
 
 
 class NewerObject(DamagedObject):
-    """An object of another version than kcli reads, or larger: its bytes may be sound."""
+    """An object of a version that kcli does not read, or larger than it reads: the bytes may be sound."""
 
 
 class StoreFailed(UnreadableInput):
-    """The store does not answer, or grants no access: every request to it fails, not only that for one object."""
+    """The store does not answer, or grants no access: requests for all objects fail, not only for this one."""
 
 
 class StoreAway(StoreFailed):
-    """The store does not answer now, and may later: the network is down, or the server is slow or overloaded."""
+    """The store does not answer now, but may answer later: the network is down, or the server is slow or overloaded."""
 
 
 class KeyMissing(StoreFailed):
@@ -101,16 +101,16 @@ class KeyMissing(StoreFailed):
 
 
 def checked_key(key: str) -> str:
-    """Return a path with any number of slashes. Raises UsageError if no object can have it, as it could lead out of the
-    store."""
+    """Return `key`, a path with any number of slashes, unchanged. Raises UsageError if no object can have this key,
+    such as one that leads out of the store."""
     if any(part in ("", ".", "..") or "\0" in part for part in key.split("/")):
         raise UsageError(f"{key!r}: no object can have this name")
     return key
 
 
 def checked_name(name: str) -> str:
-    """Return the name of an object: the directory of a partition, and the name of a file. Raises UsageError for one
-    that no object can have."""
+    """Return `name` unchanged: a partition's directory, a slash and a file's name. Raises UsageError for a name that no
+    object can have."""
     if name.count("/") != 1:
         raise UsageError(f"{name!r}: no object can have this name")
     return checked_key(name)
@@ -131,16 +131,16 @@ class Store(Protocol):
 
     @property
     def is_plugin(self) -> bool:
-        """Whether the tiered-storage plugin of Aiven has laid out the objects: those with the names of `list_objects`
-        are then sections and chunks of others."""
+        """Whether Aiven's tiered-storage plugin has written the objects: the entries of `list_objects` are then
+        sections or chunks of the plugin's objects."""
 
     @property
     def options(self) -> Sequence[str]:
-        """The options of `kcli tier`, beside the address, with which the store was opened: the key pairs."""
+        """The options of `kcli tier` besides the address with which the store was opened: those that give key pairs."""
 
     def place(self, name: str) -> str:
-        """Return the path or URL of the object that has the bytes of an object, or of a partition's directory, for
-        messages."""
+        """Return, for messages, the path or URL of an object (in the plugin's layout, of the object that has its
+        bytes), or of a partition's directory."""
 
     def list_objects(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yield the objects whose names begin with `prefix`, by name."""
@@ -155,8 +155,8 @@ class Store(Protocol):
         """Return the bytes [start, stop) of an object, fewer at its end; start must lie below its size."""
 
     def as_file(self, name: str) -> AbstractContextManager[Path]:
-        """A context with the path of a file that has the object's bytes, to be read. After the context the file may be
-        gone."""
+        """Return a context manager that yields the path of a file with the object's bytes, which is only to be read.
+        After the context the file may no longer exist."""
 
     def write(self, name: str, parts: Iterable[ObjectPart]) -> None:
         """Write a new object. Raises OSError; UsageError for a name that no object can have."""

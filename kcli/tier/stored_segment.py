@@ -1,9 +1,9 @@
-"""What a segment's objects say about the segment, if no metadata describes it. Their names have the start offset; the
-last batch of the .log object has the end offset.
+"""The description of a segment by its objects, if no metadata describes it. The objects' names have the start offset;
+the last batch of the .log object has the end offset.
 
 leader_epoch_checkpoint   the leader epochs of the log up to the end of the segment; the segment's own are those that
-                          end above its start offset. One that contradicts the first or the last batch is another
-                          log's, or damaged: then the batches tell the segment's own
+                          end above its start offset. A checkpoint that contradicts the first or the last batch is
+                          another log's, or damaged: the segment's own epochs are then taken from the batches
 .index                    the last entry leads to a batch near the end of the .log object, where the last batch is
 """
 
@@ -45,13 +45,13 @@ def read_object(store: Store, name: str, limit_bytes: int) -> bytes:
 
 
 def epochs_in(store: Store, objects: SegmentObjects) -> tuple[EpochEntry, ...] | None:
-    """Return the entries of a segment's leader_epoch_checkpoint; None if there is none that can be read."""
+    """Return the entries of a segment's leader_epoch_checkpoint; None if it is missing or cannot be read."""
     if FileKind.REMOTE_LEADER_EPOCHS not in objects.sizes:
         return None
     try:
         name = objects.name(FileKind.REMOTE_LEADER_EPOCHS)
         return LeaderEpochCache(parse_leader_epochs(read_object(store, name, CHECKPOINT_BYTES_MAX))).entries
-    except KeyMissing:  # the manifest has the segment's own
+    except KeyMissing:  # the manifest, too, has the segment's own epochs
         return None
     except StoreFailed:
         raise
@@ -66,8 +66,8 @@ def has_epochs_of(epochs: Sequence[EpochEntry], segment: RemoteSegment) -> bool:
 
 
 def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
-    """Return what a segment's objects say about it, or its manifest; None if they do not have a .log object with a
-    batch."""
+    """Return the segment as its manifest or its objects describe it; None if there is neither a manifest that describes
+    it nor a .log object with a readable batch."""
     if objects.told is not None and objects.told.segment is not None:
         return objects.told.segment
     size = objects.sizes.get(FileKind.LOG)
@@ -104,7 +104,7 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
 
 
 def too_large(size: int) -> str | None:
-    """Return why a .log object of `size` bytes is no segment as it is; None if it is not too large for one."""
+    """Return, in words, why a .log object of `size` bytes is too large for a segment; None if it is not."""
     if size <= SEGMENT_BYTES_MAX:
         return None
     return f"{size:,} bytes, and Kafka opens no segment of more than {SEGMENT_BYTES_MAX:,}"
@@ -132,8 +132,8 @@ def survey(source: Source) -> tuple[int | None, int | None, str | None]:
 
 
 def indexed_offset(store: Store, objects: SegmentObjects) -> int:
-    """Return the greatest offset that the .index and .timeindex objects of a segment have; -1 if they have none, or
-    cannot be read. Raises StoreFailed."""
+    """Return the greatest offset in the .index and .timeindex objects of a segment; -1 if they have no entry, or cannot
+    be read. Raises StoreFailed."""
     found = -1
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         if not 0 < objects.sizes.get(kind, 0) <= INDEX_BYTES_MAX:
@@ -151,7 +151,8 @@ def indexed_offset(store: Store, objects: SegmentObjects) -> int:
 
 
 def _near_end(store: Store, objects: SegmentObjects, size: int) -> int:
-    """Return a byte of the .log object where a batch begins, near its end as the offset index tells; else 0."""
+    """Return the byte of the .log object to which the last entry of the offset index points; 0 if there is no such
+    entry, or if it points behind the object's end."""
     if not 0 < objects.sizes.get(FileKind.OFFSET_INDEX, 0) <= INDEX_BYTES_MAX:
         return 0
     try:
@@ -164,8 +165,9 @@ def _near_end(store: Store, objects: SegmentObjects, size: int) -> int:
 
 
 def _last_batch(source: Source, start: int) -> BatchRow | None:
-    """Return the last of the batches from byte `start` on; None if none begins there. Of an object that is too large
-    for a segment, the last one before damage: what is behind may be two gigabytes of zeros, and is not searched."""
+    """Return the last of the batches from byte `start` on; None if there is none, or if `start` is above 0 and damage
+    follows. If the object is too large for a segment, return the last batch before damage: the bytes behind it may be
+    two gigabytes of zeros."""
     last, is_large = None, too_large(source.size()) is not None
     for part in read_segment(source, start=start, check_crc=start > 0, resync=start == 0 and not is_large):
         if isinstance(part, Window):
@@ -177,9 +179,9 @@ def _last_batch(source: Source, start: int) -> BatchRow | None:
 
 
 def _contradict(epochs: Sequence[EpochEntry], source: Source, last: BatchRow) -> bool:
-    """Whether the first or the last batch of a segment has another leader epoch than `epochs` have at its offsets. Of a
-    log that began inside of the segment when it was copied, they have none at the first; batches of magic 0 and 1 have
-    none either."""
+    """Whether the first or the last batch of a segment has another leader epoch than `epochs` have for its last offset.
+    The first batch is no contradiction if `epochs` begin above it, because the log began inside the segment when it was
+    copied; nor are batches of magic 0 and 1, which have no leader epoch."""
     known = LeaderEpochCache(epochs)
     first = _first_batch(source)
     if first is not None and first.leader_epoch >= 0:
@@ -197,8 +199,8 @@ def _first_batch(source: Source) -> BatchRow | None:
 
 
 def _epochs_of_batches(source: Source, start_offset: int) -> tuple[EpochEntry, ...]:
-    """Return the leader epochs of a segment's batches, the first one from the start offset of the segment on; no entry
-    if the batches have none (magic 0 and 1). No batch counts whose leader epoch is above that of a later batch."""
+    """Return the leader epochs of a segment's batches; the first one begins at the segment's start offset. No entry if
+    the batches have none (magic 0 and 1). A batch whose leader epoch is above that of a later batch does not count."""
     found = LeaderEpochCache()
     for part in read_segment(source, check_crc=False, resync=too_large(source.size()) is None):
         if isinstance(part, Window):

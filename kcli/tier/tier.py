@@ -1,12 +1,12 @@
-"""All that is known of a tier: the objects of its store, what the metadata log says of them, and the local logs.
+"""All that is known of a tier: the objects of its store, the records of the metadata log about them, the local logs.
 
     Tier.read(store, log_directory)   each partition with its segments, their objects, its local log and its lineage
     Tier.read(store)                  the same from the store alone: names, leader_epoch_checkpoint objects and batches
 
 A broker may copy and delete meanwhile. It writes the first record of a segment before the first object, and the last
-record when the last object is gone. So the store is listed before the metadata is read, and where the two disagree it
-is listed again: objects that are in both lists, and that the metadata does not name, were left behind by a deletion, or
-are those of another cluster; objects that a copied segment lacks in the second list are missing.
+record after the last object is deleted. So the store is listed before the metadata is read, and the partitions of which
+the two disagree are listed again: objects that are in both lists, and that the metadata does not name, were left behind
+by a deletion, or are another cluster's; objects of a copied segment that are not in the second list are missing.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ class LocalLog:
         return self.logs[0][0] if self.logs else None
 
     def has(self, offset: int) -> bool:
-        """Whether an offset lies between the first and the last one of the log. The last segment is read only for an
-        offset that is not below it."""
+        """Whether an offset lies between the first and the last offset of the log. The last segment is read only for an
+        offset at or above its base offset."""
         if not self.logs or offset < self.logs[0][0]:
             return False
         return offset < self.logs[-1][0] or offset <= self._last_offset
 
     @cached_property
     def _last_offset(self) -> int:
-        """The offset of the last batch; without one, that before the last segment."""
+        """The last offset of the last batch; if the last segment has no batch, the offset before its base offset."""
         base, path = self.logs[-1]
         try:
             last = survey(FileSource(path))[1]
@@ -74,9 +74,9 @@ class LocalLog:
 
 @dataclass(slots=True)
 class PartitionTier:
-    """One partition in the tier. has_metadata: whether `cache` is what the metadata log says; else its segments are
-    those of the store. log_start_offset: the partition's entry in log-start-offset-checkpoint. lost: without metadata,
-    the objects of segments whose .log object has no batch that tells their offsets."""
+    """One partition in the tier. has_metadata: whether the segments in `cache` come from the metadata log; else they
+    come from the store's objects. log_start_offset: the partition's entry in log-start-offset-checkpoint. lost: without
+    metadata, the objects of segments whose offsets are not known, as their .log object has no batch or is missing."""
 
     partition: TieredPartition
     cache: SegmentCache
@@ -87,20 +87,20 @@ class PartitionTier:
     lost: list[SegmentObjects] = field(default_factory=list)
 
     def copied(self) -> list[RemoteSegment]:
-        """Return the segments that are whole in the tier, as far as is known."""
+        """Return the segments whose copy is complete, or, without metadata, all segments."""
         return [each for each in self.cache.segments() if each.state in (None, SegmentState.COPY_SEGMENT_FINISHED)]
 
     @property
     def first_offset(self) -> int | None:
-        """The log start offset, None if it is not known. A broker writes it to its checkpoint only once a minute, but
-        at once removes older leader epochs: the first one left begins at the log start offset or before it."""
+        """The log start offset; None if it is not known. A broker writes it to its checkpoint only once a minute, but
+        removes the leader epochs below it at once: so the start of the first epoch counts if it is the higher one."""
         if self.local is None or not self.local.epochs:
             return self.log_start_offset
         return max(self.local.epochs[0].start_offset, self.log_start_offset or 0)
 
     def plan(self, local_first: int | None = None) -> Plan:
-        """Return how the offsets that the local log does not have are read. local_first: the first offset of the local
-        log, if a caller has listed its segments before the tier was read."""
+        """Return the plan of reading the offsets that the local log does not have. local_first: the first offset of the
+        local log, if the caller listed its segments before the tier was read; None: that of `local`."""
         end = local_first
         if end is None and self.local is not None:
             end = self.local.first_offset
@@ -109,11 +109,11 @@ class PartitionTier:
         if start is not None and found.parts and found.parts[0].first == start:
             found.parts[0] = from_segment_start(found.parts[0], self.lineage)
         if found.gaps and found.gaps[0][0] == start and were_deleted(self.cache, self.lineage, *found.gaps[0]):
-            del found.gaps[0]  # expired: the log start offset had moved, but not yet in the broker's files
+            del found.gaps[0]  # these segments have expired: the files do not have the new log start offset yet
         return found
 
     def local_part(self, segment: RemoteSegment) -> str:
-        """Return how much of a segment the local log has, too: `yes`, `part` or `no`."""
+        """Return whether the local log also has the offsets of a segment: `yes`, `part` or `no`."""
         if self.local is None:
             return "no"
         has_first, has_last = self.local.has(segment.start_offset), self.local.has(segment.end_offset)
@@ -124,7 +124,7 @@ class PartitionTier:
 
 @dataclass(slots=True)
 class Tier:
-    """A store, and what is known of it. log: what `__remote_log_metadata` in the log directory says; None without a log
+    """A store, with its partitions. log: the replayed `__remote_log_metadata` of the log directory; None without a log
     directory."""
 
     store: Store
@@ -141,10 +141,10 @@ class Tier:
         topic: str | None = None,
         only: TieredPartition | None = None,
     ) -> Tier:
-        """Read the store, and the log directory if there is one. topic: the one topic that is asked for; only: the one
-        partition of it.
+        """Read the store, and the log directory if there is one. topic, only: read only this topic, or only this
+        partition of it; None for all.
 
-        Raises UnreadableInput if one of the two cannot be listed.
+        Raises UnreadableInput if the store or the log directory cannot be listed.
         """
         prefix = "" if topic is None else f"{topic}-"
         prefix = prefix if only is None else f"{directory_name(only)}/"
@@ -169,7 +169,8 @@ class Tier:
         return self.inventory.objects_of(segment)
 
     def _list_again(self, topic: str | None, only: TieredPartition | None) -> None:
-        """List the partitions again of which the metadata and the first list disagree. topic, only: see `read`."""
+        """List again the objects of partitions for which the metadata and the first list disagree. topic, only: as in
+        `read`."""
         assert self.log is not None, "there is metadata"
         for partition in {*self.inventory.partitions, *self.log.metadata.caches}:
             if topic not in (None, partition.topic) or only not in (None, partition):
@@ -198,8 +199,8 @@ class Tier:
         return found
 
     def _from_objects(self, partition: TieredPartition) -> SegmentCache:
-        """Return the segments that the store has of a partition; those that end later supersede others, as if they had
-        been copied later."""
+        """Return the segments that the store has of a partition. Segments with higher end offsets supersede others, as
+        if they had been copied later."""
         stored = self.inventory.partitions.get(partition, {}).values()
         found = [each for each in (segment_of(self.store, objects) for objects in stored) if each is not None]
         cache = SegmentCache()
@@ -209,9 +210,9 @@ class Tier:
 
     def _lineage(self, tier: PartitionTier) -> tuple[EpochEntry, ...]:
         """Return the leader epochs of the local log. Without a local log, return those in the leader_epoch_checkpoint
-        of the last segment, which has the epochs of all earlier segments, too. A checkpoint that cannot be read, or
-        that does not have the segment's own epochs, does not count: then it is that of an earlier segment, with the
-        epochs of the segments behind that one."""
+        of the last segment, which has the epochs of all earlier segments, too. If that checkpoint cannot be read, or
+        does not have the segment's own epochs, take that of the last earlier segment with a right one, and add the
+        epochs of the segments after it."""
         if tier.local is not None and tier.local.epochs:
             return tier.local.epochs
         copied = sorted(tier.copied(), key=lambda each: (_last_epoch(each), each.end_offset))
@@ -235,14 +236,14 @@ def _last_epoch(segment: RemoteSegment) -> int:
 
 
 def _local_partitions(log_directory: Path, topic_ids: set[str]) -> dict[TieredPartition, LocalLog]:
-    """Return the logs of topics with these ids."""
+    """Return the local logs of partitions whose topic ids are in `topic_ids`."""
     found = {}
     for each in LogDirectory(log_directory).partitions():
         if each.name.state:
             continue
         try:
             topic_id = topic_id_of(each.path)
-        except (StartRefused, OSError):  # `kcli verify` tells
+        except (StartRefused, OSError):  # `kcli verify` reports this error
             continue
         if topic_id is not None and topic_id in topic_ids:
             found[TieredPartition(each.name.topic, each.name.partition, topic_id)] = _local_log(each.path)
@@ -258,7 +259,7 @@ def _local_log(directory: Path) -> LocalLog:
 
 
 def _cluster_image(log_directory: Path) -> MetadataImage | None:
-    """Return what the cluster's metadata log says; None if it is not there, or is damaged."""
+    """Return the image of the cluster's metadata log in a log directory; None if the log is missing or damaged."""
     from kcli.metadata_log.replay import refuse, replay  # imported late: it loads the schemas of metadata records
 
     directory = log_directory / METADATA_DIRECTORY
@@ -271,8 +272,8 @@ def _cluster_image(log_directory: Path) -> MetadataImage | None:
 
 
 def chosen(partitions: Iterable[PartitionTier], topic: str, topic_id: str | None) -> list[PartitionTier]:
-    """Return the partitions of one topic: of that with this id; without one, of that which has a local log, or of the
-    only one. Raises UnreadableInput if there is none, or more than one."""
+    """Return the partitions of the topic with this name and id. topic_id: None: the only topic of this name, or of
+    several the one that has a local log. Raises UnreadableInput if no topic fits, or more than one."""
     found = [
         each for each in partitions if each.partition.topic == topic and topic_id in (None, each.partition.topic_id)
     ]

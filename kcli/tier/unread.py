@@ -1,11 +1,11 @@
-"""What a store has of a partition and no read gets, if no metadata describes the segments: the objects' names, indexes
-and leader epochs tell of offsets that would else be missing without a word.
+"""Offsets of a partition that a store may have, but that no read returns, if no metadata describes the segments: the
+objects' names, indexes and leader epochs show such offsets, which would otherwise be missing without a message.
 
-    lost        a segment whose .log object is not there, or has no batch: its name has its start offset
+    lost        a segment whose .log object is missing, or has no batch: its objects' names have its start offset
     cut off     the last segment, whose indexes have offsets behind its last batch
-    left out    a segment that begins below the lineage of leader epochs, or there has other epochs than the lineage
+    left out    a segment below the first offset that is read: the lineage begins later, or has other epochs there
 
-Segments behind the end of the lineage's last one are no such case: a later leader did not have these records.
+Segments after the last segment of the lineage do not count: a later leader did not have their records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Unread(NamedTuple):
-    """Offsets, both inclusive, that no read gets, and why. last: None if it is not known."""
+    """Offsets, both inclusive, that no read returns, and the reason. last: None if it is not known."""
 
     first: int
     last: int | None
@@ -33,7 +33,8 @@ class Unread(NamedTuple):
 
 
 def unread(tier: Tier, each: PartitionTier, planned: Plan) -> list[Unread]:
-    """Return what is not read of a partition, without the gaps of its plan. Raises UnreadableInput, StoreFailed."""
+    """Return the offsets of the partition `each` that no read returns, except the gaps of `planned`, its plan of reads.
+    Raises UnreadableInput, StoreFailed."""
     if each.has_metadata:
         return []
     found = [*_left_out(tier, each, planned), *_cut_off(tier, each, planned), *_lost(tier, each, planned)]
@@ -41,7 +42,7 @@ def unread(tier: Tier, each: PartitionTier, planned: Plan) -> list[Unread]:
 
 
 def gap_reason(tier: Tier, each: PartitionTier, first: int, last: int) -> str:
-    """Return why the offsets of a gap are in no segment that is read."""
+    """Return, in words, why the offsets of a gap are in no segment from which offsets are read."""
     for objects in each.lost:
         if first <= objects.start_offset <= last:
             return lost_reason(tier, objects)
@@ -52,7 +53,7 @@ def gap_reason(tier: Tier, each: PartitionTier, first: int, last: int) -> str:
 
 
 def lost_reason(tier: Tier, objects: SegmentObjects) -> str:
-    """Return why the objects of a segment do not tell its offsets."""
+    """Return, in words, why the offsets of a segment are not known from its objects."""
     if objects.told is not None and objects.told.damage is not None:
         return str(objects.told.damage)
     size = objects.sizes.get(FileKind.LOG)

@@ -1,9 +1,9 @@
 """An object's bytes as a Source, fetched in windows.
 
-A first window is small: many objects are, and a header needs no more. While bytes are read in order, each window is
-twice as large as the one before it, and the next is fetched meanwhile: at most two windows are in memory, whatever the
-size of the object. Of the window before them some bytes are kept: a reader that follows an index reads some bytes from
-each entry's position on, and then goes back to the next entry's.
+The first window is small, as many objects are small, and reading a header needs no more. While bytes are read in order,
+each window is twice as large as the one before it, and the next is fetched meanwhile: at most two windows are in
+memory, whatever the size of the object. The last bytes of the window before them are kept, too: a reader that follows
+an index reads some bytes from each entry's position on, and then goes back to the position of the next entry.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class _Window(NamedTuple):
 
 
 class WindowedSource:
-    """An object of `size` bytes. first: its first bytes, if they are known. fetch: begins to fetch a window of
-    the object. take: waits for the bytes of such a fetch, and raises UnreadableInput."""
+    """An object of `size` bytes. first: its first bytes, if they are known. fetch: begins to fetch a window of the
+    object. take: waits for the bytes of such a fetch, and returns them; raises UnreadableInput."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class WindowedSource:
         self._data, self._tail = memoryview(b""), b""
 
     def _from(self, position: int) -> memoryview:
-        """Return the bytes of a window from this position on, at least one."""
+        """Return the bytes in memory from this position on, at least one; fetch a window if there are none."""
         stop = self._start + len(self._data)
         if self._start - len(self._tail) <= position < self._start:
             return memoryview(self._tail)[position - self._start :]
@@ -76,7 +76,7 @@ class WindowedSource:
         return self._data[position - self._start :]
 
     def _move(self, position: int, *, is_in_order: bool) -> None:
-        """Make the window one with this position in it."""
+        """Replace the window by one that has this position. is_in_order: whether the bytes are read in order."""
         ahead, self._next = self._next, None
         if ahead is None or not ahead.start <= position < ahead.stop:
             if ahead is not None:
@@ -85,7 +85,7 @@ class WindowedSource:
             ahead = self._begin(position, length)
         is_next = ahead.start == self._start + len(self._data)
         self._tail = bytes(self._data[-TAIL_BYTES:]) if is_next else b""
-        self._data = memoryview(b"")  # so that no third window is in memory
+        self._data = memoryview(b"")  # frees the present window before the next one is there
         self._data = self._take(ahead.bytes)
         self._start = ahead.start
         if is_in_order and ahead.stop < self._size:

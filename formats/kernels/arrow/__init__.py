@@ -1,1 +1,1 @@
-"""rows turns records into columns of an Arrow table; builder turns such columns back into record batches."""
+"""`rows` turns records into columns of an Arrow table; `builder` turns such columns into Kafka's record batches."""

@@ -1,1 +1,1 @@
-"""Decode record values (Avro, Protobuf, JSON, JSON as VARIANT) into the columns of columns.pyx, in bulk."""
+"""Decode record values (Avro, Protobuf, JSON, JSON as VARIANT) in bulk, into the columns that columns.pyx defines."""

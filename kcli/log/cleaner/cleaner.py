@@ -37,7 +37,7 @@ class Cleaning:
 
     @property
     def counts(self) -> CleanCounts:
-        """The sums over all passes."""
+        """The counts, summed over all passes."""
         total = CleanCounts()
         for each in self.passes:
             total.add(each.counts)

@@ -69,7 +69,8 @@ class CleaningPass:
         self._transactions = CleanedTransactions()
 
     def groups(self) -> Iterator[list[StoredSegment]]:
-        """Build the map, then yield the groups to clean, in order. Raises Uncleanable, UnreadableInput."""
+        """Build the offset map, then yield the groups of segments to clean, in order. Raises Uncleanable,
+        UnreadableInput."""
         log, config, selection, threads = self.log, self._config, self._selection, thread_count()
         start, stop = selection.first_dirty_offset, selection.first_uncleanable_offset
         cleaned_before = log.between(0, start)

@@ -183,7 +183,7 @@ class CleanerLog:
 
     @property
     def active(self) -> StoredSegment:
-        """The segment that is appended to."""
+        """The active segment: the last one, to which brokers append."""
         return self.segments[-1]
 
     @property
@@ -273,7 +273,7 @@ def _read_log_end(active: StoredSegment) -> int:
     if path.exists():
         index = OffsetIndexReader(read_whole(path), active.base_offset)
         while index.count and index.entry(index.count - 1)[1] == 0:
-            index.count -= 1  # an entry of zeros, preallocated
+            index.count -= 1  # the last entry is preallocated zeros
         if index.count and index.entry(index.count - 1)[1] < active.size:
             start = index.entry(index.count - 1)[1]
     end = active.base_offset
@@ -292,7 +292,7 @@ def _load_producers(log: CleanerLog) -> ProducerTable:
         try:
             entries = parse_snapshot(read_whole(path)).entries
         except FormatError:
-            continue  # as Kafka: try the snapshot before it
+            continue  # like Kafka, try the snapshot before this one
         for entry in entries:
             table.load(entry)
         known = offset

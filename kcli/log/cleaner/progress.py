@@ -9,4 +9,4 @@ Progress = Callable[[int], None]
 
 
 def silent(_size: int) -> None:
-    """Ignore the progress."""
+    """Do nothing: a Progress for callers that do not show it."""

@@ -36,7 +36,7 @@ from kcli.log.disk import Disk, DiskFile
 from kcli.log.segment_reader import Window
 from kcli.log.threads import in_order
 
-WRAPPED_MESSAGE_BYTES = 26  # the size of the smallest message (magic 0, 1) in a compressed one
+WRAPPED_MESSAGE_BYTES = 26  # the smallest size of a message (magic 0) inside a compressed one
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class CleanCounts:
     dropped: dict[str, tuple[int, int]] = field(default_factory=lambda: dict.fromkeys(CLEAN_REASONS, (0, 0)))
 
     def add_filter(self, batches: BatchFilter) -> None:
-        """Add what a BatchFilter counted."""
+        """Add the counts of a BatchFilter, for the batches that it has filtered."""
         self.records_read += batches.records_read
         self.records_kept += batches.records_kept
         self.batches_read += batches.batches_read

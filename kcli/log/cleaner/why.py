@@ -1,6 +1,6 @@
 """Why a record is still in the log: what the cleaner would do now with every record of one key.
 
-    superseded by N   a later record of the key, in a transaction that was not aborted
+    superseded by N   a later record of the key is at offset N, and not in an aborted transaction: removed
     tombstone         the latest record, without a value: removed delete.retention.ms after its first cleaning
     aborted           a record of an aborted transaction: removed
     latest            kept
@@ -46,8 +46,8 @@ class KeyRecord:
 @dataclass(frozen=True, slots=True)
 class Fate:
     """What the cleaner would do with a record now. is_dropped: whether it would remove the record. outcome: the
-    record's state in words, see the module. held_by, until_ms: what keeps a record in the log that would otherwise be
-    removed, and until when (ms since 1970), if that is known."""
+    record's state in words, see the module docstring. held_by, until_ms: what keeps in the log a record that would
+    otherwise be removed, and until when (ms since 1970), if that is known."""
 
     record: KeyRecord
     is_dropped: bool

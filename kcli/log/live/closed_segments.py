@@ -1,6 +1,6 @@
 """Rolled segments of an open log, as they are copied to tiered storage.
 
-    closed_segments   which ones there are: offsets, sizes and the names of their files
+    closed_segments   returns the rolled segments: offsets, sizes and the names of their files
     open              opens the files before they are read, in another thread if need be. A log that is open renames
                       its files (the partition's directory is moved, retention adds `.deleted`) and removes them;
                       what is open stays readable through both
@@ -37,8 +37,8 @@ class ClosedSegment:
     producer_snapshot_path: Path | None
 
     def open(self) -> OpenSegment:
-        """Open all files of the segment, which the caller closes. Raises OSError; FileNotFoundError if the segment was
-        deleted or the partition's directory renamed since `closed_segments` returned it: the caller asks again."""
+        """Open all files of the segment; the caller closes them. Raises OSError; FileNotFoundError if the segment was
+        deleted or the partition's directory renamed since `closed_segments` was called: the caller calls it again."""
         with ExitStack() as opening:
 
             def opened(path: Path) -> BinaryIO:

@@ -39,7 +39,7 @@ class Flush:
             try:
                 with self.disk.open(self.directory / name) as file:
                     file.sync()
-            except FileNotFoundError:  # deleted meanwhile
+            except FileNotFoundError:  # the snapshot was deleted meanwhile
                 continue
         for segment in self.segments:
             try:

@@ -141,7 +141,7 @@ class OpenOptions:
 class PartitionLog:
     """The log of one partition. Methods that change it may raise OSError, and take now_ms if they need the time.
 
-    runway: compiled code that appends ordinary batches after a few checks; None if the next ones need all checks.
+    runway: compiled code that appends ordinary batches after a few checks; None if the next batches need all checks.
     on_stale_epochs: called when leader-epoch-checkpoint must be written again. By default it is `write_stale_epochs`,
     which writes the file at once; the owner of the log may set another function, which has the file written later.
     is_tiered: whether the log has tiered storage. highest_tiered_offset: the last offset that is in remote storage; -1
@@ -208,7 +208,7 @@ class PartitionLog:
         """Change the configuration; existing segments keep their index interval and sizes."""
         self.config = config
         self.is_tiered = self._may_be_tiered and config.remote_storage and not config.compact
-        if not self.is_tiered:  # what is in remote storage may be deleted until it is tiered again
+        if not self.is_tiered:  # the log's segments in remote storage may be deleted before it is tiered again
             self.highest_tiered_offset = NONE
         self._limits = SegmentLimits(
             config.index_interval_bytes,
@@ -235,7 +235,7 @@ class PartitionLog:
     ) -> Appended:
         """Append the one batch in `data`, whose bytes may be changed. Raises AppendRefused, LogFailed.
 
-        leader_epoch: goes into the batch's header. origin: some checks are made only for a client's batch.
+        leader_epoch: is written to the batch's header. origin: some checks are made only for a client's batch.
         transaction_version: for a marker, the version of the transaction that it ends. checked: the result of `check`
         on the batch, if another thread has called it.
         """
@@ -397,7 +397,7 @@ class PartitionLog:
         roll_offset = start if first.magic >= 2 else last.last_offset - INT_MAX
         self._roll_if_due(size, roll_offset, last.last_offset, max_timestamp, now_ms)
         self._write(memoryview(data)[:size], table, last.last_offset, now_ms)
-        if self.producers.verifications:  # begun while this replica was the leader
+        if self.producers.verifications:  # they began while this replica was the leader
             self.producers.end_verifications(table)
         self.runway = self._new_runway(table)
         return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)
@@ -423,9 +423,10 @@ class PartitionLog:
             self.on_stale_epochs()
 
     def write_stale_epochs(self) -> None:
-        """Write leader-epoch-checkpoint if the file lacks an epoch of the log, or has one of removed batches. Any
-        thread may call this; a flush does before the recovery point moves. If it is not called, the next start removes
-        the epochs of removed batches, and recovery adds those above the recovery point. Raises OSError."""
+        """Write leader-epoch-checkpoint if the file lacks an epoch of the log, or has an epoch whose batches were
+        removed. Any thread may call this; a flush calls it before the recovery point moves. If it is not called, the
+        next start removes the epochs without batches, and recovery adds those above the recovery point. Raises
+        OSError."""
         with self._epochs_guard:
             if self._epochs_are_stale:
                 self._epochs_are_stale = False
@@ -729,8 +730,8 @@ class PartitionLog:
 
     def delete_records(self, offset: int) -> bool:
         """Move the log start offset forward to `offset`. Returns whether it moved: False if it is at `offset` or above
-        already. Below the local log start offset of a tiered log, the segments that are no longer needed are in remote
-        storage. Raises OffsetOutOfRange if `offset` is above the high watermark."""
+        already. No segment is deleted: `delete_old_segments` deletes those below `offset`. Raises OffsetOutOfRange if
+        `offset` is above the high watermark."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"offset {offset:,} is above the high watermark {self.high_watermark:,}")
         if offset <= self.log_start_offset:
@@ -748,9 +749,9 @@ class PartitionLog:
 
     def delete_old_segments(self, now_ms: int) -> list[Removal]:
         """Delete old segments: those below the log start offset; if cleanup.policy has `delete`, also those beyond
-        retention.bytes and retention.ms. With tiered storage, only those that are there are deleted, beyond
-        local.retention.bytes and local.retention.ms, and the local log start offset moves instead of the log start
-        offset (see kcli.log.retention). Returns the removals of their files."""
+        retention.bytes and retention.ms. With tiered storage, only segments that have been copied there are deleted, if
+        they are beyond local.retention.bytes and local.retention.ms, and the local log start offset moves instead of
+        the log start offset (see kcli.log.retention). Returns the removals of the files."""
         due = find_due(
             self._segments.all,
             self.config,
@@ -801,8 +802,8 @@ class PartitionLog:
 
     @property
     def untiered_bytes(self) -> int:
-        """The size of the local segments that begin at or after the last offset in remote storage: those that it does
-        not have."""
+        """The size in bytes of the local segments that remote storage lacks: they begin at or after the last offset
+        there."""
         return sum(each.size for each in self._segments.all if each.base_offset >= self.highest_tiered_offset)
 
     def closed_segments(
@@ -949,7 +950,7 @@ class PartitionLog:
         self._recalled.clear()
         self.producers.rebuild(self._segments.all, self.log_start_offset, self.log_end_offset, now_ms)
 
-    # durability
+    # flushing, closing, renaming, deleting
 
     def flush(self, now_ms: int, to_offset: int | None = None, *, including: bool = False) -> None:
         """Make the log below to_offset (None: all of it) durable; with `including`, also the segment that begins at
@@ -975,8 +976,8 @@ class PartitionLog:
         return Flush(offset, self._cuts, self.directory, snapshots, segments, with_names, self._disk, write_epochs)
 
     def end_flush(self, flush: Flush, now_ms: int) -> None:
-        """Move the recovery point up to the offset of a flush that has run; do nothing if the log was truncated since
-        it began."""
+        """Move the recovery point up to the offset of `flush`, which has run; do nothing if the log was truncated after
+        the flush began."""
         if flush.cuts == self._cuts:
             self.recovery_point = max(self.recovery_point, flush.offset)
             self.last_flush_ms = now_ms

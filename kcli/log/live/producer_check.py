@@ -4,8 +4,8 @@
                 the offsets of that earlier batch
     epoch       is not below the producer's latest; with transaction.version 2 each marker bumps it
     sequence    is one above the producer's last sequence; 0 in a new epoch
-    transaction while one is open, all of the producer's batches belong to it; the coordinator epoch of its marker is
-                not below the latest
+    transaction while it is open, all of the producer's batches belong to it; the coordinator epoch of its marker is not
+                below that of the producer's last marker
 
 A follower makes none of these checks: it appends what its leader has appended. Source: ProducerAppendInfo, UnifiedLog;
 KIP-98, KIP-890.

@@ -130,7 +130,7 @@ class LiveProducers(ProducerStateManager):
         """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
         before_ms = now_ms - self._expiration_ms
         for each in [each for each, known in self.verifications.items() if known.since_ms <= before_ms]:
-            del self.verifications[each]  # in place: a Runway has this dict, too
+            del self.verifications[each]  # not a new dict, because a Runway shares this one
         return expire_producers(self.table, before_ms)
 
     def mark_deleted(self, offset: int) -> str | None:

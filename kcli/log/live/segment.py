@@ -138,21 +138,21 @@ class LiveSegment:
 
     @property
     def offsets(self) -> LiveOffsetIndex:
-        """The offset index, opened."""
+        """The offset index; it is opened at the first access."""
         if self._offsets is None:
             self._offsets = self._index(LiveOffsetIndex, FileKind.OFFSET_INDEX)
         return self._offsets
 
     @property
     def times(self) -> LiveTimeIndex:
-        """The time index, opened."""
+        """The time index; it is opened at the first access."""
         if self._times is None:
             self._times = self._index(LiveTimeIndex, FileKind.TIME_INDEX)
         return self._times
 
     @property
     def log(self) -> DiskFile:
-        """The .log file, opened."""
+        """The .log file; it is opened at the first access."""
         if self._log is None:
             self._log = self._disk.open(self.log_path)
         return self._log
@@ -351,7 +351,8 @@ class LiveSegment:
     # rolling, truncating, deleting, closing
 
     def deactivate(self) -> None:
-        """End the segment, as the log rolls: write the last time index entry, cut off what was preallocated."""
+        """Make the segment inactive, because the log rolls: write the closing entry of the time index, and cut off
+        preallocated bytes."""
         self._close_time_index()
         self._is_active = False
         self.offsets.trim()

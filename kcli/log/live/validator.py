@@ -1,8 +1,8 @@
 """A leader's validation of a batch before it appends it: checks, offsets, and conversion to the topic's codec.
 
     a client's batch is checked: magic 2, base offset 0, size, CRC, one batch, offsets 0..n-1, records, keys, timestamps
-      the topic's codec, or "producer"   is patched in place: base offset, leader epoch, max timestamp (then a new CRC)
-      another codec than the topic's     is rewritten with the topic's codec
+      in the topic's codec ("producer": any)  is patched in place: base offset, leader epoch, max timestamp, CRC
+      in another codec                        is rewritten with the topic's codec
 
 The other bytes of a batch stay as the producer sent them. Source: Kafka's UnifiedLog.analyzeAndValidateRecords and
 LogValidator; error names and codes are the protocol's.
@@ -93,7 +93,7 @@ class AppendRules:
 
 @lru_cache
 def append_rules(config: LogConfig) -> AppendRules:
-    """Return the rules that a topic's configuration makes."""
+    """Return the rules that follow from a topic's configuration."""
     kind = config.compression_type
     codec = None if kind == "producer" else 0 if kind == "uncompressed" else CODEC_NAMES.index(kind)
     level = config.compression_level
@@ -190,7 +190,7 @@ def check(
     origin: Origin = Origin.CLIENT,
     limit_bytes: int = DEFAULT_LIMIT,
 ) -> CheckedBatch:
-    """Validate a batch as `validate` does, but do not set its offsets and leader epoch: so any thread may do it.
+    """Validate a batch as `validate` does, but do not set its offsets and leader epoch; any thread may call this.
     limit_bytes: the most bytes that its payload may decompress to.
 
     Raises AppendRefused as `validate` does; `data` is then unchanged.
@@ -201,8 +201,8 @@ def check(
     records, consecutive, newest, read_bytes = _check_records(window, row, rules, now_ms, limit_bytes)
     rewrite = codec != row.codec
     if row.codec and not rewrite and not consecutive:
-        # Kafka cannot keep such a batch, and builds it anew from its records. But it has read these without their keys
-        # and values, as is enough for a batch that keeps its codec: so it throws an exception.
+        # Kafka has to rebuild such a batch from its records; but, since the batch keeps its codec, Kafka has read the
+        # records without keys and values: it throws an exception.
         raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of a compressed batch do not count up by one")
     if rewrite and not (row.codec == 0 and row.is_control):
         data, newest = _rewritten(window, row, records, rules, now_ms, codec)
@@ -215,8 +215,8 @@ def check(
 
 
 def place(checked: CheckedBatch, next_offset: int, leader_epoch: int) -> ValidBatch:
-    """Give a checked batch its offsets, from next_offset on; its data is changed in place. leader_epoch: goes into the
-    batch's header."""
+    """Give a checked batch its offsets, from next_offset on; its data is changed in place. leader_epoch: is written to
+    the batch's header."""
     data, records, newest = checked.data, checked.records, checked.max_timestamp
     timestamp_type = LOG_APPEND_TIME if checked.rules.log_append_time else 0
     _patch(data, next_offset, records, leader_epoch, checked.row, timestamp_type, newest)

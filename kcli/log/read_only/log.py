@@ -58,7 +58,7 @@ TRUSTED_AGE_NS = 2_000_000_000  # a directory changed more recently may change a
 
 
 class Producers:
-    """The producers of the log, for DescribeProducers."""
+    """The producer state of the log (`table`), which DescribeProducers reads."""
 
     def __init__(self, table: ProducerTable) -> None:
         self.table = table
@@ -66,8 +66,8 @@ class Producers:
 
 class _OpenTransactions:
     """The first offset of each producer's open transaction (first_offsets), by producer id. survey: the Survey of the
-    active segment, whose events are the begins and ends of transactions. applied: the number of its first events that
-    first_offsets has taken in."""
+    active segment, whose events are the begins and ends of transactions. applied: how many of the survey's events, from
+    the first one on, first_offsets includes."""
 
     def __init__(self, survey: Survey, first_offsets: dict[int, int]) -> None:
         self.survey = survey

@@ -63,7 +63,7 @@ class ReadOnlySegment:
     """One `.log` file. next_base: the base offset of the next segment; None for the last one."""
 
     def __init__(self, path: Path, base_offset: int, warn: Callable[[str], None] = log.warning) -> None:
-        """warn: called with a line if the file cannot be read."""
+        """warn: called with a line of text if the file cannot be read."""
         self._warn = warn
         self.path = path
         self.base_offset = base_offset
@@ -145,7 +145,7 @@ class ReadOnlySegment:
                     continue
                 outcome = "nothing sound follows" if part.at_end else "passed over"
                 log.info("%s: %d bytes @%d: %s (%s)", self.path, part.length, part.position, part.error.reason, outcome)
-                if not part.at_end:  # the bytes at the end may be a batch that Kafka is still writing: read them again
+                if not part.at_end:  # damage at the end may be a batch that is being written: it is read again later
                     survey.damaged_bytes += part.length
                     survey.end = part.position + part.length
         finally:
@@ -264,7 +264,7 @@ class ReadOnlySegment:
         survey = self.survey()
         begin = bisect_right(survey.event_offsets, offset) if survey.is_ordered else 0
         for at, producer_id, kind in survey.events(begin):
-            if producer_id == producer and at > offset and kind != BEGIN:  # BEGIN is no end, but a first batch
+            if producer_id == producer and at > offset and kind != BEGIN:  # BEGIN is the first batch of a transaction
                 return at, kind
         return None
 

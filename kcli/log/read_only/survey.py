@@ -88,10 +88,10 @@ class Survey:
         self.first_offset = self.last_offset = -1
         self.damaged_bytes = 0
         self.unreadable: set[int] = set()
-        self.epochs: list[tuple[int, int]] = []  # a leader epoch, and the first offset that has it
+        self.epochs: list[tuple[int, int]] = []  # each leader epoch with the first offset that has it
         self.event_offsets, self.event_producers, self.event_kinds = array("q"), array("q"), array("b")
         self._starts, self._stops, self._firsts, self._lasts, self._times = (array("q") for _ in range(5))
-        self._open: dict[int, int] = {}  # by producer id, the epoch of each producer in a transaction
+        self._open: dict[int, int] = {}  # producer epoch of each open transaction, by producer id
         self._breaks = 0
         # The numbers of the pieces in the order of their first offsets; and for each of these pieces the largest offset
         # in it and in all pieces before it in this order.

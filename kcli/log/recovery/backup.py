@@ -47,7 +47,7 @@ class Backup:
                 view = memoryview(buffer)[: content.length - done]
                 got = source.read_at(content.start + done, view)
                 if got == 0:
-                    view[:] = bytes(len(view))  # the file has shrunk: keep the archive whole
+                    view[:] = bytes(len(view))  # the file has shrunk: zeros take the place of missing bytes
                     got = len(view)
                 done += got
                 self._size += file.write([view[:got]], self._size)
@@ -57,7 +57,7 @@ class Backup:
         self.members += 1
 
     def close(self) -> None:
-        """Make the file durable, if there is one. Raises OSError."""
+        """Complete the tar file, if one was created, and make it durable. Raises OSError."""
         if self._file is not None:
             self._file.write([bytes(2 * BLOCK_BYTES)], self._size)
             self._file.sync()

@@ -48,7 +48,7 @@ class _Batch(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Sound batches of one leader epoch, one after the other. first: the first of them; batches: their number."""
+    """Successive sound batches of one leader epoch. first: the first of them; batches: their number."""
 
     first: _Batch
     batches: int
@@ -131,7 +131,7 @@ def _judged(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[_Run, int | N
 
 
 def _batches(logs: Iterable[tuple[str, Content]]) -> Iterator[_Batch]:
-    """Yield the sound batches. Raises UnreadableInput."""
+    """Yield the sound batches of the .log files `logs`, in order. Raises UnreadableInput."""
     for name, content in logs:
         source = ContentSource(name, content)
         try:

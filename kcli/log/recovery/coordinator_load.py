@@ -8,10 +8,10 @@ which records these are. A start after a clean shutdown checks for none of the t
 does not check for such records. After a stop, the group or the share coordinator serves nothing of the partition. The
 transaction coordinator serves the partition with the records before the stop, as if the later records did not exist.
 
-The group and the share coordinator also stop where a batch ends at or above the high watermark, and no later than a
-batch before it that did: at batches that are in the log twice, for example. The high watermark is that of a partition
-without other replicas, the log end offset. A coordinator reads LOAD_BYTES at once, and reads no more once it has a
-batch that ends at the log end offset: it does not see what lies behind that read.
+The group and the share coordinator also stop at a batch that ends at or above the high watermark, if its last offset is
+not above that of an earlier such batch: the batch is in the log twice, for example. The high watermark is taken to be
+the log end offset, as in a partition without other replicas. A coordinator reads LOAD_BYTES at once; after a read with
+a batch that ends at the log end offset it reads no more, and does not see the bytes behind that read.
 Source: CoordinatorLoaderImpl, SnapshottableCoordinator.updateLastWrittenOffset, TransactionStateManager.
 """
 
@@ -92,7 +92,7 @@ class _Load:
         self._records = RecordTable(RECORDS_AT_ONCE)
 
     def begin_segment(self) -> None:
-        """Take the windows that follow for those of the next segment."""
+        """Begin the next segment: the windows and damage that `end_in` gets from now on are in that segment."""
         self._begin_read(0)
 
     def _begin_read(self, position: int) -> None:
@@ -131,8 +131,9 @@ class _Load:
         return None
 
     def _repeated(self, batches: BatchTable) -> tuple[int, int]:
-        """Return the row of the first batch that ends too early for the group and the share coordinator (-1: none), and
-        the number of batches up to there or up to where the coordinator has all."""
+        """Return the row of the first batch at which the group or share coordinator stops because an earlier batch ends
+        at or above its last offset (-1: none), and the number of batches that the coordinator loads, this one
+        included."""
         is_checked = COORDINATORS[self._topic] != "transaction"
         for row in range(batches.count):
             position, behind = batches.field(row, POSITION), batches.field(row, LAST_OFFSET) + 1

@@ -69,7 +69,7 @@ def lost_state(topic: str, events: Iterable[Event], home: Home | None = None) ->
 
 def hidden_state(home: Home, logs: Iterable[Path], start: int) -> LostState | None:
     """Return the groups or transactional ids that have records below the log start offset, which the coordinator does
-    not load; None where there are none.
+    not load; None if there are none.
 
     home: the partition. start: the log start offset. logs: the .log files with offsets below it. Raises
     UnreadableInput.

@@ -57,7 +57,7 @@ class MissedLog:
 
     @property
     def is_lost(self) -> bool:
-        """Whether records are lost without the log."""
+        """Whether records are lost if the missed log is not restored."""
         return self.needed is None or self.needed.records > 0
 
     @property
@@ -108,7 +108,7 @@ def missed_logs(
         if base in live:
             continue  # the cleaner has replaced this segment
         if not is_compacted and before is not None and live[before] != deleted.get(before, live[before]):
-            continue  # the cleaner may have replaced it together with the one before it
+            continue  # the cleaner may have merged this segment into the one before it
         own = bounds.of(name)
         if own is None or own[0] < base:
             continue
@@ -119,17 +119,17 @@ def missed_logs(
             and behind is not None
             and (first_epoch is None or own[0] < first_epoch or (own[1] + 1 < behind and not is_compacted))
         ):
-            continue  # retention deleted it
+            continue  # retention deleted the segment
         end = None if before is None else bounds.end(before)
         if (end is not None and end > base) or (behind or reached) <= base:
             continue
         if behind is not None and own[1] >= behind:
             continue
         if any(each < base < bounds.end(each) for each in list(live)):
-            continue  # the cleaner has merged it into the segment that has these offsets
+            continue  # the cleaner has merged this segment into the one that has these offsets
         state = logs[name].state
         if state == "cleaned" and any(bounds.overlaps(each, own) for each in live.values()):
-            continue  # its input, or the file that salvage in place replaces, is still there
+            continue  # the segment that the cleaner read, or the file that salvage in place replaces, still exists
         missed.append(MissedLog(base, own[1], _files_of(base, parsed, state), f".{state}"))
         live[base] = name
     missed.sort(key=lambda each: each.base_offset)

@@ -1,16 +1,17 @@
-"""Whether an end of a log that one checkpoint alone states may be a wrong number.
+"""Whether a checkpoint that alone has an offset above the end of a log may be wrong.
 
 The recovery point and the high watermark are written apart: after a power failure one of them may be above the end of
-the log, which then has lost its last records. But one number alone may also be wrong. It is doubtful if the log could
-hardly have got so far:
+the log, which then has lost its last records. But the one offset may also be wrong. It is doubtful if all of these show
+that the log hardly reached it:
 
-    the other checkpoint is within the log                  the log was flushed or replicated up to there
-    the log has a closed segment                            it shows how many offsets a segment of this log has
-    the last offset index ends in the zeros that are there  no later segment was begun, so the last one alone would have
-    until Kafka begins the next segment                     all offsets that are missing
-    they are many times the offsets that the log has        a segment does not have so many
+    the other checkpoint's offset is within the log     the log was flushed or replicated up to there
+    the log has a closed segment                        it shows how many offsets a segment of this log has
+    the last offset index ends in preallocated zeros    Kafka began no later segment: the last segment alone would have
+                                                        all missing offsets
+    more than DOUBT_FACTOR times as many offsets are    one segment does not have so many
+    missing as the log has
 
-Else, as in a log that has just begun, the number counts as evidence of a loss.
+Otherwise, as in a log that has just begun, the offset counts as evidence of a loss.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ DOUBT_FACTOR = 4
 
 
 def is_doubtful(stated: Sequence[int], start: int, end: int, directory: Path) -> bool:
-    """Return whether the only checkpoint that is above a log's end may be wrong.
+    """Return whether the offset of the only checkpoint that has one above a log's end may be wrong.
 
-    stated: what the recovery point and the high watermark say, as far as they are known. start, end: the first offset
-    of the log, and the log end offset. directory: the partition's.
+    stated: the recovery point and the high watermark, as far as they are known. start, end: the first offset of the
+    log, and the log end offset. directory: the partition's.
     """
     beyond = [each for each in stated if each > end]
     is_other_within = any(start < each <= end for each in stated)

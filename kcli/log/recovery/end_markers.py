@@ -360,7 +360,7 @@ class _Search:
         epoch = self._known.coordinator_epochs.get(producer_id, 0)
         marker = EndMarker(gap.log, offset, producer_id, kind, begun.first_offset, source)
         producer_epoch = begun.last.producer_epoch
-        if self._raises_epoch and producer_epoch < EPOCH_MAX:  # the last marker in the log raised it, too (KIP-890)
+        if self._raises_epoch and producer_epoch < EPOCH_MAX:  # like the log's last marker, raise the epoch (KIP-890)
             producer_epoch += 1
         self.found.append((gap, marker, _batch(marker, begun.last, producer_epoch, gap.before, epoch)))
         del self._open[producer_id]

@@ -31,7 +31,7 @@ class ForeignCheckpoints(NamedTuple):
 
     kinds: the foreign checkpoints; after an exchange, also those that are foreign in `owner`. owner: the other log
     directory that has most of the partitions that these checkpoints list; None if it is not known. is_exchanged:
-    whether `owner` has checkpoints of this directory in turn. forgets_start: whether Kafka's start forgets a log start
+    whether `owner` has the checkpoints of this directory. forgets_start: whether Kafka's start forgets a log start
     offset. entries: the number of entries in this directory's foreign checkpoints.
     """
 

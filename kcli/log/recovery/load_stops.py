@@ -1,4 +1,4 @@
-"""The records at which a coordinator's load of its partition stops: of group, share and transaction coordinator.
+"""The records at which the group, share or transaction coordinator stops the load of a partition of its topic.
 
     part of the record   group, share                       transaction
     key                  is missing, or cannot be parsed    is missing, or cannot be parsed

@@ -114,12 +114,12 @@ class LoadOptions:
     producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
     is_metadata: bool = False  # the metadata log: its start has further steps, see kcli.log.recovery.metadata_start
     reached: int = 0  # the largest offset that the checkpoints and the producer snapshots have for the log
-    reached_by: str = ""  # which of these files have it, in words
+    reached_by: str = ""  # the files that have this offset, in words
     is_compacted: bool = False  # a compacted log may have gaps between segments
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
-    indexes_swaps: bool = False  # salvage: the indexes of a swap that lacks one are built anew, which Kafka does not do
+    indexes_swaps: bool = False  # salvage rebuilds the indexes of a .log.swap file that lacks one; Kafka does not
     home: Home | None = None  # the partition; None if its topic's number of partitions is not known
 
 
@@ -178,7 +178,7 @@ class LogLoader:
         return LoadedOffsets(start_offset, end_offset, recovery_point)
 
     def tidy(self) -> None:
-        """Perform only steps 1 and 2. Raises StartRefused, UnreadableInput."""
+        """Perform only steps 1 and 2 of the module's docstring. Raises StartRefused, UnreadableInput."""
         self.view.check_access()
         self._swap(self._remove_leftovers())
 
@@ -255,7 +255,7 @@ class LogLoader:
 
     def _swap(self, swaps: list[str]) -> None:
         ranges = []
-        lacking, made = set(), set()  # .log files whose indexes stay wrong, and the indexes that Kafka makes
+        lacking, made = set(), set()  # names of .log files whose indexes stay wrong, and of indexes that Kafka makes
         for name in swaps:
             if name.endswith(".log.swap"):
                 segment = self._segment(offset_of(name), state="swap")
@@ -273,7 +273,7 @@ class LogLoader:
                     if self.options.clean or ranges[-1][1] <= self.options.recovery_point:
                         lacking.add(name)
                     if self.options.indexes_swaps:
-                        self.view.remove(segment.index_name)  # a start rebuilds all indexes of a segment without it
+                        self.view.remove(segment.index_name)  # without it a start rebuilds all the indexes
         if ranges:
             lowest, highest = min(first for first, _ in ranges), max(end for _, end in ranges)
             for name in self.view.names():
@@ -473,7 +473,7 @@ class LogLoader:
         self._create(offset)
         self.segments[offset].trim_indexes()
 
-    # 6: producers
+    # step 6: producer state and snapshots
 
     def _rebuild_producers(
         self,
@@ -506,7 +506,7 @@ class LogLoader:
         producers.map_end_offset = end
         producers.take_snapshot()
 
-    # segments with offsets beyond an int32
+    # splitting segments with relative offsets beyond an int32
 
     def _retry(self, step: Callable[[], Result]) -> Result:
         while True:

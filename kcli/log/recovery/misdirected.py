@@ -53,8 +53,8 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Batches of another partition, one behind the other: bytes [position, end) of a .log file. owner: the number of
-    that partition. batches: their number. first_offset, last_offset: in the headers of the first and the last batch.
+    """Adjacent batches of another partition: bytes [position, end) of a .log file. owner: the number of that partition.
+    batches: their number. first_offset: the base offset of the first batch. last_offset: the last offset of the last.
     own_end: the offset after the last batch of the log's own partition before them. own_next: the base offset of the
     own partition's next batch after them. own_end and own_next are None if there is no such batch."""
 

@@ -3,8 +3,8 @@
     meta.properties       each log directory has one, with the same cluster.id, the node.id of server.properties, and a
                           directory.id of its own
     __cluster_metadata-0  exists only in the directory that metadata.log.dir names, else in the first of log.dirs
-    <topic>-<partition>   exists in one log directory only ("Duplicate log directories"), and so does the directory with
-                          -future; directories that the start renames to -stray do not count: if one of two lacks
+    <topic>-<partition>   exists in one log directory only ("Duplicate log directories"); so does the one with -future.
+                          Directories that the start renames to -stray do not count: if one of two lacks
                           partition.metadata, because a copy broke off, Kafka serves the other
     I/O errors            the broker runs without a directory whose checkpoints or meta.properties it cannot read
                           (LogDirectory.failures), unless that directory has the metadata log, or no other can be used
@@ -69,8 +69,9 @@ class NodeDirectories:
     whether a start renames a partition's directory to -stray. is_placed(directory): whether the metadata log assigns
     the partition to the log directory in which this directory lies. node_id: the node.id in server.properties; None if
     it is not known. topic_id(topic): the id of a topic in the metadata log; None if it is not known. beside: if the
-    others are not known, the log directories that may be the node's: in its others, `copies` looks for the complete
-    directory of a partition whose directory here lacks partition.metadata; its twins keep Kafka from starting.
+    others are not known, the log directories that may be the node's: in `beside.others`, `copies` looks for the
+    complete directory of a partition whose directory here lacks partition.metadata; `beside.twins` keep Kafka from
+    starting.
     """
 
     def __init__(
@@ -186,20 +187,20 @@ class NodeDirectories:
     def metadata_log_beside(self) -> Path | None:
         """The log directory whose metadata log is the broker's rather than that in `directory`, if neither the others
         nor `metadata_home` are known (see metadata_home_among); None if there is none. A copy of `directory`, such as
-        the salvaged one that has its right directory.id, does not count."""
+        one that salvage has written, does not count."""
         if self.others or self.metadata_home is not None or not (self.directory / METADATA_DIRECTORY).is_dir():
             return None
         beside = []
         for each in self._beside:
-            with suppress(UnreadableInput, OSError):  # whether it is a copy is not known
+            with suppress(UnreadableInput, OSError):  # then it is not known whether this is a copy
                 beside += [] if shares_partitions(each, self.directory) else [each]
-        home = metadata_home_among([self.directory, *beside]) if beside else None  # else no log need be read
+        home = metadata_home_among([self.directory, *beside]) if beside else None  # else read no log
         return None if home is None or same_path(home, self.directory) else home
 
     @cached_property
     def second_metadata_log(self) -> Path | None:
         """The metadata log in `directory`, if Kafka does not start because the broker's own is in another log
-        directory; None if there is none, or if there is no other."""
+        directory; None if `directory` has no metadata log, or no other log directory has the broker's."""
         has_own = self.metadata_home is not None and (self.metadata_home / METADATA_DIRECTORY).is_dir()
         is_second = (self.has_second_metadata_log and has_own) or self.metadata_log_beside is not None
         return self.directory / METADATA_DIRECTORY if is_second else None
@@ -263,7 +264,7 @@ class NodeDirectories:
         ends = end_offset(here.path), end_offset(there.path)
         ranked = []
         for each, end in zip((here, there), ends, strict=True):
-            place = str(each.path.parent.resolve())  # however the path is spelt
+            place = str(each.path.parent.resolve())  # the same for all spellings of the path
             rank = -1 if end is None else end, each.path != left_out, not each.path.is_symlink()
             ranked.append((*rank, self._is_placed(each), place))
         return compared(here, there, ends, ranked[0] > ranked[1], left_out)
@@ -284,8 +285,9 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
 
 
 def metadata_home_among(directories: Iterable[Path]) -> Path | None:
-    """Return that of one broker's log directories, without server.properties, that most likely has the broker's
-    metadata log: the one in which a metadata log ends last, of several the first by path; None if none has one."""
+    """Return the one of a broker's log directories that, as far as can be told without server.properties, has the
+    broker's metadata log: that whose metadata log has the highest log end offset, of several the first by path; None if
+    none has a metadata log."""
     ends = []
     for each in sorted(directories, key=lambda path: str(path.resolve())):
         with suppress(UnreadableInput, OSError):  # the checks of that directory report this error
@@ -332,7 +334,7 @@ def directories_beside(directory: Path) -> Beside:
     others = {path: each for path, each in same.items() if not same_path(path, directory)}
     twins = []
     for path in (path for path, each in others.items() if each == mine.directory_id):
-        with suppress(UnreadableInput, OSError):  # whether it is a copy is not known
+        with suppress(UnreadableInput, OSError):  # then it is not known whether this is a copy
             twins += [] if shares_partitions(path, directory) else [path]
     return Beside([path for path, each in others.items() if count[each] == 1], twins)
 

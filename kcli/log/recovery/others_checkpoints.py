@@ -1,18 +1,19 @@
-"""Checkpoints that another broker wrote, as where the wrong file was restored into a log directory.
+"""Checkpoints that another broker wrote, for example because the wrong file was restored into a log directory.
 
 In a sound directory neither a recovery point (recovery-point-offset-checkpoint) nor a high watermark (replication-) nor
-a log start offset (log-start-) is above the end of its log. Those of another broker are, where its logs are longer, and
-look as if records were lost here. A file is another broker's if all of these are so:
+a log start offset (log-start-) is above the end of its log. In another broker's file some offsets are, because its logs
+are longer: it looks as if records were lost here. A file is another broker's if all of these are true:
 
-    strange       it names partitions that have no directory here, of whatever suffix, no replica on this node by the
-                  metadata log, and no topic that this log has removed. A broker that deletes a partition keeps its
+    strange       it names partitions without a directory here (with any suffix), and without a replica on this node
+                  in the metadata log, which has not deleted their topics. A broker that deletes a partition keeps its
                   directory for file.delete.delay.ms (1 minute), and writes the recovery points at once, the high
                   watermarks within 5 s: a sound checkpoint hardly ever names a partition whose directory is gone
     contradicted  it has offsets above the ends of logs of several topics, while another checkpoint (WITNESSES) has
-                  offsets up to these ends. Where a log has lost its end, both are above it, as a rule
-    left out      high watermarks: the file lacks partitions of several topics that have a directory and a replica here,
-                  and a recovery point. For after a power loss high watermarks are above the ends of many logs, and
-                  recovery points are not: Kafka syncs this file every 5 s, and the logs more rarely
+                  offsets up to these ends. If a log has lost its end, both checkpoints usually have higher offsets
+    left out      only for high watermarks: the file lacks partitions of several topics that have a directory and a
+                  replica here, and a recovery point. This must be so because after a power loss high watermarks are
+                  above the ends of many logs, and recovery points are not: Kafka syncs high watermarks every 5 s, and
+                  the logs more rarely
 
 No single fact is enough: a topic may have been deleted a moment ago, or before the snapshot with which the metadata log
 begins; a log may have lost its end. Source: LogManager (checkpointRecoveryOffsetsInDir, asyncDelete),
@@ -51,9 +52,9 @@ tell."""
 
 
 class OthersCheckpoint(NamedTuple):
-    """A checkpoint of another broker. kind: of which kind it is. entries: the number of its entries. strange: the
+    """A checkpoint of another broker. kind: which checkpoint it is. entries: the number of its entries. strange: the
     partitions in it that are not this node's. beyond: the partitions of this log directory whose offset in it is above
-    the end of their log, while the offset in another checkpoint is not."""
+    the end of their log, while their offset in another checkpoint (WITNESSES) is not."""
 
     kind: FileKind
     entries: int
@@ -76,7 +77,7 @@ class OthersCheckpoint(NamedTuple):
         return self.kind is FileKind.RECOVERY_POINTS and not is_clean
 
     def reason(self, *, is_clean: bool) -> str:
-        """What is wrong, and what Kafka's start does with it, in words. is_clean: whether that is a clean start."""
+        """What is wrong with the file, and what Kafka's start does with it, in words. is_clean: as in `is_harmful`."""
         if self.is_harmful(is_clean=is_clean):
             return f"{self.why}; below these offsets Kafka looks at no segment but the last: it does not find damage"
         return f"{self.why}; Kafka lowers them to the ends of the logs, and nothing is lost"
@@ -118,8 +119,8 @@ def names_absent_partitions(home: Path) -> bool:
 def strange_partitions(
     named: Collection[TopicPartition], directories: Collection[PartitionDirectory], has_replica: HasReplica
 ) -> list[TopicPartition]:
-    """Return the partitions `named` in a checkpoint that are not this node's: those without any of the log directory's
-    partition directories, whatever its suffix, and without a replica on this node."""
+    """Return the partitions `named` in a checkpoint that are not this node's: none of the log directory's `directories`
+    has their name, with or without a suffix, and they have no replica on this node."""
     here = {each.partition for each in directories}
     absent = sorted(set(named) - here)
     if len(absent) < STRANGE_LEAST:  # so few prove nothing: the metadata log need not be read

@@ -166,7 +166,7 @@ def _belongs(file: str, moved: Segments, kept: Segments, end: int) -> bool:
 
 
 def _joined(segments: Segments) -> OffsetRanges:
-    """Return the offsets of all segments."""
+    """Return the offsets of all segments, joined."""
     return OffsetRanges(each for _, offsets in sorted(segments.items()) for each in offsets)
 
 
@@ -177,7 +177,8 @@ def _bounds(offsets: OffsetRanges, base: int) -> tuple[int, int]:
 
 
 def _segments(directory: Path) -> Segments:
-    """Return the segments in a partition's directory. Raises UnreadableInput."""
+    """Return the offsets of the sound batches of each segment in a partition's directory, by the segment's base offset.
+    Raises UnreadableInput."""
     found: dict[int, OffsetRanges] = {}
     for path in sorted(directory.glob(f"*{FileKind.LOG}")):
         name = parse(path.name)

@@ -85,7 +85,7 @@ class PartitionPlan:
     lost_state: the groups or transactional ids of which this coordinator loses records; None if none is known.
     is_salvaged: whether the view and the offsets are those after salvage. misdirected: the batches of other partitions
     that the start keeps, without salvage. hidden: what the log start offset hides, if that is whole segments, or
-    records of a coordinator; None with salvage that sets it back. deleted_below: the offset below which records were
+    records of a coordinator; None if salvage sets that offset back. deleted_below: the offset below which records were
     deleted, by the leader epochs, if the start serves some of them again; else 0. forgotten: the producers that a clean
     start forgets, because there is no snapshot of them.
     """
@@ -123,7 +123,7 @@ class PartitionPlan:
     @property
     def read_end(self) -> tuple[str, int] | None:
         """The .log file, and the byte in it, at which a coordinator stops reading its partition after the start: where
-        its load ends, or a clean start takes the end of the log from an offset index. None if it reads all."""
+        its load ends, or a clean start takes the end of the log from an offset index. None: it reads the whole log."""
         hidden = next((each.file for each in self.events if each.kind is EventKind.END_HIDDEN), None)
         if hidden is not None:
             return hidden, 0
@@ -143,7 +143,7 @@ class PartitionPlan:
         return any(not (self.is_in_snapshot(lost) or (is_metadata and not event.bytes)) for event, lost in losses)
 
     def is_in_snapshot(self, lost: Lost) -> bool:
-        """Whether the latest snapshot of the metadata log has the metadata of all lost batches, and there are any."""
+        """Whether batches are lost, and the latest snapshot of the metadata log has the metadata of all of them."""
         return lost.last_offset is not None and lost.last_offset < self.snapshot_offset
 
     @property
@@ -278,7 +278,7 @@ def _with_logs_gone(planned: PartitionPlan, circular: Sequence[str]) -> Partitio
     removed = (event.file[:20] for event in planned.events if event.kind is EventKind.INDEX_REMOVED)
     gone = {int(each) for each in removed if each.isdecimal()} - logs
     events = []
-    before, end = "", -1  # the .log file before, and its last offset
+    before, end = "", -1  # the name of the previous .log file, and its last offset
     for base, following in pairwise(sorted({*logs, *gone})):
         name = build(FileName(LOG, base))
         if base in logs:
@@ -487,8 +487,8 @@ def _restored(
 
 
 def _made_of_others(directory: Path, outside: Mapping[str, Path], checked: Checked) -> Iterator[Renamed]:
-    """Yield the .log files that are files from outside the directory, or made of other files. outside: the paths of the
-    former, by the name that each gets."""
+    """Yield a Renamed for each .log file that salvage takes from outside the directory, or makes of other files.
+    outside: the paths of the files from outside, by the name that each gets."""
     made = {name: paths_in(content) for name, content in checked.made.items()}
     for name, paths in ({name: (path,) for name, path in outside.items()} | made).items():
         file, *others = (os.path.relpath(path, directory) for path in paths)
@@ -848,7 +848,7 @@ def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
 
 
 def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
-    """Return the plan. Batches of replaced .log files that the swap files lack are added to `events` and `lost`."""
+    """Return the plan with the batches that the swap files lack of the replaced .log files in `events` and `lost`."""
     if not planned.replaced or planned.refused is not None or planned.has_losses:
         return planned
     kept = {name: content for name, content in planned.view.files.items() if name.endswith(".log")}

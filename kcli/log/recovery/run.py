@@ -244,8 +244,8 @@ class Recovery:
             self.passed_over += [StartRefused(each.kind, each.reason(is_clean=starts_clean)) for each in harmful]
 
     def _with_completing(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
-        """Return the checks with the files of other log directories that complete the logs here (Copy.completing),
-        except indexes and producer snapshots, which recovery makes anew."""
+        """Return `checked`, with the files of other log directories added that complete the logs here
+        (Copy.completing), except indexes and producer snapshots, which recovery makes anew."""
         completed = {}
         for each in self._copies:
             if each.completing and each.is_kept:
@@ -256,7 +256,7 @@ class Recovery:
         return {**checked, **completed}
 
     def _with_copies(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
-        """Return the checks with the strays that may be copies of the partitions' directories."""
+        """Return `checked`, with the strays added that may be copies of the partitions' directories."""
         copies = stray_copies(self._holder, self.count) if self._has_holder else {}
         found = [each for each in self.partitions if each.partition in copies and not each.name.state]
         return {
@@ -284,8 +284,8 @@ class Recovery:
         return self.salvage and self.wrong_starts is not None and self.wrong_starts.is_wrong(partition)
 
     def _right_start(self, directory: PartitionDirectory) -> int:
-        """Return the log start offset with which salvage replaces a wrong one; 0 if the log begins at its first
-        segment."""
+        """Return the log start offset with which salvage replaces a wrong one, by the leader epochs; 0, which stands
+        for the first segment, if they show no deleted records or the topic is only compacted."""
         is_compacted = self.wrong_starts is not None and directory.partition in self.wrong_starts.impossible
         return 0 if is_compacted else start_by_epochs(directory.path)
 
@@ -468,7 +468,7 @@ class Recovery:
         return reached, "a producer snapshot" if reached > known else "the checkpoints"
 
     def doubts_end(self, planned: PartitionPlan) -> bool:
-        """Whether the end that a log had reached may be a wrong number (see doubtful_ends)."""
+        """Whether the offset that a log had reached, by a checkpoint, may be wrong (see doubtful_ends)."""
         name = parse_directory(planned.name)
         if name is None or planned.offsets is None:
             return False
@@ -479,7 +479,7 @@ class Recovery:
         return max(ends) == planned.options.reached and is_doubtful(ends, start, end, planned.view.directory)
 
     def _believed(self, kind: FileKind) -> Mapping[TopicPartition, int]:
-        """Return the recovery points or high watermarks; none if their file is another broker's."""
+        """Return the recovery points or high watermarks (`kind`), by partition; none if another broker wrote them."""
         if kind in self.of_others:
             return {}
         return self._recovery_points if kind is FileKind.RECOVERY_POINTS else self._high_watermarks
@@ -633,7 +633,7 @@ class Recovery:
             yield from self._in_place(backup_name)
 
     def _in_place(self, backup_name: str) -> Iterator[PartitionPlan]:
-        self._rescues = False  # what cannot be read stays where it is: the backup could not keep it
+        self._rescues = False  # unreadable bytes stay in their files, since the backup cannot contain them
         self._checked = {path: each.within(path) for path, each in self._checked.items()}
         backup = Backup(self.disk, self._holder.path, backup_name)
         if self.salvage and self.exchanged:
@@ -772,7 +772,7 @@ class Recovery:
         starts.update(ends.log_starts)
         self._write_if_other(holder, FileKind.RECOVERY_POINTS, points)
         self._write_if_other(holder, FileKind.LOG_START_OFFSETS, starts)
-        high = holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # without an entry Kafka begins at the log start
+        high = holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # no entry: Kafka takes the log start offset
         high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
         self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
 
@@ -812,7 +812,7 @@ def _copy_text(copy: Copy) -> str:
 
 
 def _offsets_text(ranges: Ranges) -> str:
-    """Return the number of offsets, and the first and last of all."""
+    """Return, in words, the number of offsets in the ranges, and the first and the last of them."""
     return f"{count(ranges):,} offset{'s' if count(ranges) > 1 else ''} from {ranges[0][0]:,} to {ranges[-1][1]:,}"
 
 

@@ -792,7 +792,7 @@ class _Kept:
             self.gaps.append(Gap(self._name, end, content.size - end, self.next_offset, None))
 
     def _read_sorted(self, content: Content, rows: _Rows, saved_from: int) -> None:
-        kept: list[tuple[int, int]] = []  # position and end of a batch
+        kept: list[tuple[int, int]] = []  # position and end of each kept batch
         missing: list[_Missing] = []
         end = 0
         for row in rows:

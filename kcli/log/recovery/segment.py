@@ -182,7 +182,7 @@ class RecoverySegment:
         """
         source = self._view.source(self.log_name)
         try:
-            left = max(1, (source.size() if stop is None else stop) - start)  # each window takes window_bytes of memory
+            left = max(1, (source.size() if stop is None else stop) - start)  # limits the memory that a window takes
             window_bytes = min(WINDOW_BYTES, left)
             parts = read_segment(
                 source, start=start, stop=stop, check_crc=check_crc, resync=False, window_bytes=window_bytes
@@ -302,7 +302,7 @@ class RecoverySegment:
             how = scan.batches(part.batches, part.data)
             if how == RECOVERY_INVALID:
                 if scan.fault_position < scan.valid_bytes:
-                    kind = "control"  # Kafka keeps the batch, and cuts after it
+                    kind = "control"  # Kafka keeps this batch, and cuts the file after it
                 else:
                     kind = "crc" if (scan.reason or "").startswith("CRC") else "header"
                 return how, Fault(kind, scan.valid_bytes, scan.reason or "")

@@ -131,7 +131,7 @@ def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: i
         try:
             entries = parse_txn_index(view.read(name))
         except FormatError:
-            continue  # a start deletes the index
+            continue  # a start deletes an index that cannot be parsed
         for each in entries:
             if each.last_offset >= end and (each.first_offset, each.producer_id) in ongoing:
                 found[each.first_offset, each.producer_id] = each.last_offset
@@ -180,7 +180,7 @@ def producers_of(
     view: PartitionView, segments: Mapping[int, RecoverySegment], start: int, now_ms: int, expiration_ms: int
 ) -> list[ProducerEntry]:
     """Return the producers that a log has batches of, as a start after a crash finds them, without those that have
-    expired and have no transaction open. Returns none if the log contradicts itself, or cannot be read.
+    expired and have no transaction open; an empty list if the log contradicts itself, or cannot be read.
 
     segments: those of the log, by base offset. start: the log start offset. expiration_ms: producer.id.expiration.ms.
     """
@@ -188,7 +188,7 @@ def producers_of(
     try:
         for base in sorted(segments):
             segments[base].load_producers(producers, max(base, start), None)
-    except (StartRefused, UnreadableInput):  # a clean start does not fail: it reads no batches
+    except (StartRefused, UnreadableInput):  # a clean start reads no batches, and so does not fail at these
         return []
     entries = map(ProducerEntry._make, producers.table.entries())
     return [each for each in entries if each.current_txn_first_offset >= 0 or now_ms - each.timestamp < expiration_ms]

@@ -1,7 +1,7 @@
 """Records that salvage appends to a coordinator's partition, in place of lost ones.
 
-A batch of one record, as a coordinator appends it, behind the last batch of the log. The recovery point is below it,
-and no file beside the log changes: Kafka's start checks the batch, and adds it to the indexes.
+Each is appended behind the last batch of the log, in a batch of its own, as a coordinator does it. The recovery point
+stays below that batch, and no other file changes: Kafka's start checks the batch, and adds it to the indexes.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def lacking_in(log: Source, copy: Source) -> OffsetRanges:
     """Return the offsets that damaged bytes of a .log file had, by the batches that a copy of the file has between the
     same two batches; at the end of the file, behind the same batch. Raises UnreadableInput."""
     found = OffsetRanges()
-    run: tuple[int, int] | None = None  # the offsets of the copy behind the last batch that both have
+    run: tuple[int, int] | None = None  # offsets of the copy behind the last batch that both files have
     rows = sound_batches(log)
     own, end = next(rows, None), 0
     is_same, has_same = True, False  # before the first batch both are at the beginning of the file

@@ -63,9 +63,9 @@ def needed_records(files: Mapping[str, Content], live: Mapping[int, str], logs: 
 @dataclass(slots=True)
 class _Transactions:
     """The transactions of a log. ranges: by producer id, the first offset of each transaction that was aborted or is
-    open, and the offset of its marker, NEVER without one. markers: by the name of a
-    log with a suffix, the offset of each marker in it, with the names of the other .log files that have records of the
-    marker's transaction."""
+    open, and the offset of its abort marker (NEVER for an open one). markers: by the name of a log with a suffix, the
+    offset of each marker in it, with the names of the other .log files that have records of the marker's
+    transaction."""
 
     ranges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     markers: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class _Transactions:
             self.markers[name][row.base_offset] = names - {name}
 
     def end(self) -> None:
-        """Add the open transactions, after the last batch."""
+        """Add the transactions that are still open after the last batch."""
         for producer_id, (begun, _) in self._ongoing.items():
             self.ranges.setdefault(producer_id, []).append((begun, NEVER))
 
@@ -200,7 +200,7 @@ class _Comparison:
         return False
 
     def _begin(self, name: str) -> bytearray:
-        """Return what is known of each record of a log without a look at other logs, in the order of the log."""
+        """Return NEEDLESS, TOMBSTONE or NEEDED for each record of a log, in order, as far as this log alone shows."""
         known = bytearray()
         for window, row, _ in self._rows(name):
             batch = BatchRow._make(window.batches.row(row.batch))

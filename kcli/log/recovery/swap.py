@@ -51,7 +51,7 @@ def _lacks_last_values(replaced: Files, kept: Files) -> bool:
         found = last.get(key)
         if found is not None and row.offset >= found[0]:
             del last[key]
-    return any(has_value for _, has_value in last.values())  # a lost tombstone is no loss: the cleaner drops them
+    return any(has_value for _, has_value in last.values())  # lost tombstones do not count
 
 
 def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:

@@ -1,18 +1,20 @@
-"""Log start offsets that no broker has written into log-start-offset-checkpoint, as where the file was overwritten with
-another checkpoint of the same directory. Kafka starts each log at its offset there, and deletes the segments below.
+"""Log start offsets that no broker has written into log-start-offset-checkpoint, for example because the file was
+overwritten with another checkpoint of the same directory. Kafka starts each log at its offset in the file, and deletes
+the segments below.
 
 DeleteRecords and retention raise a log start offset; DeleteRecords is refused for topics that are only compacted, and a
 broker deletes the segments below soon after. So these are signs of wrong entries:
 
-    impossible   a coordinator's partition begins above its first segment; or the log of another topic that is only
-                 compacted does, by a segment or more, or at the offset that another checkpoint has for it
+    impossible   the entry of a coordinator's partition is above its first segment's base offset; or that of another
+                 topic that is only compacted is, by a whole segment, or with the same offset as in another checkpoint
     whole        most logs with several segments, in several topics, have segments below their log start offset
     copied       the file has all entries of another checkpoint, and hides records of several topics
     foreign      another broker wrote the file (kcli.log.recovery.others_checkpoints)
     raised       the log's first leader epoch begins below the log start offset: DeleteRecords moves both
 
-With one impossible entry alone, or with raised entries, only these are wrong; else the whole file is. As DeleteRecords
-also removes the leader epochs below the log start offset, the first leader epoch begins at the right log start offset.
+If a single impossible entry or raised entries are the only signs, only these entries are wrong; otherwise the whole file
+is. As DeleteRecords also removes the leader epochs below the log start offset, the first leader epoch begins at the
+right log start offset.
 
 Source: LogManager.checkpointLogStartOffsetsInDir, ReplicaManager.deleteRecordsOnLocalLog, UnifiedLog
 (maybeIncrementLogStartOffset, deleteLogStartOffsetBreachedSegments).
@@ -145,7 +147,7 @@ def _is_within(
 def wrong_log_starts(
     home: Path, config: Callable[[str], LogConfig], of_other: OthersCheckpoint | None = None
 ) -> WrongLogStarts | None:
-    """Return the wrong entries of the log-start-offset-checkpoint in the log directory `home`; None where there are
+    """Return the wrong entries of the log-start-offset-checkpoint in the log directory `home`; None if there are
     none. config: the configuration of a topic's log. of_other: describes this checkpoint if another broker wrote it;
     else None. Raises UnreadableInput."""
     starts = LogDirectory(home).legible_offsets(FileKind.LOG_START_OFFSETS)
