@@ -148,8 +148,8 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
 
     A segment has replaced others if its batches reach beyond their base offsets, and one of two conditions holds. At
     the offsets of the others, the segment has only what the cleaner leaves of their batches. Or its indexes fit its
-    name and reach beyond the base offsets of the others, to which a single batch with a wrong base offset does not
-    lead; and none of the others is the active segment, which the cleaner never replaces.
+    name and reach beyond the base offsets of the others, which is not so if a single batch has a wrong base offset; and
+    none of the others is the active segment, which the cleaner never replaces.
     """
     found = []
     left = sorted(segments, key=lambda each: each.base)

@@ -695,8 +695,8 @@ class Surroundings:
 
     def _starts(self, *, clean: bool | None, finds_points: bool = True) -> _Starts | None:
         """Return what Kafka's start does to the partitions' logs; None if the plan of the start cannot be made. clean:
-        False: a start without the clean-shutdown marker; None: a start with it, if it exists. finds_points: as in
-        Recovery."""
+        False: a start without the clean-shutdown marker; None: a start with it, if it exists. finds_points: whether the
+        start has the recovery-point-offset-checkpoint."""
         from kcli.log.recovery.run import Recovery
 
         harmed, losses = set(), set()
@@ -794,7 +794,7 @@ class Surroundings:
         configured = metadata_home_of(self._server)
         same = [other for other in others if self._is_same_node(other)]
         homes = [self.path, *([configured] if configured else []), *same]
-        if configured is not None and is_listed:  # a second metadata log, in this directory, says nothing
+        if configured is not None and is_listed:  # Kafka does not read a second metadata log in this directory
             homes.insert(0, configured)
         for directory in homes:
             if (directory / METADATA_DIRECTORY).is_dir():
