@@ -287,7 +287,7 @@ class Channel:
     """A connection to one broker for many requests, one in flight at a time; a context manager."""
 
     def __init__(self, server: Server, response_bytes_max: int = MAX_RESPONSE_BYTES) -> None:
-        """response_bytes_max: how long a response may be. Raises NoAnswer, OSError."""
+        """response_bytes_max: the maximum size of a response, in bytes. Raises NoAnswer, OSError."""
         self._stack = ExitStack()
         self._connection = self._stack.enter_context(_connected(server))
         self._response_bytes_max = response_bytes_max
@@ -298,10 +298,11 @@ class Channel:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, error, traceback)  # which adds to a Hangup why a listener may have closed
+        self._stack.__exit__(kind, error, traceback)  # this adds to a Hangup why the broker may have closed
 
     def call(self, request: Any, response_type: type[Any]) -> Any:
-        """Send a request and return its response. Raises NoAnswer, OSError; the connection is of no use then."""
+        """Send a request and return its response. Raises NoAnswer, OSError: the connection must not be used after
+        that."""
         return _parsed(_exchange(self._connection, request, self._response_bytes_max), response_type)
 
     def close(self) -> None:
