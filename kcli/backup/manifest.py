@@ -231,7 +231,7 @@ def time_of(name: str) -> int | None:
 
 
 def parse(name: str, data: bytes, url: str) -> Manifest:
-    """Return the manifest in the object `name`. url: of the object, for errors. Raises UnreadableInput."""
+    """Return the manifest in the object `name`. url: the object's URL, for errors. Raises UnreadableInput."""
     match = _NAME.fullmatch(name)
     digest = hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
     if match is None or match[2] != digest:

@@ -466,8 +466,8 @@ class _Show:
                 self._write([fields | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
 
     def _add_state_partition(self, plan: PartitionPlan, *, is_done: bool) -> None:
-        """Note how a partition of __transaction_state is after the start. is_done: whether the plan is carried out in
-        place already, so that the view's files are those in the directory."""
+        """Note how a partition of __transaction_state is after the start. is_done: whether the start was carried out in
+        place, so that the partition is as the directory now has it; else it is as the plan's view has it."""
         from kcli.inspector.transactions import StatePartition
         from kcli.log.partition_view import PartitionView
 

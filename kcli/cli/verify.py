@@ -159,8 +159,8 @@ class Findings(Protocol):
 def report(
     verification: Findings, progress: Progress, severity: Least | None, output: Format, *, quiet: bool = False
 ) -> int:
-    """Write the findings. severity: the least that is shown and counts; None: warning, for jsonl info. Returns the exit
-    status."""
+    """Write the findings. severity: the lowest severity that is shown, and counts for the exit status; None for
+    warning, or for info with --format jsonl. Returns the exit status."""
     from kcli.inspector.verify.findings import SEVERITIES
 
     as_json = output is Format.JSONL

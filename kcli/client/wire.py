@@ -107,7 +107,7 @@ class AnyBroker:
     """Sends requests to one of several brokers, first to the one that answered last."""
 
     def __init__(self, bootstrap: str, timeout_s: float, security: Security) -> None:
-        """bootstrap: HOST:PORT,... of the brokers; timeout_s: of one response, in seconds."""
+        """bootstrap: HOST:PORT,... of the brokers; timeout_s: how long to wait for a response, in seconds."""
         self.timeout_s, self.security = timeout_s, security
         self._bootstrap = bootstrap
         self._servers = [Server(host, port, timeout_s, security) for host, port in _addresses(bootstrap)]

@@ -122,7 +122,7 @@ def _entry(found: os.DirEntry[str]) -> Entry | None:
         size = found.stat().st_size
         error = None if found.is_file() else "not a regular file"
         return Entry(found.name, is_directory=False, size=size, error=error)
-    except OSError as failed:  # a link into a circle of links, or to a missing file
+    except OSError as failed:  # a symbolic link in a circle of links, or to a missing file
         if isinstance(failed, FileNotFoundError) and not found.is_symlink():
             return None
         return Entry(found.name, is_directory=False, size=0, error=_reason(failed))

@@ -178,7 +178,8 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
 
 
 def _stable(best: PartitionFiles, options: SourceOptions, end: int) -> int:
-    """Return the exclusive end, with read_committed at most the last stable offset."""
+    """Return the exclusive end offset to read: `end`, or with read_committed the last stable offset, if that is
+    lower."""
     if options.isolation is not Isolation.READ_COMMITTED:
         return end
     return offsets.last_stable_offset(best, min(end, offsets.log_end(best)))

@@ -245,9 +245,9 @@ def _outcome(
     if the producer goes on. transaction: the state in its last record. newest: the producer in `place`, with a higher
     epoch. batches: the producer in all partitions."""
     epoch = transaction.producer_epoch
-    if transaction.state is State.ONGOING:  # its end begins with a record of the next epoch
+    if transaction.state is State.ONGOING:  # to end it, the coordinator first writes a record with the next epoch
         epoch += 1
-    if transaction.state.is_open:  # the end marker has this epoch
+    if transaction.state.is_open:  # its end marker has this epoch
         for other, each in batches:
             if other in transaction.partitions and each.producer_epoch > epoch:
                 return "CONCURRENT_TRANSACTIONS", (

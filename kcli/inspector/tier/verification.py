@@ -193,7 +193,7 @@ class TierVerification:
             if FileKind.LOG in damaged:
                 return
             addresses = {str(path): self._address(objects, kind) for kind, path in files.items()}
-            for kind in SEGMENT_KINDS:  # also of those that are missing beside the .log file
+            for kind in SEGMENT_KINDS:  # also the addresses of missing indexes, as findings name them
                 addresses.setdefault(str(files[FileKind.LOG].with_suffix(kind)), self._address(objects, kind))
             snapshot = files.pop(FileKind.PRODUCER_SNAPSHOT, None)
             snapshots = [] if snapshot is None else [(segment.end_offset + 1, snapshot)]

@@ -30,7 +30,7 @@ class _Cause:
     def take(self, other: Finding) -> None:
         self.counted[other.kind] += 1
         self.counted.update(other.consequences)
-        if self.is_of_many or self.finding is None:  # lost offsets are those of one partition; this cause has several
+        if self.is_of_many or self.finding is None:  # a finding can have the lost offsets of one partition only
             return
         first, last = other.lost_first_offset, other.lost_last_offset
         if first is not None and self.finding.lost_first_offset is None and self.finding.lost_last_offset is None:

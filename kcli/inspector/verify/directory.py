@@ -537,7 +537,7 @@ class DirectoryVerifier:
         promoted = around.promotions.get(path.absolute())
         counted_from = promoted.end if promoted is not None and not is_served else -1
         if name.state and _is_resumed(path, around):
-            counted_from = OFFSET_MAX  # ignore the checkpoints: Kafka copies the rest of the current log here
+            counted_from = OFFSET_MAX  # no checkpoint counts: Kafka copies the rest of the current log to here
         ends = {
             kind: offsets[partition]
             for kind, offsets in (

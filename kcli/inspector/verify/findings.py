@@ -146,7 +146,8 @@ def rank(finding: Finding) -> tuple[int, int]:
     if finding.refuses_start:
         return severity, -2 if METADATA_LOG in finding.path else -1
     is_run = finding.kind == "offsets-order" and "offsets-order" in finding.consequences
-    # A run is ranked beside the torn batches that it causes, and so are batches in disorder that a start removes.
+    # Several batches out of order are ranked like the torn batches that they cause, and so are batches that a start
+    # removes because of their order.
     is_losing = finding.action.startswith(STARTS_LOSING) and finding.kind in ("offsets-order", "offsets-overlap")
     kind = "batch-crc" if is_run or is_losing else finding.kind
     place = 2 * next((number for number, kinds in enumerate(_RANKS, 1) if kind in kinds), len(_RANKS) + 1)

@@ -396,8 +396,9 @@ def _swapped(
 
 def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans: Mapping[int, SegmentFiles]) -> Placed:
     """Return the segments with their true base offsets, and a finding for each file with a wrong name. held: the first
-    offset of each such file, by the offset in its name. orphans: as in `place`. A file that has the offsets of a
-    correctly named one is a copy, and is left out; any other has the offsets of a missing .log file."""
+    offset of each such file, by the offset in its name. orphans: index files without a .log file, by the offset in
+    their names. A file that has the offsets of a correctly named one is a copy, and is left out; any other has the
+    offsets of a missing .log file."""
     placed, wrong, used = [], [], set()
     for segment in segments:
         true = held.get(segment.base)

@@ -174,7 +174,7 @@ def salvage_first(
         if not is_file or around is None or not (is_anew or moves(each)):
             yield each
             continue
-        # the directory with the file is left out: the finding says already that the file harms it
+        # the partition with the file is left out: the finding already says that the file harms it
         harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}
         if not harmed:
             yield each

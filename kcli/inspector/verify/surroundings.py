@@ -739,7 +739,7 @@ class Surroundings:
         """Return what missing offsets mean in a topic that has an entry in the log cleaner's checkpoint, although by
         the metadata log the topic was never compacted."""
         assert self.metadata is not None, "it has the topic"
-        if topic not in self.metadata.created or not self.has_topic_ids:  # records with other policies may be lost
+        if topic not in self.metadata.created or not self.has_topic_ids:  # a lost record may have set compact
             return Gaps.NORMAL
         return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
 
