@@ -174,8 +174,8 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
 
 def _refuse_moved_log(metadata: MetadataRecovery, directory: Path) -> None:
-    """Raise UnreadableInput if the metadata log has another name, or lies in another log directory, than that by which
-    Kafka finds it."""
+    """Raise UnreadableInput if the metadata log lies under another name, or in another log directory, than where Kafka
+    looks for it."""
     from kcli.inspector.verify.next_steps import move
 
     if metadata.renamed_log is not None:

@@ -93,9 +93,9 @@ def refresh_with(remote: Remote) -> PartitionFiles:
 
 
 def segments_with(remote: Remote, offset: int) -> Iterator[SegmentFile]:
-    """Yield the segment that has an offset, and each one after it, as they were when the tier was read for `remote`;
-    from the first of them that a broker has deleted since, yield the segments that have the offsets now. Raises
-    UnreadableInput."""
+    """Yield the segment that has an offset, and each one after it, as they were when the tier was read for `remote`. If
+    a broker has deleted a local one since, yield in place of it and of those after it the segments that now have their
+    offsets. Raises UnreadableInput."""
     for number, (segment, _) in enumerate(_listed(remote).following(offset)):
         if number and not is_remote(segment.address) and stat(segment.address) is None:
             yield from (each for each, _ in refresh_with(remote).following(segment.begin))

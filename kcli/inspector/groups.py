@@ -173,8 +173,8 @@ def _last_indexed(segment: Path) -> tuple[int, int]:
 def _topic_names(
     directories: Iterable[Path], partitions: dict[TopicPartition, Path], on_error: ErrorHandler
 ) -> dict[str, str]:
-    """Return topic names by topic id: the topics of the partitions in the directories, and all topics of a metadata log
-    in one of them."""
+    """Return topic names by topic id: those of the partitions in the directories, and all those in the directories'
+    metadata logs."""
     names = {}
     for (topic, _), path in partitions.items():
         try:

@@ -767,7 +767,7 @@ class Surroundings:
         return 0 if known is None else len(known.partitions)
 
     def may_place(self, partition: TopicPartition) -> bool:
-        """Whether the metadata log has the partition, or cannot be read."""
+        """Whether the metadata log has the partition; True if no metadata log can be read."""
         known = None if self.image is None else self.image.topic(partition.topic)
         return self.image is None or (known is not None and partition.partition in known.partitions)
 
@@ -803,8 +803,8 @@ class Surroundings:
         return None
 
     def _is_same_node(self, other: Path) -> bool:
-        """Return whether another path is a log directory of the same cluster and node, as far as both meta.properties
-        are legible."""
+        """Return whether another path is a log directory of the same cluster and node; False if one of the ids cannot
+        be read in both meta.properties."""
         theirs, owner = legible_meta_of(other), (self._legible.cluster_id, self._legible.node_id)
         return None not in owner and owner == (theirs.cluster_id, theirs.node_id)
 
