@@ -93,9 +93,9 @@ class Result:
 
 
 class _Surveyed(NamedTuple):
-    """Bytes of a .log file that the run copies. stop: the byte where they end. sha256: of the bytes. last, tail: last
-    offset and header of the last batch in them, None without one. damage: the damage, in words; None for sound
-    bytes."""
+    """Bytes of a .log file that the run copies. stop: the byte where they end. sha256: that of the bytes, in hex. last,
+    tail: last offset and header of the last batch in them, None without one. damage: the damage, in words; None for
+    sound bytes."""
 
     stop: int
     sha256: str

@@ -141,7 +141,7 @@ METADATA_LOG = "__cluster_metadata-0/"
 def rank(finding: Finding) -> tuple[int, int]:
     """Return the key by which findings are sorted, the worst first: by severity; then those that keep Kafka from
     starting; then by kind, in the order of how much each kind loses. Errors in the metadata log come before those in
-    other logs, as Kafka reads it first and they concern all partitions."""
+    other logs, as Kafka reads this log first, and its errors concern all partitions."""
     severity = SEVERITIES.index(finding.severity)
     if finding.refuses_start:
         return severity, -2 if METADATA_LOG in finding.path else -1
