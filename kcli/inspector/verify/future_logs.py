@@ -2,8 +2,8 @@
 
     beside its current log    Kafka goes on with the move: it copies to the end of the future log what this lacks. So
                               damage in the future log loses nothing if the current log has all offsets below the future
-                              log's end. After a clean stop, Kafka appends behind the damage, or fails at it, and the
-                              move may not end
+                              log's end. After a clean stop, Kafka appends behind the damage; or it fails to, and gives
+                              up the move
     the only copy             no log directory has the current log: if the metadata log places the partition in another
                               log directory than the future log's, Kafka's start deletes the future log
 
