@@ -1,22 +1,23 @@
-"""A run of a backup: where each partition ends, then the bytes that the store does not have yet.
+"""A run of a backup: it finds where each partition ends, then copies the bytes that the store does not have yet.
 
-    1  the files of all partitions: what is in them had been appended when the run began
-    2  the sizes of the active segments of __transaction_state, all within a fraction of a millisecond, between two
-       looks at __consumer_offsets
-    3  the files of all partitions again: their ends, after all that a group has committed, and the metadata log's last
-    4  the bytes up to these ends, whole batches alone: new segments, and what was appended to known ones
-    5  the manifest, which makes a run of them
+    1  list the files of all partitions: the bytes in them were appended before the run
+    2  read the sizes of the active segments of __transaction_state, all within a fraction of a millisecond, between two
+       listings of __consumer_offsets
+    3  list the files of all other partitions again, the metadata log last: the sizes now are the partitions' ends, so
+       that no partition ends below an offset that a group has committed
+    4  copy the whole batches up to these ends: new segments, and what was appended to known ones
+    5  write the manifest, which names the objects of the run
 
-Objects of the run before are not copied again, unless the store lists them no longer, or with other sizes. A run that
-is killed leaves objects that no manifest names. Names have the SHA-256 of what is in them: a second try
-finds them. Nothing is locked, and nothing in the log directory is written. If the cleaner or a retention changes a
-partition's files before they are copied, the run looks at the partition again, and its end is later then; of a
-coordinator's partition this begins the run anew. The metadata log is then looked at again, behind all others: it has
-the deletion of a topic that was deleted before it was copied, which would come back without its records otherwise.
+Objects of earlier runs are not copied again, unless the store does not list them any more, or lists other sizes. A run
+that is killed leaves objects that no manifest names; the next run finds them, as their names have the SHA-256 of their
+bytes. The run takes no lock, and writes nothing in the log directory. If the cleaner or retention changes a partition's
+files before they are copied, the run lists this partition again, which then ends later; if the partition is a
+coordinator's, the whole run begins anew. After such a listing, the metadata log is listed again as the last one, so
+that it has the deletion of each topic that the run has not copied: restored, such a topic would exist without records.
 
-Several log directories of a node are one run, all looked at in each of these steps. A replica that a broker is moving
-from one to another is copied from where it is: its -future directory is left out, as those of deleted and stray
-partitions are. If it gets its place during the run, the run begins anew.
+The log directories of a node make one run, which does each step for all of them. A replica that a broker is moving to
+another log directory is copied from its current log: directories with -future are left out, as are those with -delete
+and -stray. If the broker ends the move during the run, the run begins anew.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class FilesChanged(KcliError):
 
 
 class InTwoDirectories(FilesChanged):
-    """A partition is in two log directories: for a moment, when a broker has moved it, or for good."""
+    """A partition is in two log directories: for a moment, while a broker ends a move of the partition, or for good."""
 
     def __init__(self, one: Path, other: Path) -> None:
         KcliError.__init__(self, f"{one} and {other}: one partition, and Kafka does not start with both")
@@ -79,9 +80,9 @@ class InTwoDirectories(FilesChanged):
 
 @dataclass(slots=True)
 class Result:
-    """What a run has done. name: of the manifest's object. copied: bytes of new objects; objects: their number.
-    troubles: what is damaged, and was copied as it is. left_out: what a client of the cluster is not told, in
-    a backup over the network."""
+    """The result of a run. name: that of the manifest's object. copied, objects: the bytes and the number of new
+    objects. troubles: a text for each damage or missing file. left_out: in a backup over the network, what a cluster
+    does not tell a client, as texts."""
 
     name: str
     manifest: Manifest
@@ -92,7 +93,9 @@ class Result:
 
 
 class _Surveyed(NamedTuple):
-    """Bytes of a .log file: where the last whole batch ends, their digest, its last batch. last: None without one."""
+    """Bytes of a .log file that the run copies. stop: the byte where they end. sha256: that of the bytes, in hex. last,
+    tail: last offset and header of the last batch in them, None without one. damage: the damage, in words; None for
+    sound bytes."""
 
     stop: int
     sha256: str
@@ -109,12 +112,13 @@ def back_up(
     *,
     tries: int = TRIES,
 ) -> Result:
-    """Add a run of the log directories of a node to a store. advance: called with the number of bytes that were read.
+    """Add a run of the log directories of a node to a store. advance: called with the number of bytes of each new
+    object. tries: how often the run is begun at most if a broker changes files meanwhile.
 
-    A run whose manifest is damaged is passed over, which `troubles` of the result tell: the new run goes on after the
-    last sound one. Raises UnreadableInput, also if there are manifests and none is sound; UsageError if the store has
-    the backup of a log directory that is not among these, or of a cluster over the network, or if these are of several
-    nodes; FilesChanged, OSError.
+    Runs whose manifests are damaged are passed over, and named in `troubles` of the result: the new run builds on the
+    objects of the last sound run. Raises UnreadableInput, also if there are manifests and none is sound; UsageError if
+    the store has the backup of a log directory that is not among these, or of a cluster over the network, or if these
+    are of several nodes; FilesChanged, OSError.
     """
     for directory in directories:
         if not is_log_directory(directory):
@@ -145,8 +149,8 @@ def back_up(
 
 
 def last_sound(store: Store) -> tuple[Manifest | None, list[UnreadableInput]]:
-    """Return the newest manifest that can be read, None in a new store, and the errors of those after it. Raises
-    UnreadableInput if none can be read."""
+    """Return the newest manifest that can be read (None in a store without runs), and the errors of the newer
+    manifests. Raises UnreadableInput if there are manifests and none can be read."""
     errors: list[UnreadableInput] = []
     for _, manifest in runs.read_each(store, reversed(runs.runs(store))):
         if not isinstance(manifest, UnreadableInput):
@@ -178,7 +182,7 @@ class _Run:
         self._troubles: list[str] = []
 
     def run(self) -> Result:
-        """Raises as `back_up` does."""
+        """Run once, without a second try. Raises what `back_up` raises."""
         started_ms = self._now_ms()
         checkpoints = [self._checkpoints(each) for each in self._directories]
         first = self._list(self._partitions())
@@ -231,8 +235,9 @@ class _Run:
         return {each: files for each, files in found if files is not None}
 
     def _ends(self, first: dict[PartitionDirectory, Files]) -> dict[PartitionDirectory, Files]:
-        """Return the files of each partition as they are at the run's time. The first listing of the coordinators'
-        partitions is replaced in `first` by one just before that of __transaction_state. Raises FilesChanged."""
+        """Return for each partition the listing of its files that sets its end. The coordinators' partitions are listed
+        again, just before the sizes of __transaction_state are read, and replaced in `first`, the first listing. Raises
+        FilesChanged."""
         offsets = [each for each in first if each.name.topic == OFFSETS_TOPIC]
         transactions = [each for each in first if each.name.topic == TRANSACTIONS_TOPIC]
         first |= self._list(transactions)
@@ -245,7 +250,7 @@ class _Run:
                 raise FilesChanged(each.path)
         for each, size in moment.items():
             if each not in ends or ends[each].bases != first[each].bases or size is None:
-                raise FilesChanged(each.path)  # it was rolled at this moment, which is rare
+                raise FilesChanged(each.path)  # the segment was rolled just now, which is rare
             ends[each].end_at(size)
         others = [each for each in self._partitions() if each not in ends and each.name.topic != METADATA_TOPIC]
         ends |= self._list([each for each in others if _order(each)])
@@ -263,7 +268,8 @@ class _Run:
     # partitions
 
     def _partition(self, each: PartitionDirectory, first: Files | None, files: Files) -> BackedPartition | None:
-        """Copy a partition; None if it was deleted meanwhile. Raises FilesChanged."""
+        """Copy a partition; None if it was deleted meanwhile. first: an earlier listing of its files, None if it was
+        created since. files: the listing that sets its end. Raises FilesChanged."""
         settled = (0, 0) if first is None else first.end
         for left in reversed(range(TRIES)):
             try:
@@ -348,8 +354,8 @@ class _Run:
         )
 
     def _txn_index(self, home: str, base: int, found: Found, *, is_last: bool) -> Piece | None:
-        """Copy the aborted transactions of a segment. Raises FilesChanged for a closed segment that has no such file
-        any more: only of the active one Kafka makes it anew."""
+        """Copy the transaction index of a segment; None if it is not readable. Raises FilesChanged if the index of a
+        closed segment is gone: Kafka rebuilds only that of the active segment."""
         piece = self._checked(home, base, found, txn_index_format.parse)
         if piece is None and not is_last:
             if not found.path.exists():
@@ -358,7 +364,7 @@ class _Run:
         return piece
 
     def _checked(self, home: str, base: int, found: Found, parse: Callable[[bytes], object]) -> Piece | None:
-        """Copy a small file of a segment; None if it is gone, or being written: Kafka makes it anew."""
+        """Copy a small file of a segment; None if it is gone, or cannot be parsed, as while a broker writes it."""
         try:
             data = read_whole(found.path)
             parse(data)
@@ -370,7 +376,7 @@ class _Run:
     # writing objects to the store
 
     def _file(self, home: str, stem: str, found: Found) -> Piece:
-        """Copy a file that is written once."""
+        """Copy a file that Kafka never changes after it is written."""
         source = _opened(found.path.parent, found)
         try:
             digest = hashlib.sha256()
@@ -389,8 +395,8 @@ class _Run:
         return piece
 
     def _upload(self, source: Source, name: str, begin: int, surveyed: _Surveyed, directory: Path) -> Piece:
-        """Write the bytes up to surveyed.stop, if the store does not have them. Raises FilesChanged if they are not
-        those that were surveyed: a follower has truncated its log."""
+        """Write the bytes [begin, surveyed.stop) of a file to the store, if it lacks them. Raises FilesChanged if their
+        SHA-256 is not that of `surveyed`, as after a follower has truncated its log."""
 
         def checked() -> Iterator[bytes | memoryview]:
             digest = hashlib.sha256()
@@ -410,8 +416,8 @@ def _key(each: BackedPartition) -> tuple[TopicPartition, str | None]:
 
 
 def _order(each: PartitionDirectory) -> int:
-    """The coordinators' partitions first, before the cleaner changes them; the metadata log last, which may be looked
-    at again."""
+    """The rank in the order of copying: coordinators' partitions first, before the cleaner changes them; the metadata
+    log last, as it may be listed again."""
     if each.name.topic == METADATA_TOPIC:
         return 2
     return 0 if each.name.topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) else 1
@@ -426,7 +432,8 @@ def _following(first: Files | None, files: Files) -> Files:
 
 
 def _opened(directory: Path, found: Found) -> FileSource:
-    """Open the file that was listed. Raises FilesChanged if another one, or none, has its name."""
+    """Open a file that was listed. Raises FilesChanged if the file at its path is now missing, another one or a shorter
+    one."""
     try:
         source = FileSource(found.path)
     except UnreadableInput:
@@ -440,8 +447,8 @@ def _opened(directory: Path, found: Found) -> FileSource:
 
 
 def _kept(source: Source, known: BackedSegment, size: int) -> tuple[tuple[Piece, ...], int]:
-    """Return the parts of a known segment that the file still begins with, and their bytes; none if it is another file,
-    or if that cannot be told."""
+    """Return the objects of a segment in the previous run (`known`), and their size in bytes, if the .log file still
+    begins with their bytes; () and 0 if it does not, or if that cannot be decided. size: that of the .log file."""
     tail = known.tail
     if tail is None or known.size > size:
         return (), 0
@@ -452,8 +459,8 @@ def _kept(source: Source, known: BackedSegment, size: int) -> tuple[tuple[Piece,
 
 
 def _survey(source: Source, begin: int, size: int, *, is_whole: bool) -> _Surveyed:
-    """Read the batches in bytes [begin, size). Without `is_whole` they end with the last whole batch, after which a
-    broker may be writing; with it damage is part of them."""
+    """Read the batches in bytes [begin, size). is_whole: whether to copy all of them, damage included; if False, the
+    result ends with the last sound batch, after which a broker may be writing."""
     digest = hashlib.sha256()
     stop, last, tail, damage = begin, None, None, None
     for part in read_segment(source, start=begin, stop=size, resync=False):
@@ -485,8 +492,8 @@ def _survey(source: Source, begin: int, size: int, *, is_whole: bool) -> _Survey
 
 
 def _is_written(source: Source, position: int, path: Path) -> bool:
-    """Whether the bytes from `position` on are the beginning of a batch that a broker is writing, or zeros of a
-    preallocated file."""
+    """Whether the bytes from `position` on are the beginning of a batch that a broker is writing (the file grows while
+    this waits), or zeros of a preallocated file."""
     begin = bytearray(LENGTH_BYTES)
     got = source.read_at(position, memoryview(begin))
     if not any(begin[:got]):
@@ -505,7 +512,8 @@ def _is_written(source: Source, position: int, path: Path) -> bool:
 
 
 def _identity(meta: str | None) -> tuple[str, ...]:
-    """Return what names a log directory in the text of its meta.properties."""
+    """Return the lines of a meta.properties that identify the log directory. meta: the text of the file, None without
+    one."""
     entries = {} if meta is None else properties.parse(meta.encode("latin-1")).entries
     return tuple(f"{name}={entries[name]}" for name in ("cluster.id", "node.id", "directory.id") if name in entries)
 

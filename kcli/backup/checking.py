@@ -1,6 +1,6 @@
-"""Whether a store still has what its runs have written, object by object.
+"""Checks whether a store still has the objects that its runs have written.
 
-An object that several runs name is read once. Objects that no run names are no findings: see kcli.backup.garbage.
+An object that several runs name is read once. Objects that no run names are not reported: see kcli.backup.garbage.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Advance = Callable[[int], None]
 
 
 class Damaged(NamedTuple):
-    """An object that is missing or has other bytes than were written. url: of the object. runs: the manifests of the
-    runs that cannot be restored without it."""
+    """An object that is missing or does not have the bytes that were written. url: that of the object. runs: the
+    manifests of the runs that cannot be restored without it."""
 
     url: str
     reason: str
@@ -27,7 +27,8 @@ class Damaged(NamedTuple):
 
 
 class Sound(NamedTuple):
-    """The runs of a store whose manifests can be read, the oldest first, and what is wrong with the others."""
+    """The runs of a store whose manifests can be read, the oldest first; and the damaged manifests of the other
+    runs."""
 
     manifests: list[tuple[runs.Run, Manifest]]
     damaged: list[Damaged]
@@ -45,8 +46,8 @@ def sound_runs(store: Store) -> Sound:
 
 
 def check(store: Store, sound: Sound, advance: Advance = lambda _: None) -> Iterator[Damaged]:
-    """Read every object of the runs, and yield those that are not as they were written, after the damaged manifests.
-    advance: called with the number of bytes that were read."""
+    """Read every object of the runs in `sound`. Yield the damaged manifests, then the objects that are missing or do
+    not have the bytes that were written. advance: called with the number of bytes that were read."""
     yield from sound.damaged
     needed: dict[Piece, list[str]] = {}
     for run, manifest in sound.manifests:

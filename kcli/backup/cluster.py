@@ -1,18 +1,18 @@
 """A run of a backup over the network: what the leaders of a cluster's partitions have, as one log directory.
 
-    1  the high watermarks of all partitions: what is below them had been appended when the run began
-    2  __transaction_state, then __consumer_offsets: the batches that the store does not have yet
-    3  all others, up to their high watermarks of now: no group is ahead of a partition
-    4  the metadata log: a snapshot of the topics, and of what a client is told of the other settings
-    5  the manifest
+    1  read the high watermarks of all partitions: the records below them were appended before the run
+    2  copy the batches of __transaction_state, then of __consumer_offsets, that the store does not have yet
+    3  copy all other partitions, up to their present high watermarks: so no group has committed an offset above them
+    4  make the metadata log: a snapshot with the topics, and with the other settings that a cluster tells a client
+    5  write the manifest
 
-So a run has the same order as one of log directories (kcli.backup.backup), and `kcli restore` treats both alike: it
-makes the log directory of a single node that has all partitions.
+This is the order of a run of log directories (kcli.backup.backup), and `kcli restore` treats both alike: it makes the
+log directory of a single node that has all partitions.
 
-A partition goes on behind the last batch of the run before if the leader still has this batch, with the same CRC and
-leader epoch. Else it is copied anew, as is one whose log begins above that batch. So is a compacted topic if the run
-before is older than delete.retention.ms: tombstones in between may be gone, and what they delete would come back.
-Segments are begun at segment.bytes, not where the leader has begun them.
+A partition is copied from the last batch of the previous run on, if the leader still has this batch, with the same CRC
+and leader epoch. Else it is copied anew, also if its log now begins above that batch. So is a compacted topic if the
+previous run is older than delete.retention.ms: the cleaner may have removed tombstones since, and the records that they
+delete would come back. Segments begin at segment.bytes, not where the leader has begun its own.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ def back_up_cluster(
     now_ms: Callable[[], int],
     advance: Advance = lambda _: None,
 ) -> Result:
-    """Add a run of a cluster to a store. settings: reads those of these topics. advance: called with the number of
-    bytes that were read.
+    """Add a run of a cluster to a store. settings: returns the configurations of topics, by their names. advance:
+    called with the number of bytes of each object.
 
-    `troubles` of the result tell of partitions without a leader, of which the run has what the one before had, and of
-    batches that are damaged on their leader. Raises UnreadableInput; UsageError if the store has the backup of log
-    directories, or of another cluster; NobodyAnswers, ErrorAnswer, OSError.
+    `troubles` of the result has a text for each partition without a leader, of which the run has what the previous run
+    had, and for each batch that is damaged on its leader. Raises UnreadableInput; UsageError if the store has the
+    backup of log directories, or of another cluster; NobodyAnswers, ErrorAnswer, OSError.
     """
     previous, passed_over = last_sound(store)
     described = reader.describe()
@@ -166,7 +166,7 @@ class _Run:
     def _partitions(
         self, described: Described, is_chosen: Callable[[str], bool], settings: Settings
     ) -> Iterator[BackedPartition]:
-        """Copy the partitions of the chosen topics, up to where they end now."""
+        """Copy the partitions of the topics for which `is_chosen` is true, up to their present high watermarks."""
         chosen = sorted(each for each in described.leaders if is_chosen(each.topic))
         self._ends |= self._reader.offsets(chosen, LATEST)
         self._at_ms = self._now_ms()
@@ -189,9 +189,9 @@ class _Run:
     ) -> BackedPartition | None:
         """Copy a partition; None if it was deleted meanwhile.
 
-        The cleaner removes a record that was not read yet if a later one has its key, which may be behind the end. So a
-        compacted log is read up to its end of a later time, and again, until the last part that was read has all its
-        offsets: of what was read before that, no later record was there when the end was looked up.
+        The cleaner may remove a record before it is read, because a later record has its key; if that is above the end,
+        the copy lacks the key. So a compacted log is read on to its new end, again and again, until the range read last
+        has a record at each offset. The copy then has the later record of each removed one.
         """
         log = _Log(
             f"{each.topic}-{each.partition}-{topic_id}",
@@ -220,12 +220,12 @@ class _Run:
         return BackedPartition(each, topic_id, epochs, log.settled, segments)
 
     def _copy(self, each: TopicPartition, log: _Log, begin: int) -> int | None:
-        """Read from an offset up to the partition's end. Returns the offset that was reached: the end, unless there is
-        damage before it; None if the partition was deleted meanwhile."""
+        """Read from offset `begin` up to the partition's end. Returns the end offset of what was read, which is below
+        the partition's end if damage is in the way; None if the partition was deleted meanwhile."""
         while begin < self._ends[each]:
             try:
                 fetched = self._reader.fetch(each, begin, FETCH_BYTES)
-            except OffsetOutOfRange:  # retention has deleted what was copied, or the log was truncated
+            except OffsetOutOfRange:  # retention has deleted the offset, or the log was truncated
                 start = self._reader.offsets([each], EARLIEST).get(each, 0)
                 if start <= begin:
                     self._troubles.append(f"{each}: its leader has no offset {begin:,} any more")
@@ -242,7 +242,8 @@ class _Run:
         return begin
 
     def _goes_on(self, each: TopicPartition, before: BackedPartition, settings: Settings) -> bool:
-        """Whether the leader still has the last batch that the run before has, and nothing between is missing."""
+        """Whether the run can append to what the previous run has (`before`): the leader has its last batch, the store
+        its objects, and no tombstone after that batch can be gone."""
         last = before.segments[-1] if before.segments else None
         if last is None or last.last is None or last.tail is None:
             return False
@@ -262,11 +263,11 @@ class _Run:
         return fetched is not None and fetched[: len(header)] == header
 
     def _take(self, each: TopicPartition, log: _Log, data: bytes, begin: int) -> int | None:
-        """Add the batches of a response that are below the partition's end. Returns the offset to go on with; None if
-        there is none that can be read."""
+        """Add to `log` the batches of a Fetch response (`data`) that lie below the partition's end. Returns the next
+        offset to fetch; None if the response has no sound batch from offset `begin` on."""
         following, end = None, self._ends[each]
         for part in read_segment(BytesSource(data, str(each)), resync=False, window_bytes=max(1, len(data))):
-            if isinstance(part, Damage):  # the last batch is cut, or the leader's log is damaged
+            if isinstance(part, Damage):  # the response cuts its last batch, or the leader's log is damaged
                 break
             batches, view = part.batches, memoryview(part.data)
             fault = batches.first_fault()
@@ -317,7 +318,7 @@ class _Run:
     # the metadata log
 
     def _image(self, described: Described, here: Collection[TopicPartition], settings: Settings) -> MetadataImage:
-        """Return the metadata of a single node with these partitions."""
+        """Return the metadata of a single node that has the partitions `here`."""
         image, node_id = MetadataImage(), int(self._meta["node.id"])
         for name, record in records(settings):
             image.apply(name, record, 0)
@@ -333,7 +334,7 @@ class _Run:
         return image
 
     def _metadata_log(self, image: MetadataImage, at_ms: int) -> BackedPartition:
-        """Return the metadata log: a snapshot alone, behind which it goes on."""
+        """Return the metadata log: only a snapshot, after which Kafka begins the log."""
         which = SnapshotId(1, 1)
         data = image_bytes(image, which, at_ms, QuorumRecords().controls())
         digest = hashlib.sha256(data).hexdigest()
@@ -345,29 +346,32 @@ class _Run:
 
 
 def _is_still(each: BackedPartition, described: Described) -> bool:
-    """Whether a partition's topic is still there: if it was deleted, another topic of its name may have been read."""
+    """Whether a partition's topic still exists. If it was deleted, the records may be those of a new topic with its
+    name."""
     topic_id = described.topic_ids.get(each.partition.topic)
     return topic_id is not None and from_uuid(topic_id) == each.topic_id
 
 
 def _epochs_from(epochs: Iterable[tuple[int, int]], start: int) -> tuple[tuple[int, int], ...]:
-    """Return the leader epochs of a log whose log start offset is `start`."""
+    """Return the leader epochs (epoch, start offset) of a log whose log start offset is `start`, without those that end
+    below it."""
     known = LeaderEpochCache(EpochEntry(*each) for each in epochs)
     known.truncate_from_start(start)
     return tuple((each.epoch, each.start_offset) for each in known.entries)
 
 
 def _column(batches: BatchTable, column: int, first: int, stop: int) -> memoryview:
-    """Return a column of the batches [first, stop)."""
+    """Return the values of a column in the rows [first, stop) of a batch table."""
     return memoryview(batches).cast("B").cast("q")[first * COLUMNS + column : stop * COLUMNS : COLUMNS]
 
 
 @dataclass(slots=True)
 class _Log:
-    """A partition's log in the run: closed segments, and the one that is added to.
+    """A partition's log in the run: closed segments, and the active one, to which batches are added.
 
-    home: of its objects. records: how many were added. settled_offset: what is below it had been appended when the run
-    began. base, position, last, tail, parts: of the last segment. settled: as in BackedPartition.
+    home: the beginning of its objects' names. settled_offset: the offset below which all was appended before the run.
+    base, position, last, tail, parts: base offset, bytes, last offset, Tail and objects of the active segment. settled:
+    see BackedPartition. unstored: the number of bytes not yet in an object. records: the number of records added.
     """
 
     home: str
@@ -393,7 +397,8 @@ class _Log:
         return next((each.last + 1 for each in reversed(self.closed) if each.last is not None), 0)
 
     def resume(self, before: BackedPartition, start: int) -> None:
-        """Go on behind what the run before has. Segments that end below the log start offset are left out."""
+        """Begin with the segments of the previous run (`before`), except those that end below the log start offset,
+        `start`."""
         kept = [
             each
             for each, following in zip(before.segments, [*before.segments[1:], None], strict=True)
@@ -412,8 +417,8 @@ class _Log:
         self.take()
 
     def room_until(self, batches: BatchTable, first: int, stop: int) -> int:
-        """Return the row before which batches [first, stop) fill the segment; `first` if the next one begins a new
-        segment."""
+        """Return the row up to which (exclusive) the batches [first, stop) have room in the active segment; `first` if
+        batch `first` has to begin a new one."""
         if self.base is None:
             self.base = batches.field(first, BASE_OFFSET)
         base, origin = self.base, self.position - batches.field(first, START)
@@ -426,12 +431,13 @@ class _Log:
         return first + 1 if until == first and self.position == 0 else until
 
     def roll(self) -> None:
-        """End the segment, when its batches are stored; the next batch begins another one."""
+        """Close the active segment, whose batches must be stored; the next batch begins a new one."""
         self._close()
         self.base, self.position, self.last, self.tail, self.parts = None, 0, None, None, []
 
     def add(self, batches: BatchTable, data: memoryview, first: int, stop: int) -> None:
-        """Append the batches [first, stop), which have room in the segment. data: what their START counts in."""
+        """Append the batches [first, stop), which have room in the segment. data: the bytes in which the column START
+        is a position."""
         assert self.base is not None, "room_until is called before"
         known = self.epochs[-1][0] if self.epochs else -1
         if batches.field(stop - 1, LEADER_EPOCH) > known:
@@ -454,12 +460,12 @@ class _Log:
         self.last = batches.field(stop - 1, LAST_OFFSET)
 
     def take(self) -> list[bytes]:
-        """Return the bytes that are not stored yet."""
+        """Remove and return the bytes that are not in an object yet."""
         data, self._data, self.unstored = self._data, [], 0
         return data
 
     def finish(self, start: int) -> list[BackedSegment]:
-        """Return all segments. start: the log start offset, with which an empty log begins."""
+        """Return all segments. start: the log start offset, which is the base offset of an empty log's segment."""
         if self.base is None:
             self.base = start
         self._close()

@@ -1,18 +1,18 @@
-"""Where a partition of a run ends, so that none is ahead of the transaction coordinator.
+"""Where a restored partition ends, so that no partition is ahead of the transaction coordinator.
 
-A run reads the ends of `__transaction_state` at one moment, and those of the partitions before and after it. What was
-appended to a partition in between may belong to a transaction that the coordinator's records do not have so far: a
-marker of a transaction that they have as Ongoing, or batches of one that they do not have at all. Kafka would abort a
-transaction that one partition has as committed, or never end it. A partition therefore ends
+A run reads the ends of `__transaction_state` at one moment, and those of the other partitions later. The batches that
+were appended to a partition in between may belong to transactions of which the coordinator's records say less: to one
+that is Ongoing there, although the partition has its marker, or to one that they do not have at all. Kafka would abort
+a transaction that one partition has as committed, or never end it. A partition therefore ends before the first of
 
-    before the first marker whose transaction those records have not decided
-    before the first batch of a transaction, open at the end, in which those records do not have the partition
+    a marker of a transaction whose outcome those records have not decided
+    the first batch of a transaction that is open at the partition's end, but does not have it in those records
 
-What is decided: a producer's last state is Complete or Empty, and the marker is not later than that record; it is
-PrepareCommit or PrepareAbort; it is Ongoing, and the marker is older than this transaction; or it has a higher epoch.
-Times of markers and records are the brokers' own: those at which they were appended, while the last update in a
-Complete record is older than the markers. Kafka writes the markers that are missing, and aborts what is Ongoing, by its
-timeout. Source: TransactionMetadata, ProducerStateManager; KIP-98, KIP-890.
+The outcome is decided if the producer's last record has a higher epoch than the marker; or if its state is Complete or
+Empty, and the marker is not later than that record; PrepareCommit or PrepareAbort; or Ongoing, and the marker is older
+than this transaction. The times compared are those at which brokers appended marker and record: the last update in a
+Complete record is older than the markers. After the restore, Kafka writes the missing markers, and aborts Ongoing
+transactions at their timeout. Source: TransactionMetadata, ProducerStateManager; KIP-98, KIP-890.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kcli.txn.transaction import EPOCH_BUMP_VERSION, State, Transaction
 
 
 class Batch(Protocol):
-    """The fields of a batch that matter here, as BatchRow has them."""
+    """The attributes of BatchRow that `end_of` uses."""
 
     @property
     def base_offset(self) -> int: ...
@@ -44,9 +44,9 @@ class Batch(Protocol):
 
 
 def transactions(records: Iterable[tuple[bytes | None, bytes | None, int]]) -> dict[int, Transaction]:
-    """Return the last state of each transactional id by its producer id; last_update_ms is that of its record. records:
-    keys, values and timestamps of the records of `__transaction_state`, each partition's in order; those that cannot be
-    read are passed over."""
+    """Return the last state of each transactional id by its producer id; its last_update_ms is the timestamp of the
+    record. records: keys, values and timestamps of the records of `__transaction_state`, in the order of offsets in
+    each partition. Records that cannot be parsed are ignored."""
     found: dict[str, Transaction | None] = {}
     for key, value, timestamp_ms in records:
         try:
@@ -64,9 +64,10 @@ def end_of(
     batches: Iterable[Batch],
     states: Mapping[int, Transaction],
 ) -> int | None:
-    """Return the offset before which a partition ends; None if it keeps all batches.
+    """Return the end offset (exclusive) of a partition in the restore; None if it keeps all batches.
 
-    batches: those that may have been appended after the coordinator's records were read. states: by producer id.
+    batches: those that may have been appended after the coordinator's records were read. states: the last state of each
+    transactional id, by its producer id.
     """
     begun: dict[int, int] = {}
     ended: set[int] = set()
@@ -103,13 +104,13 @@ def _is_decided(marker: Batch, state: Transaction | None) -> bool:
 
 
 def _is_of_prepared(marker: Batch, state: Transaction | None) -> bool:
-    """Whether a marker ends the transaction that is PrepareCommit or PrepareAbort: what follows of its producer belongs
-    to the next one."""
+    """Whether a marker ends the transaction that `state` has as PrepareCommit or PrepareAbort. Later batches of its
+    producer then belong to the next transaction."""
     if state is None or not state.state.is_prepared or marker.producer_epoch != state.producer_epoch:
         return False
     return marker.max_timestamp > state.start_ms or state.client_version >= EPOCH_BUMP_VERSION
 
 
 def _is_open(partition: TopicPartition, state: Transaction | None) -> bool:
-    """Whether the coordinator will end the transaction in this partition."""
+    """Whether the transaction in `state` is open and has this partition, so that the coordinator will end it there."""
     return state is not None and state.state.is_open and partition in state.partitions

@@ -1,11 +1,12 @@
-"""Fences the brokers of a restored metadata log, so that nothing in it has the address of a running one.
+"""Fences the brokers in a restored metadata log, so that a restored node sends nothing to running brokers of the
+original.
 
-The metadata log has the addresses at which the brokers were registered. A restored node that knows them before its own
-broker is registered again would send transaction markers there: to the cluster that the backup was made of, if it still
-runs. Fenced brokers get none. They are unfenced when they are registered again, as after any start.
+The metadata log has the addresses at which the brokers were registered. A restored node, before its own broker is
+registered again, would send transaction markers there: to the cluster of which the backup was made, if it still runs.
+Fenced brokers are sent no markers. A broker is unfenced after it has registered again, as after any start.
 
-This appends BrokerRegistrationChangeRecords to the log. Only where the node is the only voter: another voter would have
-other records at these offsets. Source: BrokerRegistrationChangeRecord, TransactionMarkerChannelManager; KIP-631.
+This appends BrokerRegistrationChangeRecords to the log, but only if the node is the only voter: another voter would
+have other records at these offsets. Source: BrokerRegistrationChangeRecord, TransactionMarkerChannelManager; KIP-631.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from kcli.metadata_log.records import Replayed, encode, read_batches
 
 
 def fence(disk: Disk, directory: Path, image: MetadataImage) -> int:
-    """Append the records that fence all brokers. Returns their number: 0 if the quorum has several voters, or if its
-    voters are not known. directory: of the metadata log. image: of all of it. Raises UnreadableInput, OSError."""
+    """Append the records that fence all brokers. Returns their number: 0 if no broker is unfenced, if the log has no
+    batch, or if the quorum has several or unknown voters. directory: that of the metadata log. image: the metadata
+    after its last record. Raises UnreadableInput, OSError."""
     brokers = [each for each in image.brokers.values() if not each.fenced]
     logs = [path for _, path in sorted(files_of_kind(directory, FileKind.LOG))]
     snapshots = sorted(path for path in directory.iterdir() if path.name.endswith(FileKind.KRAFT_SNAPSHOT))

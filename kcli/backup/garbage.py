@@ -1,4 +1,4 @@
-"""Objects that no run of a store names: a run was killed, or its manifest was removed."""
+"""Objects that no manifest in a store names: their run was killed, or its manifest was removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcli.tier.store import Store, StoredObject
 
 
 def orphans(store: Store) -> Iterator[StoredObject]:
-    """Yield the objects that no manifest names. Those of a run that has not ended are among them.
+    """Yield the objects that no manifest names. The objects of a run that is still in progress are among them.
 
     Raises UnreadableInput, also for a manifest that cannot be read: it may name any object.
     """
@@ -24,7 +24,7 @@ def orphans(store: Store) -> Iterator[StoredObject]:
 
 
 def unnamed(store: Store, manifests: Iterable[tuple[runs.Run, Manifest]]) -> Iterator[StoredObject]:
-    """Yield the objects of a store that none of all its manifests names. Raises UnreadableInput."""
+    """Yield the objects of a store that none of `manifests`, all the manifests in it, names. Raises UnreadableInput."""
     named: set[str] = set()
     for run, manifest in manifests:
         named |= {run.name, *(each.name for each in manifest.pieces)}

@@ -1,6 +1,6 @@
 """The files of a partition that a backup reads, while a broker appends, rolls, cleans and deletes.
 
-A listing is consistent if the one before it has the same closed segments: a cleaner or a retention that is at work
+A listing is consistent if the listing before it has the same closed segments: the cleaner or retention, if at work,
 changes them between the two.
 """
 
@@ -17,7 +17,7 @@ from kcli.errors import UnreadableInput
 
 
 class Found(NamedTuple):
-    """A file. inode: of the file, which a cleaner replaces by another one."""
+    """A file that was listed. inode: shows whether the cleaner has replaced the file since."""
 
     path: Path
     size: int
@@ -26,8 +26,8 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Files:
-    """The files of a partition: of each kind by the offset in their names, metadata snapshots by name. is_settled:
-    whether no segment is being exchanged by the cleaner."""
+    """A listing of a partition's files: of each kind by the offset in their names, KRaft snapshots by name. is_settled:
+    whether no file was removed during the listing, and no `.swap` file of the cleaner was there."""
 
     directory: Path
     logs: dict[int, Found] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Files:
         return (max(self.logs), self.logs[max(self.logs)].size) if self.logs else (0, 0)
 
     def active_size(self) -> int | None:
-        """Return the bytes that the active segment has now; None if it is gone."""
+        """Return the present size of the active segment's .log file in bytes; None if it is gone."""
         if not self.logs:
             return 0
         try:
@@ -56,13 +56,12 @@ class Files:
             return None
 
     def end_at(self, size: int) -> None:
-        """Let the active segment end at a byte."""
+        """Set the size of the active segment's .log file, in bytes."""
         if self.logs:
             self.logs[max(self.logs)] = self.logs[max(self.logs)]._replace(size=size)
 
     def follows(self, earlier: Files) -> bool:
-        """Whether this listing can be a later one than `earlier` of the same files: since then a broker has done no
-        more than append and roll."""
+        """Whether, since the listing `earlier`, a broker has only appended to the partition and rolled segments."""
         known = earlier.bases
         if not (self.is_settled and earlier.is_settled) or self.bases[: len(known)] != known:
             return False
@@ -104,7 +103,7 @@ def _add(files: Files, entry: os.DirEntry[str]) -> None:
         return
     try:
         stat = entry.stat()
-    except FileNotFoundError:  # removed since it was listed
+    except FileNotFoundError:  # removed during the listing
         files.is_settled = False
         return
     found = Found(Path(entry.path), stat.st_size, stat.st_ino)

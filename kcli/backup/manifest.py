@@ -3,16 +3,17 @@
     version           1; 2 for several log directories
     started, at       epoch ms: the run holds all that was appended before `started`, and nothing appended after `at`
     meta_properties   the text of the log directory's meta.properties, null without one
-    checkpoints       by file name, the entries [topic, partition, offset] of replication-offset-checkpoint and its like
+    checkpoints       by file name, the entries [topic, partition, offset] of the offset checkpoints
     files             name to object: bootstrap.checkpoint
-    directories       of version 2, instead of these three: for each log directory its path, and these three
-    cluster           of a backup over the network: next_producer_id, above all that any batch of the backup has had
+    directories       only in version 2, in place of the three fields above: for each log directory its path, and these
+                      three fields
+    cluster           only of a backup over the network: next_producer_id, above each producer id in its batches
     partitions        for each partition
       topic, partition, topic_id
-      directory       of version 2: which of the log directories it is in, from 0
-      epochs          leader-epoch-checkpoint: [epoch, start offset]
-      settled         [base offset, bytes]: what is before it had been appended when the run read __transaction_state
-      quorum_state    the text of quorum-state (of the metadata log alone)
+      directory       only in version 2: the number of its log directory, from 0
+      epochs          the entries of leader-epoch-checkpoint: [epoch, start offset]
+      settled         [base offset, bytes]: the end of what was appended before the run read __transaction_state
+      quorum_state    the text of quorum-state, null for all partitions but the metadata log
       segments        for each segment
         base, last    its base offset, its last offset (null: no batch)
         parts         the .log file: objects to be joined, in order
@@ -53,7 +54,7 @@ _HEX = re.compile("[0-9a-f]{64}")
 
 
 class Piece(NamedTuple):
-    """Bytes that an object of the store has. sha256: of all of them, in hex."""
+    """An object of the store. name: the object's name. size: its bytes. sha256: that of all its bytes, in hex."""
 
     name: str
     size: int
@@ -61,8 +62,8 @@ class Piece(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The header of a segment's last batch, in hex, and the byte of the .log file at which it begins. Base offset, CRC
-    and leader epoch are in it: a file that still has it there has the same bytes before it."""
+    """The header of a segment's last batch, in hex, and the byte of the .log file at which it begins. The header has
+    base offset, CRC and leader epoch: a .log file that still has it at this byte also has the same bytes before it."""
 
     position: int
     header: str
@@ -70,8 +71,9 @@ class Tail(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BackedSegment:
-    """A segment of a run. last: its last offset; None if it has no batch. parts: of its .log file, in order. tail: None
-    if it has no batch, or damage. txn_index, snapshot: None without such a file."""
+    """A segment of a run. base: its base offset. last: its last offset; None if it has no batch. parts: the objects
+    that joined are its .log file, in order. tail: None if it has no batch, or is damaged. txn_index, snapshot: the
+    objects of these files; None without the file."""
 
     base: int
     last: int | None
@@ -94,9 +96,9 @@ class BackedSegment:
 @dataclass(frozen=True, slots=True)
 class BackedPartition:
     """A partition of a run. topic_id: None if it has no partition.metadata. epochs: the entries of
-    leader-epoch-checkpoint. settled: base offset of a segment and a byte of it: what is before it had been appended
-    when the run read the ends of __transaction_state. quorum_state, snapshots: of the metadata log alone. directory:
-    which of the run's log directories it is in."""
+    leader-epoch-checkpoint. settled: base offset of a segment and a byte of its .log file: the bytes before it were
+    appended before the run read the ends of __transaction_state. quorum_state, snapshots: only of the metadata log.
+    directory: the number of its log directory in the run, from 0."""
 
     partition: TopicPartition
     topic_id: str | None
@@ -120,8 +122,8 @@ class BackedPartition:
 
 @dataclass(frozen=True, slots=True)
 class BackedDirectory:
-    """A log directory of a run. path: "" if the run has no other. meta_properties: the text of the file; None without
-    one. checkpoints: by file name."""
+    """A log directory of a run. path: "" if it is the only one. meta_properties: the text of the file; None without
+    one. checkpoints: offsets by partition, by file name. files: objects by file name."""
 
     path: str
     meta_properties: str | None
@@ -130,16 +132,16 @@ class BackedDirectory:
 
 
 class ClusterState(NamedTuple):
-    """What a backup over the network keeps of a cluster besides its logs. next_producer_id: above all that any batch of
-    the backup has had."""
+    """What a backup over the network keeps of a cluster besides its logs. next_producer_id: above each producer id in a
+    batch of any of its runs."""
 
     next_producer_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A run. started_ms, at_ms: it holds all that was appended before the first, and nothing that was appended after
-    the second. cluster: None for a run of log directories."""
+    """A run. It holds all that was appended before started_ms, and nothing that was appended after at_ms. cluster: None
+    for a run of log directories."""
 
     started_ms: int
     at_ms: int
@@ -229,7 +231,7 @@ def time_of(name: str) -> int | None:
 
 
 def parse(name: str, data: bytes, url: str) -> Manifest:
-    """Return the manifest in the object `name`. url: of the object, for errors. Raises UnreadableInput."""
+    """Return the manifest in the object `name`. url: the object's URL, for errors. Raises UnreadableInput."""
     match = _NAME.fullmatch(name)
     digest = hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
     if match is None or match[2] != digest:
@@ -290,7 +292,7 @@ def _segment(value: dict[str, Any]) -> BackedSegment:
 
 
 def _snapshot(name: str) -> str:
-    """Return the name of a file, which must be that of a metadata snapshot. Raises ValueError."""
+    """Return `name`. Raises ValueError if it is not the file name of a KRaft snapshot."""
     parsed = parse_file_name(name)
     if parsed is None or parsed.kind is not FileKind.KRAFT_SNAPSHOT or parsed.state:
         raise ValueError(f"{name!r} is no snapshot")
@@ -319,7 +321,7 @@ def _name(value: Any) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return the text of a file, whose characters are its bytes."""
+    """Return `value`, the text of a file: each character is one byte. Raises TypeError, ValueError."""
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     if value is not None and any(each > "\xff" for each in value):

@@ -1,15 +1,15 @@
-"""A run's partitions, written to a new log directory that Kafka opens as after a crash; of a run with several log
-directories, to as many.
+"""Writes a run's partitions to a new log directory, with which Kafka starts as after a crash; those of a run with
+several log directories to as many.
 
     NEW/<topic>-<partition>/   .log of each segment, from the parts in the store; .index, .timeindex made of it;
                                .txnindex, .snapshot as they were; leader-epoch-checkpoint, partition.metadata
     NEW/__cluster_metadata-0/  the metadata log, its snapshots and quorum-state
     NEW/meta.properties, bootstrap.checkpoint and the checkpoints, with no offset beyond a partition's end
 
-Each object's bytes must have the SHA-256 of the manifest. Of the active segment Kafka makes the indexes itself, as
-`recovery-point-offset-checkpoint` has its base offset, and there is no clean-shutdown marker. Partitions of topics that
-the metadata log does not have are left out: Kafka would make strays of them. NEW is complete or does not exist; of
-several, all are complete before the first one has its name.
+Each object's bytes must have the SHA-256 of the manifest. Kafka's start recovers the active segment, and so rebuilds
+its indexes: `recovery-point-offset-checkpoint` has its base offset, and there is no clean-shutdown marker. Partitions
+that the metadata log does not have are left out: Kafka would rename them to -stray. NEW is complete or does not exist;
+of several new directories, all are complete before the first one gets its name.
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ States = Mapping[int, Transaction]
 
 @dataclass(slots=True)
 class Restored:
-    """What was written of a partition. start, end: its first offset, and the offset after its last; None without a
-    batch. size: bytes of its .log files. left_out: how many offsets at its end were appended after the transaction
-    coordinator's records were read, in transactions that these do not have. troubles: damage that was copied."""
+    """A restored partition. start, end: the first segment's base offset, and the log end offset; None without a
+    segment. size: bytes of its .log files. left_out: the number of offsets that were cut off its end, because
+    transactions there are ahead of the coordinator's records (kcli.backup.cut). troubles: texts about damage that was
+    copied."""
 
     partition: TopicPartition
     start: int | None = None
@@ -76,8 +77,8 @@ class Restored:
 
 @dataclass(slots=True)
 class Result:
-    """A new log directory. unknown: partitions that the metadata log of the run does not have, and that are left out.
-    is_whole: whether there is a metadata log in it, so that Kafka can start with it. fenced: the number of records
+    """The new log directories. unknown: the partitions that were left out, as the run's metadata log does not have
+    them. is_whole: whether they have a metadata log, so that Kafka can start with them. fenced: the number of records
     appended to that log (kcli.backup.fencing)."""
 
     partitions: list[Restored]
@@ -95,12 +96,12 @@ def restore(
     topics: Collection[str] = (),
     advance: Advance = lambda _: None,
 ) -> Result:
-    """Write log directories. targets: one for each of the run's, in their order. topics: only the partitions of these
-    topics are written, to one directory, and nothing else of a cluster. advance: called with the number of bytes that
-    were written.
+    """Write new log directories. targets: their paths, one for each log directory of the run, in its order. topics: if
+    not empty, write only the partitions of these topics, to a single directory, without a metadata log. advance: called
+    with the number of bytes that were written.
 
-    Raises TargetExists, UnreadableInput, UsageError if the run does not have a topic, or another number of log
-    directories; OSError. Then there is no new directory.
+    Raises TargetExists, UnreadableInput, OSError; UsageError if the run does not have one of the topics, or not as many
+    log directories as `targets`. No new directory is left then.
     """
     if topics and len(targets) > 1:
         raise UsageError("--topic restores to one directory: give one --out")
@@ -114,7 +115,7 @@ def restore(
     for topic in topics:
         if topic not in names:
             raise UsageError(f"{topic}: the run has no such topic")
-    for topic in names:  # names become directories
+    for topic in names:  # a name becomes part of a path
         if topic != METADATA_TOPIC and (reason := fault(topic)) is not None:
             raise UnreadableInput(store.address, reason)
     with ExitStack() as stack:
@@ -168,8 +169,8 @@ class _Restore:
         return replay(self._metadata_log, PartitionView(self._metadata_log).original, refuse, around_damage=False)
 
     def _transactions(self, image: MetadataImage | None, states: Sequence[BackedPartition]) -> States | None:
-        """Return the states of the transaction coordinator, by producer id; None if not all of its partitions are in
-        the run: then nothing can be said about transactions."""
+        """Return the last states in __transaction_state, by producer id; None if the run does not have all partitions
+        of the topic: then no partition is cut."""
         if image is None:
             return None
         topic = image.topics.get(TRANSACTIONS_TOPIC)
@@ -190,7 +191,8 @@ class _Restore:
         return home / str(each.partition)
 
     def _finish(self, number: int, *, is_whole: bool) -> None:
-        """Write the files of a log directory. Without `is_whole` there is one, with the partitions of all."""
+        """Write the files beside the partitions of a log directory. number: which of the new directories. is_whole:
+        False if only some topics are restored: then a single directory has the partitions of all."""
         home, mine = self._homes[number], self._manifest.directories[number : number + 1 if is_whole else None]
         here = {each.name for each in home.iterdir()}
         offsets_here: dict[str, dict[TopicPartition, int]] = {}
@@ -209,7 +211,7 @@ class _Restore:
             for name, piece in mine[0].files.items():
                 if name == FileKind.BOOTSTRAP:
                     self._piece(piece, home / name)
-        elif meta is not None:  # another log directory of the node: Kafka gives it a directory.id of its own
+        elif meta is not None:  # with some topics only, it is another log directory: Kafka gives it a directory.id
             entries = parse_properties(meta.encode("latin-1")).entries
             kept_entries = {key: value for key, value in entries.items() if key != "directory.id"}
             meta = build_properties(Properties(kept_entries)).decode("latin-1")
@@ -270,8 +272,9 @@ class _Restore:
         *,
         is_last: bool,
     ) -> None:
-        """Write the files beside a .log file, and note what is in it. producers: those before the segment, which this
-        applies the segment to; None if the run has their snapshots, and the aborted transactions."""
+        """Write the files beside a .log file, and note its bounds and damage in `restored`. producers: the producers at
+        the segment's base offset, updated by its batches; None if the run has producer snapshots and transaction
+        indexes."""
         path = directory / build(FileName(FileKind.LOG, segment.base))
         aborted: list[AbortedTxn] = []
         if producers is not None and restored.start is not None:
@@ -304,14 +307,15 @@ class _Restore:
             self._put(directory / build(FileName(FileKind.TXN_INDEX, segment.base)), txn_index.build(tuple(aborted)))
         if segment.txn_index is not None:
             path = directory / build(FileName(FileKind.TXN_INDEX, segment.base))
-            if is_last:  # it may be ahead of the .log file
+            if is_last:  # the index may have entries beyond the end of the .log file
                 found = txn_index.parse(b"".join(map(bytes, read_piece(self._store, segment.txn_index))))
                 self._put(path, txn_index.build(tuple(each for each in found if each.last_offset < restored.end)))
             else:
                 self._piece(segment.txn_index, path)
 
     def _aborted(self, producers: ProducerTable, part: Window, restored: Restored) -> Iterator[AbortedTxn]:
-        """Apply batches to the producers. Yields the transactions that they abort."""
+        """Update `producers` by the batches of `part`. Yields the transactions that abort markers among these batches
+        end."""
         how, completed = follow_producers(producers, part.batches, memoryview(part.data))
         if how != RECOVERY_MORE:
             restored.troubles.append(f"{restored.partition}: {producers.reason}")
@@ -329,7 +333,7 @@ class _Restore:
         states: States,
         restored: Restored,
     ) -> list[BackedSegment]:
-        """Cut the .log files where the partition ends. Returns the segments that are left."""
+        """Cut the partition's .log files at the end that `end_of` finds. Returns the segments that are left."""
         end = end_of(each.partition, _behind(each.settled, segments, directory), states)
         if end is None:
             return list(segments)
@@ -373,7 +377,8 @@ def _has(image: MetadataImage, each: BackedPartition) -> bool:
 
 
 def _behind(settled: tuple[int, int], segments: Iterable[BackedSegment], directory: Path) -> Iterator[BatchRow]:
-    """Yield the batches that may have been appended after the coordinator's records were read."""
+    """Yield the batches that may have been appended after the run read the ends of __transaction_state. settled: see
+    BackedPartition."""
     base, position = settled
     for segment in segments:
         if segment.base < base or (segment.base == base and segment.size <= position):

@@ -14,7 +14,7 @@ MANIFEST_BYTES_MAX = 1 << 30
 
 
 class Run(NamedTuple):
-    """A manifest's object. at_ms: the run's time."""
+    """A run, by its manifest's object. name, size: those of the object. at_ms: the time in its name (epoch ms)."""
 
     name: str
     at_ms: int

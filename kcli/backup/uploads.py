@@ -9,17 +9,17 @@ from kcli.tier.store import ObjectMissing, ObjectPart, Store
 
 
 class Uploads:
-    """The new objects of a run. copied: their bytes. objects: their number."""
+    """The objects that a run adds to a store. copied, objects: the bytes and the number of the new objects."""
 
     def __init__(self, store: Store, previous: Manifest | None, wrote: Callable[[int], None] = lambda _: None) -> None:
-        """previous: the run before, whose objects are known as far as the store still has them. wrote: called with the
-        bytes of each new object. Raises UnreadableInput."""
+        """previous: the previous run, whose objects are not written again if the store still has them. wrote: called
+        with the size of each new object. Raises UnreadableInput."""
         self.copied = self.objects = 0
         self._store, self._wrote = store, wrote
         self._stored = set() if previous is None else _still_there(store, previous)
 
     def are_known(self, pieces: Iterable[Piece]) -> bool:
-        """Whether all these objects are in the store, by its list of the beginning, or because this run wrote them."""
+        """Whether the store had all these objects when the run began, or has them because this run wrote them."""
         return all(each.name in self._stored for each in pieces)
 
     def put(self, piece: Piece, data: Iterable[ObjectPart]) -> None:
@@ -42,7 +42,7 @@ class Uploads:
 
 
 def _still_there(store: Store, previous: Manifest) -> set[str]:
-    """Return the names of the objects of a run that the store still has, with their sizes. The others are copied
-    again: somebody has deleted or cut them. Raises UnreadableInput."""
+    """Return the names of the previous run's objects that the store still has, in their right sizes. The other objects,
+    which somebody has deleted or cut, are copied again. Raises UnreadableInput."""
     sizes = {each.name: each.size for each in store.list_objects() if each.odd is None}
     return {each.name for each in previous.pieces if sizes.get(each.name) == each.size}

@@ -1,4 +1,5 @@
-"""kcli backup: adds what is new in a broker's log directory to a backup in a directory or a bucket."""
+"""kcli backup: adds what is new in a node's log directories, or in a cluster, to a backup in a directory or a
+bucket."""
 
 from __future__ import annotations
 
@@ -189,7 +190,7 @@ def _back_up(log_dirs: list[Path], to: str, output: Format) -> NoReturn:
 
 
 def _show(result: Result, output: Format) -> NoReturn:
-    """Show what a run has done, and end with its exit status."""
+    """Show the result of a run, and end the command: with exit status 1 if the run has troubles, else 0."""
     manifest = result.manifest
     status = 1 if result.troubles else 0
     with verdict(status):
@@ -212,7 +213,8 @@ def _show(result: Result, output: Format) -> NoReturn:
 
 @contextmanager
 def _alone(store: Store) -> Iterator[None]:
-    """Lock a directory for the time of a backup. In a bucket two may run: an object is there whole or not at all.
+    """Lock the store during a backup if it is a directory. Two backups may write to one bucket, as an object appears
+    there only when it is whole.
 
     Raises UsageError if another backup to the directory runs.
     """
@@ -262,8 +264,8 @@ def _check(store: Store, output: Format) -> None:
 
 
 def _tell_orphans(store: Store, sound: Sound) -> None:
-    """Say that there are objects that no run needs, and which command names them. A damaged manifest may name any
-    object, so that nothing can be said then."""
+    """Write how many objects no run needs, and the command that names them. Write nothing if a manifest is damaged: it
+    may name any of these objects."""
     from kcli.backup.garbage import unnamed
     from kcli.inspector.verify.next_steps import orphans_of_backup
 

@@ -75,7 +75,7 @@ def _each(
             except UnreadableInput as error:
                 note(f"kcli: {error}")
                 worst = UNREADABLE
-                more = more and not isinstance(error, StoreFailed)  # as would each other object
+                more = more and not isinstance(error, StoreFailed)  # each other object of the store would fail, too
     return worst
 
 

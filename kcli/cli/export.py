@@ -85,8 +85,8 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
 
 def _with_offsets(options: SourceOptions, first: int | None, stop: int | None) -> SourceOptions:
     """Return the options with `first` as the start offset and `stop` as the end offset of all partitions; None leaves
-    the offset as it is. The text of Spark's options can only give an offset for a single partition. Raises UsageError
-    for a negative offset."""
+    the offset as it is. (The text of Spark's options can give an offset for a single partition only.) With `first`,
+    offsets that were deleted are no error. Raises UsageError for a negative offset."""
     if first is not None and first < 0:
         raise UsageError("--from-offset is negative")
     if stop is not None and stop < 0:

@@ -174,8 +174,8 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
 
 def _refuse_moved_log(metadata: MetadataRecovery, directory: Path) -> None:
-    """Raise UnreadableInput if the metadata log has another name, or lies in another log directory, than that by which
-    Kafka finds it."""
+    """Raise UnreadableInput if the metadata log lies under another name, or in another log directory, than where Kafka
+    looks for it."""
     from kcli.inspector.verify.next_steps import move
 
     if metadata.renamed_log is not None:
@@ -329,7 +329,8 @@ class _Show:
         return 1 if totals.refused or self._metadata.undecided or (is_bad and not changes) else 0
 
     def _with_tier(self, plan: PartitionPlan, rows: list[Row], tier: TierCoverage) -> list[Row]:
-        """Return the rows of a plan with what the tier has of the offsets that the log lacks."""
+        """Return the rows of a plan, with fields and further rows that say which of the offsets that the log lacks the
+        tier has."""
         from kcli.log.recovery.salvage import is_log
 
         found = tier.after(plan)
@@ -338,7 +339,7 @@ class _Show:
         shown: list[Row] = []
         for row in rows:
             if row["kind"] == "passed-over" and is_log(row["file"]) and int(row["file"][:20]) < found.local_first:
-                continue  # its offsets are served, or missing: there is a row of its own
+                continue  # a row from `_tier_rows` says whether the tier serves its offsets
             if row["kind"] == "partition":
                 shown += _tier_rows(plan, found, tier.address, salvage=self._recovery.salvage)
             shown.append(row | _in_tier(row, found) | _taken(row, plan, tier))
@@ -394,8 +395,8 @@ class _Show:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
     def _of_end(self, plan: PartitionPlan) -> Row:
-        """Return the fields of the row about a missing end that say why its offsets may not be lost: their log lies in
-        another partition's directory, or the end is a wrong number."""
+        """Return the fields of the row about a log's missing end that say why its offsets may not be lost: a .log file
+        with them lies in another partition's directory, or the end offset in a checkpoint is wrong."""
         assert plan.offsets is not None, "the log has an end"
         end = plan.offsets.log_end_offset
         moved = [each for each in self._moved_logs.get(plan.name, ()) if int(each.stem) >= end]
@@ -446,7 +447,7 @@ class _Show:
         self._write([row | ended.get((row["producer_id"], row["partition"]), {}) for row in self._open])
         told_open = {row["partition"] for row in self._open}
         found = [each for each in check.unfit(self._shortened) if str(each.partition) in own]
-        if changes and salvage:  # the records are written already, by what the recovered logs have
+        if changes and salvage:  # `write` has appended the records already, by the recovered logs
             found = [each for each in found if not (each.transactional_id and self._records.mends(each))]
             found += self._records.written
         for each in found:
@@ -465,8 +466,8 @@ class _Show:
                 self._write([fields | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
 
     def _add_state_partition(self, plan: PartitionPlan, *, is_done: bool) -> None:
-        """Note how a partition of __transaction_state is after the start. is_done: whether the plan is carried out in
-        place already, so that the view's files are those in the directory."""
+        """Note how a partition of __transaction_state is after the start. is_done: whether the start was carried out in
+        place, so that the partition is as the directory now has it; else it is as the plan's view has it."""
         from kcli.inspector.transactions import StatePartition
         from kcli.log.partition_view import PartitionView
 
@@ -1303,15 +1304,15 @@ def _who_has(row: Row) -> str:
 
 
 def _first_lost(row: Row) -> int:
-    """Return the first offset that a log lacks because of an event, with that of the damaged batch at which it is
-    cut."""
+    """Return the first offset that a log lacks because of an event: that of the damaged batch at which the log is cut,
+    or of the first sound batch that is lost, whichever is lower."""
     first: int = row["lost_first_offset"]
     return first if row["position"] == 0 else min(row["log_end_offset"], first)
 
 
 def _lost_or_tiered(lost: str, row: Row) -> str:
-    """Return, in words, what is lost, or what only the log lacks, as the tier has it. lost: the offsets that the log
-    lacks, and what is at them."""
+    """Return, in words, which of the offsets that the log lacks are lost, and which the tier has. lost: the words for
+    all of these offsets."""
     if "in_tier" not in row:
         return f"lost: {lost}"
     from kcli.inspector.verify.findings import ranges_text

@@ -185,7 +185,7 @@ def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: 
         return [("salvaged", METADATA_DIRECTORY, f"{'kept' if changes else 'to be kept'} in a snapshot: {words}")]
     option = [] if config is None else ["--config", str(config)]
     new = "NEW"
-    if metadata.is_elsewhere:  # the copy of this directory is another one
+    if metadata.is_elsewhere:  # NEW is the copy of the log directory that the command was given
         new = f"NEW-{metadata.home.absolute().name}"
         words += "; when the copy has its place, recover this directory anew"
     command = shlex.join(["kcli", "recover", "--salvage", *option, "--out", new, str(metadata.home)])

@@ -20,9 +20,10 @@ Row = dict[str, Any]
 
 @dataclass
 class StateRecords:
-    """Writes the records with which producers go on whose last epochs are lost. others: the other log directories of
-    the broker. replicas: returns the other nodes with replicas of a partition: these have the lost records, and nothing
-    is written. written: the contradictions that `write` has mended."""
+    """Writes the transaction coordinator's records with which producers can go on whose last epochs are lost. others:
+    the other log directories of the broker. replicas: returns the other nodes that have replicas of a partition; if
+    there are any, they have the lost records, and none are written. written: the contradictions that `write` has
+    mended."""
 
     others: Sequence[Path]
     replicas: Callable[[TopicPartition], Sequence[int]]
@@ -39,7 +40,7 @@ class StateRecords:
         from kcli.log.recovery.state_records import append_record
         from kcli.txn.records import transaction_record
 
-        for each in list(unfit([home, *self.others])):  # all are found before the first is written
+        for each in list(unfit([home, *self.others])):  # find all contradictions before a record is written
             directory, mended = home / str(each.partition), each.mended
             if mended is not None and self.mends(each) and directory.is_dir():
                 key, value = transaction_record(each.transactional_id, mended, mended.client_version)

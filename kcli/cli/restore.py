@@ -93,8 +93,8 @@ def restore(
 
 
 def _newest(store: Store, found: list[Run], outs: list[Path], topics: list[str]) -> Manifest:
-    """Return the manifest of the newest run. Raises UnreadableInput for a damaged one, with the command that restores
-    the run before it: older data than was asked for is no answer."""
+    """Return the manifest of the newest of the runs `found`. If it is damaged, raises UnreadableInput with the command
+    that restores the run before it: older data is restored only if the user asks for it."""
     from kcli.backup.runs import read_each
     from kcli.inspector.verify.next_steps import restore_backup
 

@@ -54,7 +54,7 @@ app = typer.Typer(
 
 
 def _known_topics(context: typer.Context) -> list[str]:
-    """The topics in the directory that --tier names, for the shell's completion; a bucket would keep it waiting."""
+    """The topics in the tier, for the shell's completion; none for a tier in a bucket, as listing it takes too long."""
     from kcli.tier.layout import inventory
     from kcli.tier.opening import is_bucket, open_tier
 
@@ -154,8 +154,8 @@ def list_segments(
 def _listed(
     tier: Tier, of_segment: Callable[[Tier, PartitionTier, RemoteSegment], T], of_lost: Callable[[SegmentObjects], T]
 ) -> Iterator[T]:
-    """Yield what is shown of each segment, by partition and start offset. of_lost: returns it for a segment without a
-    batch that tells its last offset."""
+    """Yield a row for each segment, by partition and start offset. of_segment, of_lost: return the row for a segment,
+    and for the objects of a segment whose last offset no metadata and no batch shows."""
     for each in tier.partitions:
         shown = [(segment.start_offset, of_segment(tier, each, segment)) for segment in each.cache.segments()]
         shown += ((objects.start_offset, of_lost(objects)) for objects in each.lost)
@@ -239,7 +239,7 @@ def _lost_object(objects: SegmentObjects) -> dict[str, Any]:
 
 
 def _tell_damage(tier: Tier) -> None:
-    """Say on stderr that the metadata log is damaged. This leaves the exit status as it is."""
+    """Write a note to stderr if the metadata log is damaged. This does not change the exit status."""
     troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
     if troubles:
         note(f"kcli: {troubles[0].path}: {troubles[0].reason}; kcli tier verify tells more")
@@ -272,8 +272,8 @@ def verify_store(
     only: TieredPartition | None = None,
     quiet: bool = False,
 ) -> int:
-    """Check a tier, or one partition in it (`only`), and show the findings. key_pairs: as --key-pair has them, else
-    those of the environment. Returns the exit status."""
+    """Check a tier, or one partition in it (`only`), and show the findings. key_pairs: the arguments of --key-pair;
+    None for those in the environment. Returns the exit status."""
     from kcli.inspector.tier import TierVerification
 
     with spool_for(store) as spool:

@@ -294,8 +294,8 @@ def _abort_everywhere(cluster: Transactions, transactional_id: str, *, execute: 
 
 
 def _warn_of_owner(cluster: Transactions, opened: Open) -> None:
-    """Write a note if the transaction does not hang. To abort such a transaction would end it in one partition only,
-    while its coordinator still has it open."""
+    """Write a note if a transaction does not hang: an abort would end it in this partition only, while its coordinator
+    has it open in all. Write another note if the partition has no open transaction, or if that is not known."""
     if opened.producer.start_offset is None:
         note("kcli: no transaction of this producer is open there, as far as is known")
         return

@@ -102,14 +102,14 @@ def _is_url(text: str) -> bool:
 
 
 def _is_tier(paths: Sequence[Path]) -> bool:
-    """Whether this is one directory, that of a tier or of a partition in one."""
+    """Whether `paths` is a single directory, that of a tier or of a partition in a tier."""
     if len(paths) != 1 or not paths[0].is_dir():
         return False
     from formats.file_name import FileKind, parse_directory
 
     whose = parse_directory(paths[0].name)
     if (whose is None or whose.state != "remote") and (paths[0] / FileKind.META_PROPERTIES).exists():
-        return False  # a log directory, as most are: the modules of the tier take 20 ms to import
+        return False  # a log directory: most arguments are one, and the import of the tier's modules takes 20 ms
     from kcli.tier.opening import is_tier_directory
 
     return is_tier_directory(paths[0])
@@ -124,8 +124,8 @@ def _verify_tier(
     *,
     quiet: bool,
 ) -> int:
-    """Check a tier as `kcli tier verify` does: the one that the only argument names, or a partition in it; or `tier`,
-    with the log directory that the only argument names."""
+    """Check a tier as `kcli tier verify` does. With `tier` (--tier), the only argument is a log directory; without it,
+    the argument is the tier, or a partition in it."""
     from formats.file_name import parse
     from kcli.cli.tier import verify_store
     from kcli.tier.opening import whose_directory
@@ -141,9 +141,9 @@ def _verify_tier(
 
 
 class Findings(Protocol):
-    """What yields findings: a verification of files or of a tier. files, bytes: the number and size of the checked
-    files. unclean, unknown: the number of log directories without a clean shutdown, and without a metadata log.
-    is_partial: whether partitions are placed in a log directory that is not given."""
+    """The interface of verifications, of files and of a tier. files, bytes: the number and size of the checked files.
+    unclean, unknown: the number of log directories without a clean shutdown, and without a metadata log. is_partial:
+    whether partitions are placed in a log directory that is not given."""
 
     files: int
     bytes: int
@@ -159,8 +159,8 @@ class Findings(Protocol):
 def report(
     verification: Findings, progress: Progress, severity: Least | None, output: Format, *, quiet: bool = False
 ) -> int:
-    """Write the findings. severity: the least that is shown and counts; None: warning, for jsonl info. Returns the exit
-    status."""
+    """Write the findings. severity: the lowest severity that is shown, and counts for the exit status; None for
+    warning, or for info with --format jsonl. Returns the exit status."""
     from kcli.inspector.verify.findings import SEVERITIES
 
     as_json = output is Format.JSONL

@@ -7,6 +7,7 @@ producing   records into a topic            partitioner  the partition of a reco
 consuming   records out of partitions       ranges       first and last offset to read
 group_consuming  records, as a member of a group             membership   the member's protocol and assignor
 groups      groups and their offsets        resets       new offsets of a group
+transactions  transactional ids, producers  transaction_wire  their requests       cluster_status  brokers, quorum
 acls        access control lists            users        who logs in by SCRAM            tokens  delegation tokens
 log_reading batches of partitions           cluster_settings  features, configurations, quotas, ACLs
 formats     a record as text

@@ -255,7 +255,8 @@ class Admin:
     def _details(self, brokers: Sequence[Broker]) -> Details:
         from kcli.client import wire
 
-        # a KcliError if kcli's own connections do not support the TLS or SASL with which librdkafka has connected
+        # security() raises KcliError if kcli's own connections do not support the TLS or SASL of librdkafka's
+        # connection
         with suppress(KcliError):
             security = self._connection.security()
             for broker in brokers:

@@ -1,11 +1,11 @@
-"""What a cluster's metadata log has besides topics and brokers, as far as a client is told of it.
+"""The settings in a cluster's metadata log, besides topics and brokers, as far as brokers tell them to a client.
 
     features    ApiVersions           configurations   DescribeConfigs, ListConfigResources: those that are set
     quotas      DescribeClientQuotas  ACLs             DescribeAcls
 
-Nobody is told the salted passwords of SCRAM users (DescribeUserScramCredentials has their names), delegation tokens'
-keys, and configurations of the type PASSWORD. Configurations of one broker are not read: they are about its listeners
-and disks. Source: KIP-226, KIP-546, KIP-554, KIP-584, KIP-1000, KIP-1142.
+Brokers do not tell the salted passwords of SCRAM users (DescribeUserScramCredentials has their names), delegation
+tokens' keys, and configurations of the type PASSWORD. Configurations of a single broker are not read: they are about
+its listeners and disks. Source: KIP-226, KIP-546, KIP-554, KIP-584, KIP-1000, KIP-1142.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ ALL_ACLS = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operat
 
 
 class Resource(NamedTuple):
-    """What configurations are of. type: a code of ConfigResource. name: "" for all brokers."""
+    """A resource that has configurations. type: its code in ConfigResource. name: "" for all brokers."""
 
     type: int
     name: str
 
 
 class Quota(NamedTuple):
-    """The quotas of an entity: by entity type a name, None for the default."""
+    """The quotas of an entity. entity: name by entity type ("user"), None for the default entity. values: limit by
+    quota."""
 
     entity: Mapping[str, str | None]
     values: Mapping[str, float]
@@ -57,9 +58,9 @@ class Quota(NamedTuple):
 
 @dataclass(slots=True)
 class Settings:
-    """The settings of a cluster. features: finalized levels. configs: those that are set. segment_bytes: of each topic,
-    set or not. tombstones_ms: delete.retention.ms of each compacted topic. left_out: what a client is not told, in
-    words."""
+    """The settings of a cluster. features: finalized levels. configs: configurations that are not defaults.
+    segment_bytes: segment.bytes of each topic, also if it is the default. tombstones_ms: delete.retention.ms of each
+    compacted topic. left_out: the settings that brokers do not tell, in words."""
 
     features: dict[str, int]
     configs: dict[Resource, dict[str, str]] = field(default_factory=dict)
@@ -71,8 +72,8 @@ class Settings:
 
 
 def read_settings(brokers: AnyBroker, topics: Iterable[str]) -> Settings:
-    """Return the settings of a cluster. Raises NobodyAnswers, ErrorAnswer, KcliError if the finalized features cannot
-    be read."""
+    """Return the settings of a cluster. topics: those whose configurations are read. Raises NobodyAnswers, ErrorAnswer,
+    KcliError if the finalized features cannot be read."""
     known = brokers.ask(details).features
     if known is None:
         raise KcliError("no broker tells the finalized features of the cluster (ApiVersions)")
@@ -112,7 +113,7 @@ def _describe(brokers: AnyBroker, resources: Sequence[Resource], found: Settings
     answer = brokers.ask(lambda server: call(server, request, DescribeConfigsResponse))
     for result in answer.results:
         resource = Resource(result.resource_type, result.resource_name)
-        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since it was listed
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # the topic was deleted meanwhile
             continue
         if result.error_code != ErrorCode.NONE:
             raise ErrorAnswer(

@@ -68,8 +68,8 @@ class LogReader:
     """Reads logs from the leaders of partitions; a context manager, which closes the connections."""
 
     def __init__(self, brokers: AnyBroker) -> None:
-        """brokers: with the time-out of a response, which also is the time for which a request is repeated until a
-        leader answers it; and with the security of connections."""
+        """brokers: the bootstrap servers, with the security of connections and the time-out of a response, which is
+        also the time for which a failed request is repeated."""
         self._brokers = brokers
         self._timeout_s, self._security = brokers.timeout_s, brokers.security
         self._servers: dict[int, Server] = {}
@@ -107,8 +107,8 @@ class LogReader:
         return self._described
 
     def offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        """Return an offset of each partition, by EARLIEST or LATEST; a partition that is deleted or has no leader is
-        left out. Raises NobodyAnswers, ErrorAnswer."""
+        """Return the log start offset (timestamp EARLIEST) or the high watermark (LATEST) of each partition; a
+        partition that is deleted or has no leader is left out. Raises NobodyAnswers, ErrorAnswer."""
         found: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + self._timeout_s
         left = set(partitions)
@@ -140,9 +140,9 @@ class LogReader:
         return found
 
     def fetch(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes | None:
-        """Return the batches from the one with `offset` on, the first of them whole, the last perhaps cut; no bytes if
-        there is none; None if the partition is deleted or has no leader. max_bytes: about how much. Raises
-        OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
+        """Return the bytes of the batches from the one with `offset` on: the first is whole, the last may be cut off.
+        Returns b"" if no batch is there yet; None if the partition is deleted or has no leader. max_bytes: about how
+        many bytes. Raises OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             described = self._described or self.describe()
@@ -165,7 +165,7 @@ class LogReader:
             self._look_again(deadline, failure)
 
     def _look_again(self, deadline: float, failure: KcliError) -> None:
-        """Look up the leaders again. Raises `failure` after the deadline."""
+        """Wait a moment, and look up the leaders again. Raises `failure` instead if the deadline has passed."""
         if time.monotonic() > deadline:
             raise failure
         time.sleep(RETRY_S)
@@ -232,7 +232,7 @@ class LogReader:
 
 
 class _NoLeader(KcliError):
-    """A leader does not answer."""
+    """A partition's leader does not answer, or the cluster does not list it."""
 
     def __init__(self, subject: str, error: Exception) -> None:
         super().__init__(f"{subject}: the leader does not answer ({failure_reason(error)})")

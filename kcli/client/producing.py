@@ -138,8 +138,9 @@ class TopicProducer:
                 self._poll(0)
 
     def close(self, timeout_s: float | None = None) -> Delivery:
-        """Wait at most `timeout_s` seconds (None: without limit) for every record to be delivered or to fail; records
-        that are undelivered after that count as failed. Returns the counts."""
+        """Wait until every record is delivered or has failed, but at most `timeout_s` seconds (None: without limit),
+        and not longer if all brokers are down; records that are undelivered then count as failed. Returns the
+        counts."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while left := self._undelivered():
             is_down = self._connection.trouble.down_for(self._connection.timeout_s)

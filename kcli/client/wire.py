@@ -107,7 +107,7 @@ class AnyBroker:
     """Sends requests to one of several brokers, first to the one that answered last."""
 
     def __init__(self, bootstrap: str, timeout_s: float, security: Security) -> None:
-        """bootstrap: HOST:PORT,... of the brokers; timeout_s: of one response, in seconds."""
+        """bootstrap: HOST:PORT,... of the brokers; timeout_s: how long to wait for a response, in seconds."""
         self.timeout_s, self.security = timeout_s, security
         self._bootstrap = bootstrap
         self._servers = [Server(host, port, timeout_s, security) for host, port in _addresses(bootstrap)]
@@ -287,7 +287,7 @@ class Channel:
     """A connection to one broker for many requests, one in flight at a time; a context manager."""
 
     def __init__(self, server: Server, response_bytes_max: int = MAX_RESPONSE_BYTES) -> None:
-        """response_bytes_max: how long a response may be. Raises NoAnswer, OSError."""
+        """response_bytes_max: the maximum size of a response, in bytes. Raises NoAnswer, OSError."""
         self._stack = ExitStack()
         self._connection = self._stack.enter_context(_connected(server))
         self._response_bytes_max = response_bytes_max
@@ -298,10 +298,11 @@ class Channel:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, error, traceback)  # which adds to a Hangup why a listener may have closed
+        self._stack.__exit__(kind, error, traceback)  # this adds to a Hangup why the broker may have closed
 
     def call(self, request: Any, response_type: type[Any]) -> Any:
-        """Send a request and return its response. Raises NoAnswer, OSError; the connection is of no use then."""
+        """Send a request and return its response. Raises NoAnswer, OSError: the connection must not be used after
+        that."""
         return _parsed(_exchange(self._connection, request, self._response_bytes_max), response_type)
 
     def close(self) -> None:

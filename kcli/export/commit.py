@@ -152,7 +152,7 @@ class Staging:
             {str(staged): str(place) for staged, place in renames.items()},
             {str(path): data.decode() for path, data in writes.items()},
         )
-        with held():  # the first Ctrl-C during the commit is ignored: the export ends after it anyway
+        with held():  # the first Ctrl-C is ignored: after the commit the export ends anyway
             self._disk.make_directory(self.directory)
             self._disk.sync_directory(self.directory.parent)
             self._disk.write_file(self.directory / INTENT, intent.to_json())

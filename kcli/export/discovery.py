@@ -67,7 +67,7 @@ class SegmentFile:
 
     @property
     def begin(self) -> int:
-        """The first offset that is read from it."""
+        """The first offset that is read from the segment."""
         return self.base_offset if self.first_offset is None else self.first_offset
 
     def has(self, offset: int) -> bool:
@@ -85,9 +85,10 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where segments of a partition are in the tier. store: the path or URL of the store. topic_id: the topic's id.
-    directory: the partition's directory in a broker's log directory, None if the tier is read alone. log_directory: the
-    one with the metadata, None if the objects alone tell. listed_ns: when the tier was read (ns since 1970)."""
+    """Where the segments of a partition are in the tier. store: the path or URL of the tier. topic_id: the topic's id.
+    directory: the partition's directory in a broker's log directory, None if it has none. log_directory: the log
+    directory with the tier's metadata log, None if only the objects are read. listed_ns: when the tier was read (ns
+    since 1970)."""
 
     store: str
     topic: str
@@ -100,7 +101,8 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Offsets first..last that should be in the tier and are not. address: of what lacks them."""
+    """Offsets first..last (inclusive) that should be in the tier and are not. address: that of the object or directory
+    that lacks them. reason: why they are missing, as a text."""
 
     first: int
     last: int
@@ -115,7 +117,7 @@ class PartitionFiles:
 
     log_start_offset, high_watermark: from the log directory's checkpoints, None if the partition has no entry there.
     unreadable: (address, why) of each of the replica's `.log` files, or of the directory, that cannot be read. remote:
-    where the tier has the segments before the local ones; None without any. missing: what the tier lacks.
+    where the tier has the segments before the local ones; None if it has none. missing: what the tier lacks.
     """
 
     topic: str
@@ -136,8 +138,8 @@ class PartitionFiles:
 
     def following(self, offset: int) -> Iterator[tuple[SegmentFile, int | None]]:
         """Yield (segment, base offset of the next segment) for the segment that contains `offset` and each one after
-        it; None in place of the base offset for the last segment. For a segment in the tier it is the offset after
-        the last that is read from it."""
+        it; None in place of the base offset for the last segment. For a segment in the tier, the second value is the
+        offset after the last that is read from it."""
         for segment, following in pairwise([*self.segments, None]):
             assert segment is not None, "only the last one has no follower"
             next_base = None if following is None else following.begin
@@ -148,7 +150,7 @@ class PartitionFiles:
 
 def discover(paths: Iterable[str]) -> list[PartitionFiles]:
     """Return the partitions at these addresses, sorted by topic and partition; one partition can have several replicas.
-    Tiered storage of theirs is not looked for: `kcli.export.tiered` does.
+    Their segments in tiered storage are not included: `kcli.export.tiered` adds them.
 
     Raises UnreadableInput for an address that does not exist or has no segment or partition directory.
     """

@@ -4,7 +4,7 @@ objects of a tier in a bucket.
 An address is a string, so that it can be sent to Spark's workers. The query of a URL (`?endpoint_override=…`, scheme,
 region) stays part of the addresses of all files below it. `tier+s3://bucket/prefix/<partition>/<object>` is an object
 that `kcli.tier` reads, in windows, with the credentials that `kcli tier` takes; it is neither listed nor written here.
-So is `tier+file:///directory/<partition>/<object>`, where Aiven's plugin has laid out the directory.
+`tier+file:///directory/<partition>/<object>` is the same for a directory that Aiven's plugin has laid out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def is_remote(address: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """Return an address as messages show it: for an object of a tier the URL or path of what has its bytes."""
+    """Return an address as messages show it: for an object of a tier, the URL or path of the object that has its
+    bytes."""
     if not address.startswith(TIER):
         return address
     try:
@@ -121,7 +122,7 @@ def _entry(found: os.DirEntry[str]) -> Entry | None:
         size = found.stat().st_size
         error = None if found.is_file() else "not a regular file"
         return Entry(found.name, is_directory=False, size=size, error=error)
-    except OSError as failed:  # a link into a circle of links, or to a missing file
+    except OSError as failed:  # a symbolic link in a circle of links, or to a missing file
         if isinstance(failed, FileNotFoundError) and not found.is_symlink():
             return None
         return Entry(found.name, is_directory=False, size=0, error=_reason(failed))
@@ -174,12 +175,12 @@ def open_source(address: str) -> Source:
 
 
 def open_damaged(address: str) -> Source:
-    """Open a file as `open_source` does; in a tier that Aiven's plugin has laid out, damaged chunks are zeros, and are
-    told in a warning."""
+    """Open a file as `open_source` does; in a tier that Aiven's plugin has laid out, damaged chunks are read as zeros,
+    and a warning names them."""
     source = open_source(address)
     if not address.startswith(TIER):
         return source
-    from kcli.tier.chunks import Holes  # imported late, as the tier is
+    from kcli.tier.chunks import Holes  # imported late, as few reads are of a tier
 
     return Holes(source, lambda damage: log.warning("%s", damage))
 
@@ -265,7 +266,7 @@ def _object(address: str) -> tuple[Store, str]:
 @lru_cache(maxsize=16)
 def tier_store(address: str) -> Store:
     """Return the tier's store at a path or a URL. Raises UnreadableInput, NotInstalled."""
-    from kcli.tier.opening import open_tier  # imported late, as pyarrow is
+    from kcli.tier.opening import open_tier  # imported late, as few reads are of a tier
 
     return open_tier(address)
 

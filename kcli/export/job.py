@@ -563,7 +563,8 @@ def _by_partition(reports: Sequence[TaskReport]) -> list[tuple[TopicPartition, l
 
 
 def _place(split: Split) -> int:
-    """Return by what the splits of a partition are ordered: a segment in the tier may begin below one before it."""
+    """Return the offset by which the splits of a partition are ordered. It is not always the base offset: a segment in
+    the tier may begin below the segment before it."""
     return max(split.base_offset, split.from_offset)
 
 

@@ -48,7 +48,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class LiveRange:
     """The offsets from `start` up to, not including, `end` of a partition, in its replica at `directory`; copies:
-    directories of other replicas; remote: where the tier has segments of it."""
+    directories of other replicas; remote: where the tier has segments of the partition."""
 
     directory: str
     start: int
@@ -135,7 +135,7 @@ def steady(look: Callable[P, T]) -> Callable[P, T]:
 
 def settled(directory: str, remote: Remote | None = None) -> PartitionFiles:
     """Return the files of a partition's directory, listed until two listings in a row name the same segments, because
-    one listing can miss a file that is renamed meanwhile. remote: where the tier has segments of it.
+    one listing can miss a file that is renamed meanwhile. remote: where the tier has segments of the partition.
 
     Raises UnreadableInput.
     """
@@ -150,7 +150,8 @@ def settled(directory: str, remote: Remote | None = None) -> PartitionFiles:
 
 
 def unshared(options: SourceOptions) -> SourceOptions:
-    """Return the options without minPartitions and maxRecordsPerPartition, which apply to a query as a whole."""
+    """Return the options without minPartitions and maxRecordsPerPartition, which apply to a whole query, not to one
+    task."""
     return replace(options, min_partitions=None, max_records_per_partition=None)
 
 

@@ -128,7 +128,7 @@ def joined(gaps: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Damaged bytes of a segment, which were skipped. path: of the segment; position, length: in bytes."""
+    """Damaged bytes of a segment, which were skipped. path: that of the segment; position, length: in bytes."""
 
     topic: str
     partition: int
@@ -178,7 +178,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def parse_manifest(data: bytes, name: str) -> Manifest:
-    """Return the manifest in the bytes of its file. name: of the file, for errors. Raises UnreadableInput."""
+    """Return the manifest in the bytes of its file. name: the file's name, for errors. Raises UnreadableInput."""
     try:
         value = json.loads(data)
         if value.pop("kcli_manifest") != VERSION:

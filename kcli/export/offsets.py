@@ -38,8 +38,8 @@ SLICE_RECORDS = 1 << 12
 
 
 def log_start(files: PartitionFiles) -> int:
-    """Return the log start offset: the first offset that a consumer may read. Without segments it is the checkpoint's,
-    or 0 if the checkpoint has no entry for the partition. Raises UnreadableInput."""
+    """Return the log start offset: the first offset that a consumer may read, also if the tier lacks it. Without
+    segments it is the checkpoint's, or 0 if the checkpoint has no entry for the partition. Raises UnreadableInput."""
     if not files.segments:
         return files.log_start_offset or 0
     segment = files.segments[0]

@@ -239,7 +239,8 @@ class _Reader:
         self._findings.add(error, position, end - position, batch)
 
     def _check_begin(self, window: Window) -> None:
-        """Report that the segment begins above the first offset that it must have: another one has its name."""
+        """Report it as damage if the segment begins above the first offset that it must have, as another segment under
+        its name does."""
         split, batches = self._split, window.batches
         first = batches.field(0, BASE_OFFSET) if batches.count and window.position == split.start else -1
         if first > split.first_offset:
@@ -248,8 +249,8 @@ class _Reader:
             self._findings.settle()
 
     def _cut_short(self) -> Iterator[pa.RecordBatch]:
-        """Report that the segment ends below the last offset that it must have; yield the offsets that another replica
-        has."""
+        """Report that the segment ends below the last offset that it must have; yield the missing records that another
+        replica has."""
         split, size = self._split, self._source.size()
         last = max(self._last, split.first_offset - 1)
         reason = f"the segment ends in front of offset {last + 1:,}, its last offset is {split.next_offset - 1:,}"

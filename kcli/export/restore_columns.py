@@ -191,7 +191,7 @@ class Layout:
 
 
 def layout(path: str, schema: pa.Schema, directories: Mapping[str, str]) -> Layout:
-    """Return the columns that a restore reads of a file with this schema. path: of the file.
+    """Return the columns that a restore reads of a file with this schema. path: the file's path, for errors.
 
     directories: the values of the columns in the names of its directories (date=2026-11-20), by column name. Raises
     UnreadableInput if a needed column is missing, or has a type that cannot be converted back.

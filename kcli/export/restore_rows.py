@@ -185,7 +185,7 @@ class Export:
         keys, rows = keys.take(order), known.rows(batch).take(order)
         start = 0
         with self._run_file(directory) as runs:
-            for partition, length, first, last in sorted(spans(keys)):  # in the order of `rows`
+            for partition, length, first, last in sorted(spans(keys)):  # `rows` is sorted by partition, too
                 if self._wants(partition):
                     part = rows.slice(start, length)
                     run = Run(first, last, known.path, None, runs.path, runs.write(part))

@@ -117,12 +117,13 @@ def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Rang
     ranges_read: list[Range] = []
     for copies in partitions(options, found):
         first, last = _selected(copies, options)
-        # a filter narrows what is stable: a transaction that ends behind the filter's end is not open
+        # The last stable offset is found before the filters are applied: a transaction that ends above the filters' end
+        # is not open.
         start, end = narrowed(copies, options, first, _stable(copies[0], options, last))
         found_ranges = chosen(copies, start, end)
         for each in found_ranges:
             refuse_missing(each, options.on_corruption)
-        if copies[0].missing:  # what the tier lacks behind the last stable offset is missed, too
+        if copies[0].missing:  # offsets above the last stable one that the tier lacks are an error, too
             start, wanted = narrowed(copies, options, first, last)
             if end < wanted:
                 refuse_missing(Range(copies[0], max(start, end), wanted), options.on_corruption)
@@ -177,7 +178,8 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
 
 
 def _stable(best: PartitionFiles, options: SourceOptions, end: int) -> int:
-    """Return the exclusive end, with read_committed at most the last stable offset."""
+    """Return the exclusive end offset to read: `end`, or with read_committed the last stable offset, if that is
+    lower."""
     if options.isolation is not Isolation.READ_COMMITTED:
         return end
     return offsets.last_stable_offset(best, min(end, offsets.log_end(best)))
@@ -285,7 +287,7 @@ def _cuts(
     max_records offsets after the part's start; max_records None: only bytes count.
     """
     index = SparseIndex(segment)
-    source = open_damaged(segment.address)  # who reads the part tells of damage
+    source = open_damaged(segment.address)  # the reader of the part warns of damage
     try:
         start, offset = index.begin(source, from_offset), max(from_offset, segment.base_offset)
         end = index.end(source, to_offset)

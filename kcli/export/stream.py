@@ -77,9 +77,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 (Spark's name)
         """Return the offsets at which a new query begins. Raises UnreadableInput, UsageError, DataLoss.
 
-        Spark writes to the checkpoint only the offsets at which a batch ends. After a restart the log end offset may be
-        another one: if a start offset is the log end offset, the first batch is therefore empty, and its end, which is
-        the start of the query, is in the checkpoint before a record is read. Spark calls this method twice; both calls
+        Spark writes to the checkpoint only the offsets at which a batch ends, and after a restart the log end offset
+        may have grown. So if a start offset is the log end offset, the first batch is empty: its end offsets, which are
+        the start of the query, are in the checkpoint before a record is read. Spark calls this method twice; both calls
         return the same.
         """
         if self._initial is None:

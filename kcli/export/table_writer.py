@@ -88,8 +88,8 @@ class TableFormat:
 @dataclass(frozen=True, slots=True)
 class StagedFile:
     """A finished file. staged: its name in the staging directory. directory: its directory in the table, relative to
-    the table's ("": that directory itself). file: its entry for the manifest; the path in it is "", as the driver sets
-    it."""
+    the table's ("": that directory itself). file: its entry for the manifest; the path in the entry is "" until the
+    driver sets it."""
 
     staged: str
     directory: str

@@ -1,13 +1,13 @@
 """Partitions with segments in tiered storage: the tier's segments, then the local ones, each offset from one of them.
 
-    option remote, no path      all topics of the tier, as far as it goes: what was never copied is in local logs alone
-    remote and log directories  the partitions in them, completed from the tier; and partitions that only the tier has,
+    option tier, no path        all topics of the tier, without the segments that were never copied to it
+    tier and log directories    the partitions in them, completed from the tier; and partitions that only the tier has,
                                 if the `__remote_log_metadata` of a log directory names their segments
-    remote and partitions' directories   these partitions; the metadata is that in the log directories above them
+    tier and partitions' directories     these partitions; the metadata is that in the log directories above them
 
-Which segment of the tier has an offset is `kcli.tier.lineage`'s answer, by the leader epochs of the local log, or of
-the last segment's checkpoint. Local segments are listed before the tier is read: a broker deletes a segment only after
-its copy, so no offset falls between. Offsets that should be in the tier and are not are `Missing`.
+`kcli.tier.lineage` decides which segment of the tier has an offset, by the leader epochs of the local log, or of the
+last segment's checkpoint. Local segments are listed before the tier is read: a broker deletes a segment only after its
+copy, so each offset is in one of the two. `Missing` has the offsets that should be in the tier and are not.
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ def refresh_with(remote: Remote) -> PartitionFiles:
 
 
 def segments_with(remote: Remote, offset: int) -> Iterator[SegmentFile]:
-    """Yield the segment that has an offset, and each one after it, as they were when the tier was read for `remote`;
-    if a broker has deleted one of them, those from there on as they are now. Raises UnreadableInput."""
+    """Yield the segment that has an offset, and each one after it, as they were when the tier was read for `remote`. If
+    a broker has deleted a local one since, yield in place of it and of those after it the segments that now have their
+    offsets. Raises UnreadableInput."""
     for number, (segment, _) in enumerate(_listed(remote).following(offset)):
         if number and not is_remote(segment.address) and stat(segment.address) is None:
             yield from (each for each, _ in refresh_with(remote).following(segment.begin))
@@ -123,8 +124,8 @@ def _read(store: str, log_directory: str | None, topic: str | None, only: Tiered
 
 
 def _alone(tier: Tier, options: SourceOptions) -> Iterator[PartitionFiles]:
-    """Yield the partitions that have no local log. With a log directory only those whose segments its metadata names:
-    others may be what is left of deleted topics."""
+    """Yield the partitions that only the tier has. If a metadata log is read, partitions that it does not name are left
+    out: they may be remains of deleted topics."""
     assert options.tier is not None, "a tier is read"
     ids: dict[str, str] = {}
     for each in tier.partitions:
@@ -139,7 +140,7 @@ def _alone(tier: Tier, options: SourceOptions) -> Iterator[PartitionFiles]:
 
 
 def _empty(tier: Tier, each: PartitionTier) -> PartitionFiles:
-    """Return a partition without a local log."""
+    """Return the files of a partition that has no local log: no segment yet, and its directory in the tier."""
     topic, partition, _ = each.partition
     return PartitionFiles(topic, partition, _address(tier, directory_name(each.partition)), ())
 
@@ -196,7 +197,8 @@ def _joined(files: PartitionFiles, tier: Tier, each: PartitionTier, store: str) 
 
 
 def _unread(tier: Tier, each: PartitionTier, planned: Plan) -> Iterator[Missing]:
-    """Yield the offsets that the store has, by names, indexes and leader epochs, and no segment that is read."""
+    """Yield the offsets that the tier has according to names, indexes and leader epochs, but that no readable segment
+    has."""
     for one in unread(tier, each, planned):
         place, _, reason = one.reason.partition(": ")
         lost = f"from {one.first:,} on" if one.last is None else _range(one.first, one.last)

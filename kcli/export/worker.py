@@ -219,8 +219,8 @@ def survey_splits(
     work: Work, specs: tuple[DecoderSpec, DecoderSpec], splits: Sequence[Split], records: Counter, done: Counter
 ) -> TaskReport:
     """Read the keys and values of splits, and return a report with their surveys, from which the driver makes the
-    decoders. specs: those of keys and of values. records, done: accumulators of the
-    records and bytes that were read."""
+    decoders. specs: those of keys and of values. records, done: accumulators of the records and bytes that were
+    read."""
     names = [name for name, spec in zip(("key", "value"), specs, strict=True) if spec.infers]
 
     def task(report: TaskReport) -> None:

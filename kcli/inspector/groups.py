@@ -60,8 +60,8 @@ class GroupFiles:
     file that cannot be read."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
-        """Replay `__consumer_offsets`. Raises UnreadableInput if no directory can be read or none has partitions of
-        it."""
+        """Replay `__consumer_offsets`. Raises UnreadableInput if no directory can be read, or if no directory has a
+        partition of this topic."""
         paths = list(directories)
         found = PartitionPaths.of(paths)
         self.trouble: list[str | UnreadableInput] = [*found.unreadable]
@@ -148,9 +148,10 @@ def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int
 
 
 def _last_indexed(segment: Path) -> tuple[int, int]:
-    """Relative offset and position (bytes) of the last entry in the index of a segment; zeros if there is none.
+    """Relative offset and position (bytes) of the last entry in the index of a segment; zeros if the index has no
+    entry.
 
-    The index is preallocated: its entries end where zeros begin, which a binary search finds. The entry may be wrong.
+    The index is preallocated: its entries end where zeros begin, which a binary search finds. The entry is not checked.
     """
     try:
         with segment.with_suffix(".index").open("rb") as index:
@@ -172,8 +173,8 @@ def _last_indexed(segment: Path) -> tuple[int, int]:
 def _topic_names(
     directories: Iterable[Path], partitions: dict[TopicPartition, Path], on_error: ErrorHandler
 ) -> dict[str, str]:
-    """Return topic names by topic id: the topics of the partitions in the directories, and all topics of a metadata log
-    in one of them."""
+    """Return topic names by topic id: those of the partitions in the directories, and all those in the directories'
+    metadata logs."""
     names = {}
     for (topic, _), path in partitions.items():
         try:
@@ -206,7 +207,7 @@ def _shard(directory: Path, on_error: ErrorHandler) -> _Shard:
         for path, record in read_records(directory, on_error):
             try:
                 shard.replay(record)
-            except UnknownType:  # a later Kafka version wrote it; coordinators skip it too
+            except UnknownType:  # a later Kafka version wrote the record; coordinators skip it too
                 continue
             except FormatError as error:
                 on_error(f"{path}: offset {record.offset:,}: {error}")

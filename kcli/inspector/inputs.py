@@ -55,7 +55,7 @@ class InputFile:
 
 
 def path_of(text: str) -> Path | BucketPath:
-    """Return the path that an argument names: of this machine, or the URL of a bucket. Raises UsageError."""
+    """Return the path on this machine that an argument names, or a BucketPath for a bucket's URL. Raises UsageError."""
     address = parse_address(text, "dump-segment")
     if isinstance(address, str):
         return Path(address)
@@ -68,9 +68,9 @@ def input_files(path: Path | BucketPath, file_type: FileType | None) -> Iterator
     """Yield the files that a path stands for; those of a directory in the order of partition and base offset.
 
     A directory stands for its files of `file_type` (None: log segments) and for those of the partition directories in
-    it, without files and directories that Kafka is about to delete or move. So does the URL of what has objects below
-    it. Raises UnreadableInput if the path does not exist, if a directory has no file of that type, or if `file_type`
-    is None and a file's name has no type.
+    it, without files and directories that Kafka is about to delete or move. So does a URL below which a bucket has
+    objects. Raises UnreadableInput if the path does not exist, if a directory has no file of that type, or if
+    `file_type` is None and a file's name has no type.
     """
     if not isinstance(path, Path):
         yield from [_file(path, file_type)] if path.is_file() else _below(path, file_type or FileType.LOG)

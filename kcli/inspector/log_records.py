@@ -47,7 +47,7 @@ class LogReport:
 
 class _Printer(Protocol):
     def begin(self, first: int) -> None:
-        """Prepare for the records of the batches of a window, from the batch with index `first` on."""
+        """Prepare for printing records of a window: those of the batches from index `first` on."""
 
     def records(self, records: RecordTable, out: TextBuffer) -> None:
         """Print the records of the table."""

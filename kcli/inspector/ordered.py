@@ -55,7 +55,7 @@ class _Turns:
             raise _Abandoned
 
     def fail(self) -> None:
-        """Let no job write any more: on return none is writing."""
+        """Stop all writing: once this returns, no job writes text any more."""
         with self._changed:
             self._failed = True
             self._changed.notify_all()
@@ -66,8 +66,8 @@ def render_in_order(
 ) -> Iterator[Result]:
     """Call render(part, out, flush) for each part, write the text in `out` and yield the results, all in order.
 
-    render calls flush() now and then, which writes and clears `out` once that is large. threads: None for as many as
-    there are processors, 4 at most; with 1, a part is rendered only when its result is requested. Raises what render
+    render calls flush() now and then, which writes and clears `out` once its text is large. threads: None for as many
+    as there are processors, 4 at most; with 1, a part is rendered only when its result is requested. Raises what render
     and write raise.
     """
     threads = thread_count() if threads is None else threads
@@ -97,7 +97,7 @@ def render_in_order(
 
     try:
         yield from in_order(job, enumerate(parts), threads)
-    except KeyboardInterrupt:  # kcli ends: not even a write that blocks is waited for
+    except KeyboardInterrupt:  # kcli ends at once: it waits for no job, not even for a blocked write
         raise
     except BaseException:
         turns.fail()

@@ -91,7 +91,7 @@ def _control_type(key: bytes | None) -> int:
 
 
 def _message_of(error: FormatError) -> str:
-    """The message of the exception that Kafka throws: "null" if the bytes end too early
+    """The message of the exception that Kafka throws for `error`: "null" if the bytes end too early
     (BufferUnderflowException)."""
     return "null" if isinstance(error, Truncated) else error.reason
 

@@ -6,18 +6,19 @@
                             __transaction_state is an older copy, or its end is lost
 
 A producer's epoch in a partition is never above the coordinator's, since the coordinator writes each epoch before the
-producer uses it. If the coordinator has lost epochs, InitProducerId gives out the epoch behind its own again. What then
-happens depends on the producer's last epoch in the partition:
+producer uses it. If the coordinator has lost epochs, InitProducerId gives out an epoch for the second time: the one
+after the last that the coordinator still has. What then happens depends on the producer's last epoch in the partition:
 
-    is above that epoch     Produce is refused with INVALID_PRODUCER_EPOCH. So is the end marker of a transaction that
+    above the given epoch   Produce is refused with INVALID_PRODUCER_EPOCH. So is the end marker of a transaction that
                             the coordinator has open or prepared: InitProducerId is answered CONCURRENT_TRANSACTIONS
                             for ever
-    is that epoch           Produce is refused with OUT_OF_ORDER_SEQUENCE_NUMBER; or it repeats the sequences of a batch
-                            of that epoch, and is answered as this one, without an append: the records are lost
-    is that epoch, by the   all goes on: no batch of that epoch has a sequence
-    end marker of KIP-890
+    the given epoch, in     Produce is refused with OUT_OF_ORDER_SEQUENCE_NUMBER; or the new batch has the sequences of
+    a batch                 an earlier one, and is answered as its duplicate, without an append: the records are lost
+    the given epoch, in an  Produce succeeds: no batch of that epoch has a sequence
+    end marker (KIP-890)
 
-A record with the partition's epoch mends it (`Unfit.mended`): the next epoch is then above all that partitions have.
+A coordinator's record with the partition's epoch repairs this (`Unfit.mended`): InitProducerId then gives out an epoch
+above all that partitions have.
 Source: TransactionCoordinator, ProducerStateManager, ProducerAppendInfo.
 """
 
@@ -72,8 +73,8 @@ class Unfit:
 
 
 class _Read(NamedTuple):
-    """What a broker's log directories have. producers: those of each partition. known: the coordinator's transactions
-    by transactional id."""
+    """What a broker's log directories have. files: the transactions in them. producers: the producers of each
+    partition. known: the coordinator's transactions by transactional id."""
 
     files: TransactionFiles
     producers: list[tuple[TopicPartition, list[Producer]]]
@@ -92,7 +93,7 @@ class CoordinatorCheck:
 
     @cached_property
     def _read(self) -> _Read | None:
-        """None if the directories have no partition of __transaction_state, or if it cannot be read."""
+        """What the directories have; None if they have no partition of __transaction_state, or if it cannot be read."""
         if not self._after_start and not any(
             each.name.topic == TOPIC and not each.name.state
             for at in self._homes
@@ -147,9 +148,9 @@ class CoordinatorCheck:
             )
 
     def ended(self) -> dict[tuple[int, str], dict[str, str]]:
-        """Return the transactions that the coordinator has open, and therefore ends, by producer id and name of a
-        partition's directory: each with its transactional id and the name of its state. Those with lost epochs are left
-        out, as the partition refuses their markers."""
+        """Return the transactions that the coordinator has open, and therefore ends after a start: the transactional id
+        and the name of the state, by producer id and name of a partition's directory. Where the coordinator has lost
+        epochs, the transaction is left out, as the partition refuses its end marker."""
         if self._read is None:
             return {}
         files, found, known = self._read
@@ -244,9 +245,9 @@ def _outcome(
     if the producer goes on. transaction: the state in its last record. newest: the producer in `place`, with a higher
     epoch. batches: the producer in all partitions."""
     epoch = transaction.producer_epoch
-    if transaction.state is State.ONGOING:  # its end begins with a record of the next epoch
+    if transaction.state is State.ONGOING:  # to end it, the coordinator first writes a record with the next epoch
         epoch += 1
-    if transaction.state.is_open:  # the end marker has this epoch
+    if transaction.state.is_open:  # its end marker has this epoch
         for other, each in batches:
             if other in transaction.partitions and each.producer_epoch > epoch:
                 return "CONCURRENT_TRANSACTIONS", (
@@ -271,10 +272,10 @@ def _outcome(
 def _mended(
     transaction: Transaction, newest: Producer, batches: Iterable[tuple[TopicPartition, Producer]]
 ) -> Transaction | None:
-    """Return the state of a transactional id whose last records are lost, with the epoch that its producer has in the
-    partitions: with the transaction that they have open, which its coordinator then aborts, or Empty. Return None if
-    the open transaction is of a lower epoch, since its end was decided, and nothing says how; and while another
-    producer id was to follow.
+    """Return the state with which a transactional id can go on whose last records are lost. It has the producer's
+    highest epoch in the partitions, and is Ongoing if they have an open transaction, which the coordinator then aborts;
+    else Empty. Return None if the open transaction has a lower epoch: its end was decided, but no file says how. Return
+    None also if the last record announces another producer id (next_producer_id).
 
     newest: the producer with the highest epoch. batches: the producer in all partitions.
     """
@@ -296,7 +297,7 @@ def _unknown(
     found: Iterable[tuple[TopicPartition, list[Producer]]], known: Mapping[str, Transaction]
 ) -> Iterator[Unfit]:
     """Yield at most one contradiction: a producer id that no record has, whose last batch in a partition is later than
-    every record. All of the coordinator's records must be known. found, known: as in `_older`."""
+    every record. Call this only if all records of the coordinator are known. found, known: see `_older`."""
     ids = {each.producer_id for each in known.values()}
     ids |= {number for each in known.values() for number in (each.previous_producer_id, each.next_producer_id)}
     newest_ms = max((each.last_update_ms for each in known.values()), default=2**63 - 1)

@@ -184,7 +184,7 @@ class TransactionFiles:
             except FormatError as error:
                 self.trouble.append(f"{path}: offset {record.offset:,}: {error}")
                 continue
-            if parsed is None:  # a later Kafka version wrote it; coordinators skip it too
+            if parsed is None:  # a later Kafka version wrote the record; coordinators skip it too
                 continue
             if parsed.transaction is None:
                 found.pop(parsed.transactional_id, None)

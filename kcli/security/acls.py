@@ -194,7 +194,7 @@ def search_order(acl: Acl) -> tuple[object, ...]:
     """Return the key by which Kafka sorts the ACLs that concern one resource: longest resource name first.
 
     Of several ACLs that deny, Kafka names the first in this order as the one that decides; of several that allow, the
-    last. The resource names of the ACLs are all "*", or prefixes of one name.
+    last. The ACLs compared must have "*" or a prefix of the same name as their resource names.
     """
     return (
         -len(acl.resource_name),

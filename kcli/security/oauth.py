@@ -116,7 +116,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> int | None:
 
 
 def _text(name: str, value: object) -> str:
-    """Return a claim's text, trimmed. Raises InvalidToken if it is missing or empty. name: of the claim."""
+    """Return a claim's text, trimmed. Raises InvalidToken if it is missing or empty. name: the claim's name."""
     text = java_trim(value) if isinstance(value, str) else ""
     if not text:
         raise InvalidToken(f"{name} is missing or empty")

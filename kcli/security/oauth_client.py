@@ -40,8 +40,8 @@ class ClientToken:
 def token_request(client_id: str, client_secret: str, scope: str) -> tuple[dict[str, str], bytes]:
     """Return the headers and the body of a request for a token. scope: "" for none.
 
-    Id, secret and scope are sent as they are given: Kafka URL-encodes them only if sasl.oauthbearer.header.urlencode
-    is true.
+    Id, secret and scope are sent as they are given. With sasl.oauthbearer.header.urlencode=true,
+    kcli.client.command_config has URL-encoded them before, as Kafka does.
     """
     login = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
     headers = {

@@ -72,8 +72,8 @@ class Clock:
     ) -> None:
         """Move the clock forward by the sum of the arguments; return when the broker has run all timers that fell due.
 
-        The clock moves in 60 strides. Timers that fall due in a stride run before the next one begins; a periodic task
-        runs once in a stride.
+        The clock moves in at most 60 strides. Timers that fall due in a stride run before the next one begins; a
+        periodic task runs once in a stride.
 
         Raises UsageError for a negative sum, a time beyond the year 9999, or an argument that is no number.
         """

@@ -3,9 +3,10 @@
 The broker starts its timers with `call_later` and reads its timestamps from its clock, so all follow the moved time.
 Between two calls of `advance`, time passes at the speed of the system's clock.
 
-    advance     moves the time in 60 strides. In each, the timers that fall due run in the order of their times, and all
-                work that they start, on the loop and in threads, ends before the next stride. So a session timeout
-                begins a rebalance, whose own timeout can pass in a later stride. A periodic task runs once a stride.
+    advance     moves the time in at most 60 strides. In each, the timers that fall due run in the order of their times,
+                and all work that they start, on the loop and in threads, ends before the next stride. So a session
+                timeout begins a rebalance, whose own timeout can pass in a later stride. A periodic task runs once a
+                stride.
 """
 
 from __future__ import annotations

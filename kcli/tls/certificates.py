@@ -70,7 +70,8 @@ class Authority:
 
     def server(self, hosts: Sequence[str], now: dt.datetime) -> Identity:
         """Return a certificate for host names and addresses ("localhost", "127.0.0.1"), the first one of which is its
-        common name. now: with a time zone. Raises UsageError for a host that no certificate can have."""
+        common name. now: the present time, with a time zone. Raises UsageError for a host that no certificate can
+        have."""
         from cryptography.x509 import SubjectAlternativeName
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
@@ -82,7 +83,8 @@ class Authority:
 
     def client(self, subject: str, now: dt.datetime) -> Identity:
         """Return a certificate for a client. subject: its distinguished name, as "CN=alice,O=Acme" (RFC 4514), whose
-        text is the name of its principal. now: with a time zone. Raises UsageError for a text that is no such name."""
+        text is the name of its principal. now: the present time, with a time zone. Raises UsageError for a text that is
+        no such name."""
         from cryptography.x509 import Name
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
@@ -110,8 +112,8 @@ class Authority:
 
 
 def make_authority(name: str, now: dt.datetime, valid: dt.timedelta = YEARS_10) -> Authority:
-    """Make an authority with a new key. name: its common name, up to 64 characters. now: with a time zone. valid: how
-    long its own certificate and those that it signs are valid. Raises UsageError."""
+    """Make an authority with a new key. name: its common name, up to 64 characters. now: the present time, with a time
+    zone. valid: how long its own certificate and those that it signs are valid. Raises UsageError."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509 import BasicConstraints
 

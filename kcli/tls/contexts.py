@@ -47,8 +47,8 @@ class TlsContext:
 
 def listener_context(settings: Mapping[str, str], now: dt.datetime) -> TlsContext:
     """Return the context of a listener. settings: those of server.properties, without the prefix of a listener; now:
-    with a time zone. Raises InvalidTlsSetting, also if there is no key, or if clients are asked for certificates but
-    none are trusted."""
+    the present time, with a time zone. Raises InvalidTlsSetting, also if there is no key, or if clients are asked for
+    certificates but none are trusted."""
     read = read_listener_settings(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     refused, (entries, warnings) = _choose_suites(context, read), _equip(context, read, now)

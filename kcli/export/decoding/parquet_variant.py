@@ -110,7 +110,7 @@ class _Reader:
         while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self.zigzag()
             kind = head & 15
-            # a field's boolean is in its type; a list's booleans are bytes
+            # the type code of a Boolean field is its value: no byte follows (in a list, Booleans are bytes)
             found[number] = kind, None if kind < BYTE else self.value(kind)
         return found
 

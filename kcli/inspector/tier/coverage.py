@@ -6,10 +6,11 @@
     in_tier   offsets from the first local segment on that the local log lacks and the tier has: brokers read the local
               log there, and do not serve them, but salvage takes whole segments of the tier
 
-A segment of the tier is the copy of a closed local segment, and takes its place: the file of the same name, if there is
-one, has no sound batch that the segment lacks. Where segments of the tier and of the local log overlap, because
-different brokers have closed them, none is taken; `kcli tier fetch` joins them. A log without any segment gets the last
-one of the tier, with the producers at its beginning: the offsets below are then served from the tier.
+A segment of the tier is the copy of a closed local segment. Salvage puts it in place of the .log file of the same name,
+if that has no sound batch that the copy lacks. Where a segment of the tier overlaps a local one with another base
+offset, because different brokers have closed them, salvage does not take it; `kcli tier fetch` joins them. A log
+without any segment gets the tier's last one, with the producer snapshot at its base offset: brokers serve the offsets
+below it from the tier.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a tier has of what a log lacks after a start (see the module). local_first: the base offset of the log's
-    first segment. tiered: all offsets in the tier from `local_first` on."""
+    """The offsets that a log lacks after a start, and whether a tier has them (see the module). local_first: the base
+    offset of the log's first segment. tiered: all offsets in the tier from `local_first` on."""
 
     local_first: int
     served: list[Range] = field(default_factory=list)
@@ -50,15 +51,15 @@ class Coverage:
     tiered: OffsetRanges = field(default_factory=OffsetRanges)
 
     def of(self, first: int, last: int) -> list[Range]:
-        """Return those of the offsets `first` to `last` that the tier has."""
+        """Return those of the offsets `first` to `last` (inclusive) that the tier has."""
         return _common(self.tiered, first, last)
 
 
 class TierCoverage:
     """The tier of a log directory whose partitions are recovered.
 
-    directory: the partition's or the log directory that is recovered, as the recovery names it. address: that of the
-    tier, as the command has it. copies: keeps the local copies of objects until it is closed. objects: the objects that
+    directory: the directory that is recovered, a partition's or a log directory. address: the tier's path or URL, as
+    the command line has it. copies: keeps the local copies of objects until it is closed. objects: the objects that
     salvage takes, by the path of their local copy.
     """
 
@@ -69,8 +70,8 @@ class TierCoverage:
         self.objects: dict[Path, str] = {}
 
     def after(self, planned: PartitionPlan) -> Coverage | None:
-        """Return what the tier has of the offsets that a log lacks after the start or salvage that is planned; None if
-        Kafka does not start with it, or the tier does not have the partition. Raises UnreadableInput."""
+        """Return what the tier has of the offsets that a log lacks after the planned start or salvage; None if Kafka
+        does not start with this log, or the tier does not have the partition. Raises UnreadableInput."""
         each = self._partitions.get(planned.view.directory.absolute())
         if each is None or planned.offsets is None or not each.cache.segments():
             return None
@@ -108,7 +109,8 @@ class TierCoverage:
         return []
 
     def _taken(self, directory: Path, each: PartitionTier) -> dict[str, Path]:
-        """Return the local copies of objects that take their place in a log, by the names that they get there."""
+        """Return the local copies of the objects that salvage puts into a partition's log, by their file names in that
+        log."""
         try:
             logs = {name: each for name, each in PartitionView(directory).original.items() if is_log(name)}
         except UnreadableInput:  # the plan reports this error
@@ -144,8 +146,8 @@ class TierCoverage:
         return {name: path}
 
     def _copy(self, segment: RemoteSegment, have: OffsetRanges) -> Path | None:
-        """Return the path of a copy of a segment's .log object; None if it lacks an offset that the log has, or has no
-        other."""
+        """Return the path of a local copy of a segment's .log object; None if the object lacks an offset of `have`, or
+        has no offset that `have` lacks. have: the offsets in the local log."""
         if not self._is_there(segment):
             return None
         name = self._tier.objects(segment).name(FileKind.LOG)
@@ -188,7 +190,7 @@ def sound_offsets(files: Mapping[str, Content]) -> OffsetRanges:
 
 
 def _overlaps(segment: RemoteSegment, logs: Mapping[str, Content]) -> bool:
-    """Whether a .log file with another name has offsets of a segment."""
+    """Whether a .log file with another base offset than the segment's has offsets of the segment."""
     first, last = segment.start_offset, segment.end_offset
     before = max((name for name in logs if _base(name) < first), key=_base, default=None)
     if any(first < _base(name) <= last for name in logs):
@@ -197,7 +199,7 @@ def _overlaps(segment: RemoteSegment, logs: Mapping[str, Content]) -> bool:
 
 
 def _common(ranges: OffsetRanges, first: int, last: int) -> list[Range]:
-    """Return those of the offsets `first` to `last` that are in the ranges."""
+    """Return those of the offsets `first` to `last` (inclusive) that are in the ranges."""
     within = ((max(low, first), min(high, last)) for low, high in ranges)
     return [(low, high) for low, high in within if low <= high]
 

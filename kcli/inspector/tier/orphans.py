@@ -6,8 +6,9 @@ broker of another cluster, or by a copy that somebody made. Objects are orphans 
 log was read: without that, no command to remove them is given.
 
 The segments of a deleted topic are orphans, too, if no record says that a broker deletes them: its leader was down when
-the topic was deleted, or crashed at that moment. There is no command, either: they are all that is left of a topic that
-somebody may have deleted by mistake, and a replica of the cluster's metadata may be behind.
+the topic was deleted, or crashed at that moment. No command to remove these is given, either: they are all that is left
+of a topic that somebody may have deleted by mistake; or the topic is new, and the cluster metadata at hand is too old
+to have it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ GONE = "no broker deletes them: remove them if the topic was deleted on purpose"
 
 
 class Orphans:
-    """The orphans of a tier. It has the attributes of TierVerification. Raises UsageError without a metadata log."""
+    """The orphans of a tier. It has the attributes of TierVerification. Raises UsageError if no partition of
+    __remote_log_metadata is given."""
 
     def __init__(self, tier: Tier) -> None:
         if tier.log is None or not tier.log.directories:

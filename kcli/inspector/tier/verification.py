@@ -106,7 +106,8 @@ class TierVerification:
         if self._tier.log is not None and not each.has_metadata:
             yield self._unknown(each)
         for segment in each.cache.segments():
-            # a segment of a deleted topic that has no objects is no finding: kcli tier orphans has deleted them
+            # A deleted topic's segment without objects is no finding: a command of kcli tier orphans has removed the
+            # objects.
             if not (is_left_behind and not self._tier.objects(segment).sizes):
                 yield from self._segment(each, segment)
         causes = Causes()
@@ -126,7 +127,7 @@ class TierVerification:
             yield self._without_manifest(each, objects.told.damage, (segment.start_offset, segment.end_offset))
             return
         causes = Causes()
-        missing = objects.missing(has_txn_index=False)  # older releases do not say whether there is one
+        missing = objects.missing(has_txn_index=False)  # older releases do not store whether there is a .txnindex
         if missing:
             paths = {self._path(objects, kind) for kind in missing}
             causes.add(self._missing(each, segment, objects, missing), lambda other: other.path in paths)
@@ -153,7 +154,8 @@ class TierVerification:
         return self._tier.store.place(objects.name(kind))
 
     def _unreadable(self, objects: SegmentObjects, kind: FileKind, error: KcliError) -> UnreadableInput:
-        """Return the error of an object as one of its path. That of an object that is gone begins with the path."""
+        """Return `error`, about an object of a segment, as an UnreadableInput with the object's path. The path is
+        removed from the beginning of the error's text, which has it if the object is gone."""
         path = self._path(objects, kind)
         return UnreadableInput(path, str(error).removeprefix(f"{path}: "))
 
@@ -162,8 +164,9 @@ class TierVerification:
         return f"{self._tier.store.address}/{objects.name(kind)}"
 
     def _placed(self, finding: Finding, each: PartitionTier, objects: SegmentObjects) -> Finding:
-        """Return the finding about a file of a segment as one about the object with its bytes. In the plugin's layout
-        a byte of the file is not that byte of the object."""
+        """Return a finding about a file of a segment, changed to be about the object that has the file's bytes. In the
+        layout of Aiven's plugin, a position in the file is not one in the object: the text `found` then names the
+        position."""
         kinds = {self._address(objects, kind): kind for kind in KINDS}
         if not self._tier.store.is_plugin or finding.path not in kinds:
             return finding
@@ -190,7 +193,7 @@ class TierVerification:
             if FileKind.LOG in damaged:
                 return
             addresses = {str(path): self._address(objects, kind) for kind, path in files.items()}
-            for kind in SEGMENT_KINDS:  # also of those that are missing beside the .log file
+            for kind in SEGMENT_KINDS:  # also the addresses of missing indexes, as findings name them
                 addresses.setdefault(str(files[FileKind.LOG].with_suffix(kind)), self._address(objects, kind))
             snapshot = files.pop(FileKind.PRODUCER_SNAPSHOT, None)
             snapshots = [] if snapshot is None else [(segment.end_offset + 1, snapshot)]
@@ -220,8 +223,9 @@ class TierVerification:
         *,
         has_errors: bool,
     ) -> Finding | None:
-        """Return the finding that the .log object is not that of the metadata. offsets: its first and last one; None if
-        it has no sound batch. has_errors: whether the checks of the batches explain wrong offsets."""
+        """Return the finding that the .log object differs in size or offsets from what the metadata says; None if it
+        does not. offsets: the first and the last offset in the object; None if it has no sound batch. has_errors:
+        whether the checks of the batches explain wrong offsets."""
         size, said = objects.sizes[FileKind.LOG], (segment.start_offset, segment.end_offset)
         first, last = offsets
         if size == segment.size and offsets == said:
@@ -302,7 +306,7 @@ class TierVerification:
         )
 
     def _fetch(self, each: PartitionTier) -> str | None:
-        """Return the command that fetches what there is of a partition; None if there is nothing."""
+        """Return the command that fetches a partition; None if neither the tier nor a local log has any of it."""
         whose = each.partition
         if whose not in self._commands:
             self._commands[whose] = self._fetch_command(each)
@@ -320,8 +324,9 @@ class TierVerification:
     def _wrong_epochs(
         self, segment: RemoteSegment, objects: SegmentObjects, epochs: list[tuple[int, int]]
     ) -> Iterator[Finding]:
-        """Yield a finding if the leader epoch of a batch is not the one that the metadata has at its offset. The
-        metadata has none below the log start offset at the time of the copy, which may lie within the segment."""
+        """Yield a finding if the leader epoch of a batch is not the one that the metadata has at its offset. Batches
+        below the first leader epoch in the metadata are not compared: it begins at the log start offset at the time of
+        the copy, which may lie within the segment."""
         begin = segment.leader_epochs[0].start_offset if segment.leader_epochs else 0
         below = [epoch for epoch, offset in epochs if offset <= begin][-1:]
         for epoch, offset in [*((each, begin) for each in below), *(each for each in epochs if each[1] > begin)]:
@@ -421,8 +426,8 @@ class TierVerification:
         return min(max(first, segment.start_offset), segment.end_offset)
 
     def _without_manifest(self, each: PartitionTier, error: DamagedObject, offsets: tuple[int, int | None]) -> Finding:
-        """Return the finding of a segment whose manifest cannot be read. offsets: the first and the last of the
-        segment; None for one that is not known."""
+        """Return the finding of a segment whose manifest cannot be read. offsets: the first and the last offset of the
+        segment; the last is None if it is not known."""
         is_newer = isinstance(error, NewerObject)
         found = error.fault if is_newer else f"{error.fault}; {offsets_text(*offsets)} lost"
         action = "brokers need the manifest for each read: look for these offsets in other replicas' local logs"
@@ -475,7 +480,7 @@ class TierVerification:
         )
 
     def _without_log(self, each: PartitionTier, objects: SegmentObjects) -> Finding:
-        """Return the finding of objects that no metadata describes, and that have no batch to tell their offsets."""
+        """Return the finding of objects that no metadata describes, and whose offsets no batch shows."""
         if objects.told is not None and objects.told.damage is not None:
             return self._without_manifest(each, objects.told.damage, (objects.start_offset, None))
         size = objects.sizes.get(FileKind.LOG)

@@ -240,7 +240,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     own = None if around.properties is None else around.properties.directory_id
     twin = None if own is None else around.node.with_id(own) or next(iter(around.node.twins), None)
     if own is None or twin is None or twin.absolute().parent == around.path.absolute():
-        return  # a directory of the node's own files inside it has a finding about its name
+        return  # one lies inside the other: the finding about a directory's odd name reports this
     if around.path.absolute().parent == twin.absolute():
         return
     right = around.registered_directory_id

@@ -3,8 +3,8 @@
     meta.properties                   the broker does not start if this file is missing, or is that of another node
     directories                       the broker does not start if a directory has a name that is no partition's
     .kafka_cleanshutdown              if this file is missing, the broker was not shut down cleanly, or is running. If
-                                      an earlier stop than the last wrote it, it or the whole directory is an old copy,
-                                      and Kafka's start recovers no log though it should
+                                      a stop before the last one wrote the file, the file or the whole directory is an
+                                      old copy, and Kafka's start recovers no log though it should
     partition.metadata, names         the broker renames the directory of an unknown partition to *-stray at its start
     end of the metadata log           if it ends before the record of the broker's registration, the metadata log is an
                                       old copy, or has lost its end
@@ -952,9 +952,9 @@ OF_OLD_DIRECTORY = ("transaction-state-end", "transaction-open", "partition-miss
 
 
 def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
-    """Yield the finding of a clean-shutdown marker that the broker's last stop has not written: an earlier stop has, or
-    no orderly stop. Each finding comes with a predicate that tells which other findings are its consequences. Raises
-    UnreadableInput."""
+    """Yield the finding of a clean-shutdown marker that the broker's last stop has not written, but an earlier stop or
+    something else than an orderly stop. With it comes a predicate that tells which other findings are its consequences.
+    Raises UnreadableInput."""
     if not around.is_broker or not around.is_clean:
         return
     from kcli.metadata_log.stale_marker import blank_marker, stale_marker
@@ -1006,7 +1006,7 @@ def _blank(around: Surroundings, path: Path, reason: str) -> Finding:
         action="stop the broker, and remove the file: Kafka then recovers the logs from their recovery points on",
         command=next_steps.remove(path),
     )
-    if around.harmed_without_marker:  # salvage mends these logs, and removes the marker from its copy
+    if around.harmed_without_marker:  # salvage mends these logs in a copy, which gets no marker
         action = "salvage what is sound: a start without the file would lose sound batches"
         command = next_steps.salvage_log_directory(around.path)
         finding = replace(finding, severity="error", action=action, command=command)

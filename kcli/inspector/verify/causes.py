@@ -30,7 +30,7 @@ class _Cause:
     def take(self, other: Finding) -> None:
         self.counted[other.kind] += 1
         self.counted.update(other.consequences)
-        if self.is_of_many or self.finding is None:  # lost offsets are of one partition: this cause is not
+        if self.is_of_many or self.finding is None:  # a finding can have the lost offsets of one partition only
             return
         first, last = other.lost_first_offset, other.lost_last_offset
         if first is not None and self.finding.lost_first_offset is None and self.finding.lost_last_offset is None:
@@ -60,7 +60,7 @@ class Causes:
             earlier.takes.append(takes)
 
     def leave_out(self, takes: Takes) -> None:
-        """Leave out the consequences of a cause that is a finding in another log directory. takes: as in `add`."""
+        """Leave out the consequences of a cause that is a finding in another log directory. takes: see `add`."""
         self._causes.append(_Cause(None, [takes], is_of_many=True))
 
     def takes(self, finding: Finding) -> bool:

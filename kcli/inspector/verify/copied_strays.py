@@ -28,8 +28,9 @@ Copies = Mapping[TopicPartition, Sequence[Path]]
 
 
 def with_copies(findings: Iterable[Finding], directory: Path, around: Surroundings | None) -> Iterator[Finding]:
-    """Yield the findings in a directory. One that a directory becomes a stray says whether that is a copy of another
-    directory; the first error in a .log file of `directory` says which copy has the offsets that the file lacks.
+    """Yield the findings in a directory, two kinds of them changed. The finding that a directory becomes a stray says
+    so if the directory is a copy of another one; the first error in a .log file of `directory` says which copy has the
+    offsets that the file lacks.
 
     around: the log directory that `directory` is, or lies in; None if there is none.
     """
@@ -51,8 +52,8 @@ def with_copies(findings: Iterable[Finding], directory: Path, around: Surroundin
 
 
 def _of_stray(finding: Finding, around: Surroundings, copies: Copies) -> Finding | None:
-    """Return the finding that a directory becomes a stray, changed for one that is a copy of another partition's; None
-    if it is no copy. Raises UnreadableInput."""
+    """Return the finding that a directory becomes a stray, changed to say of which partition's directory it is a copy;
+    None if it is no copy. Raises UnreadableInput."""
     stray = Path(finding.path)
     of = [str(each) for each, strays in copies.items() if any(path.name == stray.name for path in strays)]
     original = next((each for each in of if is_copy(stray, around.path / each)), None)

@@ -440,7 +440,8 @@ class DirectoryVerifier:
         """Find the .log files that Kafka's next start deletes because of their suffix.
 
         Return the .log files whose offsets the partition's log lacks, and add these files and the indexes beside them
-        to `contents`. Also return the first and last offset of each other .log file: without it no record is lost.
+        to `contents`. Also return the first and last offset of each other such .log file, without which no record is
+        lost.
         """
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
@@ -537,7 +538,7 @@ class DirectoryVerifier:
         promoted = around.promotions.get(path.absolute())
         counted_from = promoted.end if promoted is not None and not is_served else -1
         if name.state and _is_resumed(path, around):
-            counted_from = OFFSET_MAX  # ignore the checkpoints: Kafka copies the rest of the current log here
+            counted_from = OFFSET_MAX  # no checkpoint counts: Kafka copies the rest of the current log to here
         ends = {
             kind: offsets[partition]
             for kind, offsets in (

@@ -149,7 +149,7 @@ def _repeated(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None
     first, behind = start // SECTOR_BYTES, min(-(-stop // SECTOR_BYTES), len(sectors))
     for number in range(first, behind):
         same = places[sectors[number]]
-        if len(same) != 2 or len(set(sectors[number])) < DISTINCT_MIN:  # equal records also make equal sectors
+        if len(same) != 2 or len(set(sectors[number])) < DISTINCT_MIN:  # several equal records make equal sectors
             continue
         low, high = same
         begin, end = 0, 1

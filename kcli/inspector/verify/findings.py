@@ -141,12 +141,13 @@ METADATA_LOG = "__cluster_metadata-0/"
 def rank(finding: Finding) -> tuple[int, int]:
     """Return the key by which findings are sorted, the worst first: by severity; then those that keep Kafka from
     starting; then by kind, in the order of how much each kind loses. Errors in the metadata log come before those in
-    other logs, as Kafka reads it first and they concern all partitions."""
+    other logs, as Kafka reads this log first, and its errors concern all partitions."""
     severity = SEVERITIES.index(finding.severity)
     if finding.refuses_start:
         return severity, -2 if METADATA_LOG in finding.path else -1
     is_run = finding.kind == "offsets-order" and "offsets-order" in finding.consequences
-    # A run is ranked beside the torn batches that it causes, and so are batches in disorder that a start removes.
+    # Several batches out of order are ranked like the torn batches that they cause, and so are batches that a start
+    # removes because of their order.
     is_losing = finding.action.startswith(STARTS_LOSING) and finding.kind in ("offsets-order", "offsets-overlap")
     kind = "batch-crc" if is_run or is_losing else finding.kind
     place = 2 * next((number for number, kinds in enumerate(_RANKS, 1) if kind in kinds), len(_RANKS) + 1)

@@ -1,7 +1,8 @@
 """A .log file of another broker or of an older log, with a name and offsets that fit the partition.
 
-Its time index contradicts it, but that alone does not say which of the two files is the foreign one. A third file that
-the time index agrees with does: the producer snapshot at the segment's end, or the segments before and after.
+The time index contradicts the .log file, but that alone does not show which of the two files is the foreign one. The
+.log file is, if the time index agrees with a third file: the producer snapshot at the segment's end, or the segments
+before and after.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from kcli.log.source import FileSource
 
 def snapshot_agrees(times: IndexFile, entries: Sequence[ProducerEntry], max_timestamp: int) -> bool:
     """Return whether a producer snapshot at the end of a segment has the last timestamp of the segment's time index,
-    and not the largest one of its .log file. entries: those of the snapshot."""
+    and not the largest timestamp of its .log file (`max_timestamp`). entries: the producers in the snapshot."""
     timestamps = {entry.timestamp for entry in entries}
     return times.fields(times.count - 1)[0] in timestamps and max_timestamp not in timestamps
 
 
 def neighbour_agrees(times: IndexFile, log: Path, before: Path | None, after: Path, max_timestamp: int) -> str | None:
     """Return, in words, how the timestamps of a .log file contradict those of the .log file before or after it, while
-    those of its time index lie between them; None if they do not. max_timestamp: the largest of the file. Raises
+    those of its time index lie between them; None if they do not. max_timestamp: the largest timestamp in `log`. Raises
     UnreadableInput."""
     first, last = times.fields(0)[0], times.fields(times.count - 1)[0]
     lower = -1 if before is None else _first_timestamp(before)

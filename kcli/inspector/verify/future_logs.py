@@ -1,14 +1,15 @@
 """Directories with -future: those whose current log Kafka serves, and those that are a partition's only copy.
 
-    beside its current log    Kafka goes on with the move: it copies into the future log what that lacks at its end. So
-                              damage there loses nothing if the current log has all offsets below the future log's end.
-                              After a clean stop, Kafka appends behind the damage, or fails to, and ends the move
+    beside its current log    Kafka goes on with the move: it copies to the end of the future log what this lacks. So
+                              damage in the future log loses nothing if the current log has all offsets below the future
+                              log's end. After a clean stop, Kafka appends behind the damage; or it fails to, and gives
+                              up the move
     the only copy             no log directory has the current log: if the metadata log places the partition in another
                               log directory than the future log's, Kafka's start deletes the future log
 
-Without a metadata log, nothing tells where the partition is placed. Then a future log beside a current log counts as
-one of a move that goes on, and a future log in a known set of log directories without a current log as an only copy.
-Source: kcli.metadata_log.promotion; tried with Kafka 4.3.
+Without a metadata log, nothing tells where the partition is placed. Then Kafka is taken to go on with the move of a
+future log beside a current log; and a future log is taken for the only copy if all log directories are known, and none
+has the current log. Source: kcli.metadata_log.promotion; tried with Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def copied_anew(finding: Finding, directory: Path, around: Surroundings | None) -> Finding:
-    """Return the finding. If it is about damage in a future log of which Kafka loses nothing, since it serves the
-    current log, it becomes a warning that says so. directory: the directory of the finding; it need not be that of a
-    future log. around: its log directory."""
+    """Return the finding. If it is about damage in a future log, but nothing is lost because Kafka serves the current
+    log, the finding becomes a warning that says so. directory: the directory of the finding, of a future log or another
+    one. around: the log directory that contains it."""
     current = None if around is None else around.served_instead.get(directory.absolute())
     if current is None or finding.severity != "error" or finding.refuses_start or Path(finding.path) == directory:
         return finding

@@ -98,7 +98,7 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
     )
     expected = "the directories of all partitions that the metadata log places here, and the files beside them"
     finding = _finding(around.path, expected, found, AGAIN, refuses_start=refuses)
-    if not refuses:  # Kafka starts as it is, so that salvage has nothing to mend
+    if not refuses:  # Kafka starts with the directory as it is: no salvage is needed
         command = next_steps.search(around.path.parent, gone[0].directory_name)
         finding = replace(finding, action=TO_EMPTY, command=command)
     return finding, lambda other: other.path in paths

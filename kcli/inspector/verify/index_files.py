@@ -16,7 +16,7 @@ from kcli.log.source import FileSource
 REBUILD = "stop the broker; recovery rebuilds the index from the log, with --in-place for --dry-run"
 INT_MAX = 2**31 - 1
 REBUILT = "nothing to do: Kafka rebuilds it when it next opens the log"
-MAX_INDEX_BYTES = 64 << 20  # six times the default of segment.index.bytes; what a file has beyond is not read
+MAX_INDEX_BYTES = 64 << 20  # six times the default of segment.index.bytes; further bytes of a file are not read
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12

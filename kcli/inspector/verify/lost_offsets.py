@@ -67,8 +67,8 @@ class Known:
     the directory that are another partition's. keys: the partition as a Home, if the keys of the records in its log
     show to which partition of the topic the records belong; else None. superseded: first and last offset of each
     .deleted or .swap file of which a compacted topic needs no record. beside: the other known log directories of the
-    node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, by which Kafka's start goes even if
-    another broker wrote the file, and `ends` therefore lacks it.
+    node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, which Kafka's start uses even if
+    another broker wrote the file, and which `ends` lacks then.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -174,14 +174,14 @@ def missing_segment(
 
 def or_shorter(finding: Finding, before: Path) -> Finding:
     """Return the finding that a .log file is missing, changed to offer a second explanation: the .log file before it
-    (`before`) had these offsets at its end, and was replaced by an older and shorter version."""
+    (`before`) had the missing offsets at its end, and was replaced by an older and shorter version."""
     action = finding.action.replace(LOOK, f"look for the file, and for a longer version of {before.name}", 1)
     return replace(finding, expected=f"{finding.expected}, or these at the end of {before.name}", action=action)
 
 
 def older_version(finding: Finding, before: Path, homes: Iterable[Path], why: str) -> Finding:
-    """Return the finding that a .log file is missing, changed to one about the .log file before it (`before`), which
-    had these offsets at its end and is now an older version of itself.
+    """Return the finding that a .log file is missing, changed to one about the .log file before it (`before`): that
+    file had the missing offsets at its end, and is now an older version.
 
     homes: the directories in which to look for the newer version. why: the evidence.
     """

@@ -326,15 +326,16 @@ def orphans_of_backup(store: str) -> str:
 
 
 def verify_tier(log_directory: str | Path | None, tier: str | Path, options: Sequence[str] = ()) -> str:
-    """The command that checks a tier. options: with which the tier is opened (Store.options)."""
+    """The command that checks a tier. options: the options of the command line with which the tier is opened
+    (Store.options)."""
     return _command("kcli", "tier", "verify", *_of_tier(log_directory, tier), *options)
 
 
 def fetch_from_tier(
     log_directory: str | Path | None, tier: str | Path, topic: str, partition: int, options: Sequence[str] = ()
 ) -> str:
-    """The command that fetches a partition from a tier to a new directory. options: with which the tier is opened
-    (Store.options)."""
+    """The command that fetches a partition from a tier to a new directory. options: the options of the command line
+    with which the tier is opened (Store.options)."""
     whose = ("--topic", topic, "--partition", str(partition), "--out", f"{topic}-{partition}-fetched")
     return _command("kcli", "tier", "fetch", *_of_tier(log_directory, tier), *options, *whose)
 

@@ -445,7 +445,7 @@ class LogVerifier:
         home = self._known.keys
         if home is None or not (self._has_own and self._has_foreign) or base in self._known.foreign:
             return
-        from kcli.inspector.verify.foreign_records import foreign_records  # imported only if there are some
+        from kcli.inspector.verify.foreign_records import foreign_records  # imported only if there are such records
 
         found = foreign_records(path, size, home, self._known_end)
         if found is not None:

@@ -185,7 +185,7 @@ def _part(
     if end <= base or (gap.until is not None and end > gap.until) or is_of_another(source, directory):
         return None
     holes = tuple(offsets.lacking(base, end - 1)) if gap.is_exact else ()
-    # A compacted log may end below the next one, and lack offsets; but then it has no damage.
+    # A .log file of a compacted topic may lack offsets, also at its end: it is whole if it has no damage.
     is_sound = not holes if gap.is_exact else sound_bytes == source.size()
     ends_well = gap.until in (None, end) or (proven_base is not None and not gap.is_exact)
     is_whole = len(files) > 1 and is_sound and ends_well

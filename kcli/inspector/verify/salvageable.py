@@ -158,7 +158,7 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
     stems = {name.removesuffix(FileKind.LOG) for name in made}  # the indexes of these logs are unchecked
     contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
     for each in logs.renamed:
-        if each.holes:  # the indexes are those of the whole file
+        if each.holes:  # the found file lacks offsets, but its indexes are those of the whole .log file
             contradicted |= {f"{each.base_offset:020}{kind}" for kind in INDEX_KINDS}
     if logs.outdated:  # the start that made these empty logs has also truncated the leader epochs
         contradicted.add(FileKind.LEADER_EPOCHS)

@@ -16,7 +16,7 @@ from kcli.log.threads import in_order, thread_count
 if TYPE_CHECKING:
     from kcli.log.source import Source
 
-RECORDS_AT_ONCE = 4096  # rows of a table that fits the processor's cache; decoding marks faults in the batches
+RECORDS_AT_ONCE = 4096  # records are decoded in tables of so many rows, which fit the processor's cache
 
 Advance = Callable[[int], None]
 Look = Callable[[Window, RecordTable, memoryview], None]

@@ -148,8 +148,8 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
 
     A segment has replaced others if its batches reach beyond their base offsets, and one of two conditions holds. At
     the offsets of the others, the segment has only what the cleaner leaves of their batches. Or its indexes fit its
-    name and reach beyond the base offsets of the others, to which a single batch with a wrong base offset does not
-    lead; and none of the others is the active segment, which the cleaner never replaces.
+    name and reach beyond the base offsets of the others, which is not so if a single batch has a wrong base offset; and
+    none of the others is the active segment, which the cleaner never replaces.
     """
     found = []
     left = sorted(segments, key=lambda each: each.base)
@@ -396,8 +396,9 @@ def _swapped(
 
 def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans: Mapping[int, SegmentFiles]) -> Placed:
     """Return the segments with their true base offsets, and a finding for each file with a wrong name. held: the first
-    offset of each such file, by the offset in its name. orphans: as in `place`. A file that has the offsets of a
-    correctly named one is a copy, and is left out; any other has the offsets of a missing .log file."""
+    offset of each such file, by the offset in its name. orphans: index files without a .log file, by the offset in
+    their names. A file that has the offsets of a correctly named one is a copy, and is left out; any other has the
+    offsets of a missing .log file."""
     placed, wrong, used = [], [], set()
     for segment in segments:
         true = held.get(segment.base)

@@ -5,8 +5,8 @@
 
 The parts lie in one directory, and their names differ only in the digits or lower-case letters at the end, which give
 their order. The first part begins with a batch. The parts are read joined, batch by batch: the offsets must rise, and
-at each place where one part ends a sound batch must go on in the next part. Where the names contain that of a .log
-file, no batch needs to go on: a part may end with a batch, or the part between the two may be lost.
+wherever a part ends, a sound batch must begin in it and end in the next part. If the parts' names contain the name of a
+.log file, no batch has to span two parts: a part may end with a batch, or the part after it may be lost.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def content_of(parts: Sequence[Path]) -> Content:
 
 
 def _joined(files: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Yield the files of a group, in its order, each by itself or together with those that are the parts after it."""
+    """Yield the files of a group in its order: each file alone, except that the first part of a .log file is yielded
+    together with the parts after it."""
     while files:
         count = 1
         if len(files) > 1 and _begins_with_a_batch(files[0]):

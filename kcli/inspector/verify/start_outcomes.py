@@ -78,9 +78,9 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
 
 def _with_lost_epochs(findings: Sequence[Finding], plan: PartitionPlan, around: Surroundings) -> list[Finding]:
     """Return the findings of a partition of __transaction_state. The first error in its log also tells what becomes of
-    the producers whose last epochs are lost by it, and has salvage as its next step, which mends that.
+    a producer whose last epochs are lost by it; its next step is salvage, if that lets the producer go on.
 
-    plan: that of the start which the findings' next step leads to. around: the log directory.
+    plan: the plan of the start to which the next step of the findings leads. around: the log directory.
     """
     from kcli.inspector.transaction_state import unfit
     from kcli.inspector.transactions import StatePartition
@@ -174,7 +174,7 @@ def salvage_first(
         if not is_file or around is None or not (is_anew or moves(each)):
             yield each
             continue
-        # the directory with the file is left out: the finding says already that the file harms it
+        # the partition with the file is left out: the finding already says that the file harms it
         harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}
         if not harmed:
             yield each

@@ -695,8 +695,8 @@ class Surroundings:
 
     def _starts(self, *, clean: bool | None, finds_points: bool = True) -> _Starts | None:
         """Return what Kafka's start does to the partitions' logs; None if the plan of the start cannot be made. clean:
-        False: a start without the clean-shutdown marker; None: a start with it, if it exists. finds_points: as in
-        Recovery."""
+        False: a start without the clean-shutdown marker; None: a start with it, if it exists. finds_points: whether the
+        start has the recovery-point-offset-checkpoint."""
         from kcli.log.recovery.run import Recovery
 
         harmed, losses = set(), set()
@@ -739,7 +739,7 @@ class Surroundings:
         """Return what missing offsets mean in a topic that has an entry in the log cleaner's checkpoint, although by
         the metadata log the topic was never compacted."""
         assert self.metadata is not None, "it has the topic"
-        if topic not in self.metadata.created or not self.has_topic_ids:  # records with other policies may be lost
+        if topic not in self.metadata.created or not self.has_topic_ids:  # a lost record may have set compact
             return Gaps.NORMAL
         return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
 
@@ -767,7 +767,7 @@ class Surroundings:
         return 0 if known is None else len(known.partitions)
 
     def may_place(self, partition: TopicPartition) -> bool:
-        """Whether the metadata log has the partition, or cannot be read."""
+        """Whether the metadata log has the partition; True if no metadata log can be read."""
         known = None if self.image is None else self.image.topic(partition.topic)
         return self.image is None or (known is not None and partition.partition in known.partitions)
 
@@ -794,7 +794,7 @@ class Surroundings:
         configured = metadata_home_of(self._server)
         same = [other for other in others if self._is_same_node(other)]
         homes = [self.path, *([configured] if configured else []), *same]
-        if configured is not None and is_listed:  # a second metadata log, in this directory, says nothing
+        if configured is not None and is_listed:  # Kafka does not read a second metadata log in this directory
             homes.insert(0, configured)
         for directory in homes:
             if (directory / METADATA_DIRECTORY).is_dir():
@@ -803,8 +803,8 @@ class Surroundings:
         return None
 
     def _is_same_node(self, other: Path) -> bool:
-        """Return whether another path is a log directory of the same cluster and node, as far as both meta.properties
-        are legible."""
+        """Return whether another path is a log directory of the same cluster and node; False if one of the ids cannot
+        be read in both meta.properties."""
         theirs, owner = legible_meta_of(other), (self._legible.cluster_id, self._legible.node_id)
         return None not in owner and owner == (theirs.cluster_id, theirs.node_id)
 

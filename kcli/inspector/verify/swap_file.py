@@ -5,9 +5,9 @@ renames that file to `.log`, without checking it. If these segments are deleted 
 their records: then it is checked like the partition's .log files. Source: LogLoader.load.
 
 The start also deletes the index files whose base offset is within these offsets: the `.swap` file's own indexes are
-`.index.swap` and `.timeindex.swap`, which the cleaner renames before the old segments go. Where a `.log.swap` file
-lacks them, as after a rename by hand, the start makes an `.index.swap` full of zeros and an empty time index. It
-recovers the segment, and so rebuilds both, only after a crash and only at or above the recovery point.
+`.index.swap` and `.timeindex.swap`, to which the cleaner renames the indexes before it deletes the old segments. Where
+a `.log.swap` file lacks them, as after a rename by hand, the start makes an `.index.swap` full of zeros and an empty
+time index. It recovers the segment, and so rebuilds both, only after a crash and only at or above the recovery point.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def without_indexes(swap: SegmentFiles, segments: Sequence[SegmentFiles], known:
     """Return the finding that a `.log.swap` file has no `.index.swap` or no `.timeindex.swap` beside it, so that the
     segment has a wrong index after Kafka's next start; None if it has both, or if that start rebuilds them.
 
-    segments: the partition's segments, in which a completed swap is itself. known: what other files say about the
-    partition.
+    segments: the partition's segments, which may include `swap` itself, as the start renames it into place. known: what
+    other files say about the partition.
     """
     lacking = [kind for kind in INDEXES if kind not in swap.files]
     following = min((each.base for each in segments if each.base > swap.base), default=None)

@@ -23,11 +23,11 @@ which has to be 0."""
 
 
 class TxnIndexCheck:
-    """Compares the entries with the aborted transactions from LogCheck.aborted().
+    """Compares the entries of a transaction index with the aborted transactions from LogCheck.aborted().
 
-    path: None if the segment has no such file. named: the path that the findings name. breaks: LogCheck.breaks, the
-    number of gaps and faults in the log so far, at the beginning of the segment. A file larger than MOST_BYTES gives a
-    single finding.
+    path: the file's path, None if the segment has no transaction index. named: the path that the findings name. breaks:
+    LogCheck.breaks, the number of gaps and faults in the log so far, at the beginning of the segment. A file larger
+    than MOST_BYTES gives a single finding.
     """
 
     def __init__(self, path: Path | None, named: Path, breaks: int) -> None:
