@@ -12,8 +12,9 @@ broker deletes the segments below soon after. So these are signs of wrong entrie
     foreign      another broker wrote the file (kcli.log.recovery.others_checkpoints)
     raised       the log's first leader epoch begins below the log start offset: DeleteRecords moves both
 
-If a single impossible entry or raised entries are the only signs, only these are wrong; otherwise the whole file is. As DeleteRecords also removes the leader epochs below the log start offset, the first leader epoch begins at the
-right log start offset.
+If a single impossible entry or raised entries are the only signs, only these are wrong; otherwise the whole file is. As
+DeleteRecords also removes the leader epochs below the log start offset, the first leader epoch begins at the right log
+start offset.
 
 Source: LogManager.checkpointLogStartOffsetsInDir, ReplicaManager.deleteRecordsOnLocalLog, UnifiedLog
 (maybeIncrementLogStartOffset, deleteLogStartOffsetBreachedSegments).
