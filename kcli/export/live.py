@@ -69,9 +69,9 @@ class LiveEnd:
         """The byte position after the last sound batch of the last segment."""
 
     def log_end(self, files: PartitionFiles) -> int:
-        """Return the log end offset: one above the last offset of the last sound batch in the last segment; that
-        segment's base offset if it has no sound batch; without segments the checkpoint's log start offset, else 0.
-        Raises UnreadableInput."""
+        """Return the log end offset: one above the last offset of the last sound batch in the last segment; the
+        first offset that this segment may have if it has no sound batch; without segments the checkpoint's log start
+        offset, else 0. Raises UnreadableInput."""
         if not files.segments:
             return files.log_start_offset or 0
         segment = files.segments[-1]
@@ -79,12 +79,12 @@ class LiveEnd:
         try:
             known = segment.address, inode_of(segment.address)
             if self._segment != known or self.position > source.size() or not self._grow(source):
-                self._segment, self._end = known, segment.base_offset
+                self._segment, self._end = known, segment.begin
                 self.position = offsets.find(source, segment, ALL.narrowed(from_offset=offsets.MAX_OFFSET))
                 self._grow(source)
         finally:
             source.close()
-        return self._end
+        return self._end if segment.next_offset is None else min(self._end, segment.next_offset)
 
     def _grow(self, source: Source) -> bool:
         """Read the bytes from `position` on; move `position` and the log end offset past the last sound batch in them.

@@ -39,9 +39,9 @@ class BucketPath:
 
     @property
     def suffix(self) -> str:
-        """The end of the name from its last dot on; the whole name if it has no dot."""
+        """The end of the name from its last dot on; empty without a dot."""
         _, dot, suffix = self.name.rpartition(".")
-        return dot + suffix
+        return dot and dot + suffix
 
     @property
     def parent(self) -> BucketPath:

@@ -22,7 +22,7 @@ from kcli.broker.log_dirs.loading import jitter
 from kcli.broker.partition.truncation import UNKNOWN, truncation
 from kcli.broker.process.unattended import begin
 from kcli.broker.quotas.rates import Rate
-from kcli.errors import KcliError
+from kcli.errors import KcliError, UnreadableInput
 from kcli.log.live.partition_log import Isolation, OffsetOutOfRange, OpenOptions, PartitionLog
 from kcli.log.live.segments import FileRegion
 from kcli.log.partition_directory import make_partition_directory, name_for_end
@@ -171,7 +171,7 @@ class Moves:
                 if future.log.log_end_offset >= current.log_end_offset:
                     self._promote(partition, future)
                     return
-                await self._copy(current, future.log)
+                await self._copy(partition, current, future.log)
             except OffsetOutOfRange:
                 continue  # the current log was truncated meanwhile
             except (OSError, KcliError) as error:
@@ -192,12 +192,20 @@ class Moves:
         elif future.log_end_offset > current.log_end_offset:
             future.truncate_to(current.log_end_offset, now_ms)
 
-    async def _copy(self, current: PartitionLog, future: PartitionLog) -> None:
+    async def _copy(self, partition: Partition, current: PartitionLog, future: PartitionLog) -> None:
+        """Append the next batches of the current log to the future log. Take the current log's directory offline if it
+        cannot be read. Raises OffsetOutOfRange, and OSError or KcliError for a failure of the future log."""
         offset = max(future.log_end_offset, current.local_log_start_offset)
-        region = current.read(offset, READ_BYTES, Isolation.LOG_END).region
-        if region is None:
-            raise OffsetOutOfRange(f"nothing at offset {offset:,}")
-        data = await self._logs.background.in_thread(lambda: _read(region))
+        try:
+            region = current.read(offset, READ_BYTES, Isolation.LOG_END).region
+            if region is None:
+                raise OffsetOutOfRange(f"nothing at offset {offset:,}")
+            data = await self._logs.background.in_thread(lambda: _read(region))
+        except (OSError, UnreadableInput) as error:
+            if partition.directory is not None:
+                self._logs.directory_failed(partition.directory, error)
+            await asyncio.sleep(RETRY_S)  # the failure may have been a lack of descriptors
+            return
         if data is not None and future.log_end_offset <= offset:
             future.append_as_follower(data, ANY_EPOCH, self._logs.clock.now_ms())
             await self._hold(len(data))

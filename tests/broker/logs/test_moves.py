@@ -9,6 +9,7 @@ import pytest
 
 from kcli.log.live.partition_log import Isolation
 from kcli.protocol.error_code import ErrorCode
+from tests.bad_sectors import break_sectors
 from tests.broker.calls import ask
 from tests.broker.log_dirs import TOPIC_ID, FailingDisk, Node, make_node, run
 from tests.log.batches import NOW_MS, batch
@@ -145,5 +146,29 @@ def test_a_topic_that_goes_takes_its_future_log_along(tmp_path: Path) -> None:
         assert list(other.glob("*-delete"))
         assert not node.logs.futures
         assert node.partition().directory is home
+
+    run(make_node([a, b]), check)
+
+
+def test_a_log_that_cannot_be_read_takes_its_own_directory_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the directory to which it moves."""
+    a, b = tmp_path / "a", tmp_path / "b"
+
+    async def check(node: Node) -> None:
+        node.create_topic()
+        for i in range(50):
+            node.partition().append_as_leader(batch(b"%d" % i), NOW_MS)
+        home = node.partition().directory
+        assert home is not None
+        (log,) = (home.path / "t-0").glob("*.log")
+        break_sectors(monkeypatch, log, [1])
+        assert move(node, b if home.path == a else a) == ErrorCode.NONE
+        for _ in range(2000):
+            if node.heard.failed:
+                break
+            await asyncio.sleep(0.005)
+        assert [each.path for each in node.heard.failed] == [home.path]
 
     run(make_node([a, b]), check)
