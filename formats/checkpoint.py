@@ -112,9 +112,9 @@ def _parse(data: bytes, entry: Callable[[Sequence[str]], T]) -> tuple[T, ...]:
                 entries.append(entry(_WHITE.split(line.rstrip(" \t\v\f"))))
         except _NotANumberError:
             kind = BadNumber if number > 2 else BadValue
-            raise kind(f"line {number} is malformed: {_shown(line)}", position) from None
+            raise kind(f"line {number} is malformed: {shown_line(line)}", position) from None
         except ValueError:
-            raise BadValue(f"line {number} is malformed: {_shown(line)}", position) from None
+            raise BadValue(f"line {number} is malformed: {shown_line(line)}", position) from None
     if len(entries) != expected:
         raise BadCount(f"line 2: a count of {expected:,}, but {len(entries):,} entries", count_at)
     return tuple(entries)
@@ -131,9 +131,9 @@ def _build(entries: Sequence[EpochEntry] | Sequence[OffsetEntry]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _shown(line: str) -> str:
-    """Return a line of the file in the form that error messages use: its first 100 characters, but at most those before
-    the first run of NULs (left by a crash or a full disk). The bytes from such a run on are only counted."""
+def shown_line(line: str) -> str:
+    """Return a line of a small text file in the form that error messages use: its first 100 characters, but at most
+    those before the first run of NULs (left by a crash or a full disk). The bytes from it on are only counted."""
     if line and not line.strip("\0"):
         return f"{len(line):,} NUL {'byte' if len(line) == 1 else 'bytes'}"
     begin, _, _ = line.partition("\0" * NULS_SHOWN)

@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from formats.checkpoint import shown_line
 from formats.errors import BadValue, UnknownVersion
 
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?")
@@ -174,7 +175,7 @@ def _uuid(name: str, text: str, position: int | None = None) -> str:
     """Return the id as Kafka writes it: unused bits of the last character are 0, and no padding follows. name,
     position: the property and its byte (None: not known), for the error. Raises BadValue."""
     if not _UUID.fullmatch(text):
-        raise BadValue(f"{name} is {text[:100]!r}, not 22 characters of base64", position)
+        raise BadValue(f"{name} is {shown_line(text)}, not 22 characters of base64", position)
     raw = base64.urlsafe_b64decode(f"{text[:22]}==")
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 

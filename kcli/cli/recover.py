@@ -280,7 +280,8 @@ class _Show:
         began = time.monotonic()
         self._of_directory(changes=changes)
         for plan in plans:
-            rows = list(_rows(plan, salvage=recovery.salvage))
+            goes_offline = recovery.goes_offline(plan)  # with the log directory, as the rows of that say
+            rows = [] if goes_offline else list(_rows(plan, salvage=recovery.salvage))
             if self._coverage is not None:
                 rows = self._with_tier(plan, rows, self._coverage)
             if plan.lacks_end:
@@ -290,7 +291,7 @@ class _Show:
             if plan.view.directory in self._superseded:
                 self._ends.update((row["partition"], row) for row in rows if row["kind"] == "partition")
                 continue
-            totals.add(plan, rows)
+            totals.add(plan, rows, is_refused=plan.refused is not None and not goes_offline)
             self._is_bad = self._is_bad or any(row["kind"] in GOES_ON_WITH for row in rows)
             self._has_next = self._has_next or any(row["kind"] in SALVAGEABLE for row in rows)
             self._open += [row for row in rows if row["kind"] == "transaction-open"]
@@ -492,7 +493,7 @@ class _Show:
         metadata, recovery = self._metadata, self._recovery
         if not recovery.is_partition and metadata.is_elsewhere and not metadata.has_looked:
             metadata.look_elsewhere()
-        self._refuse(metadata.refusals, metadata.mended_by, changes=changes)
+        self._refuse(list(filter(recovery.is_reached, metadata.refusals)), metadata.mended_by, changes=changes)
         self._has_next = self._has_next or metadata.can_do_without_bootstrap
         known_paths = (*(each.path for each in recovery.unreadable), *self._totals.unread)
         more = () if metadata.lost is None else metadata.lost.unreadable
@@ -1351,10 +1352,11 @@ class _Totals:
         self.unread: list[str] = []
         self._in_part = 0
 
-    def add(self, plan: PartitionPlan, rows: list[Row]) -> None:
+    def add(self, plan: PartitionPlan, rows: list[Row], *, is_refused: bool) -> None:
+        """Add a partition. rows: those that are shown of it. is_refused: whether its log keeps Kafka from starting."""
         self._partitions += 1
-        self.refused += plan.refused is not None
-        self.refused_partitions += plan.refused is not None
+        self.refused += is_refused
+        self.refused_partitions += is_refused
         self.losses += plan.has_losses
         lost = [row for row in rows if "lost_batches" in row and not _is_in_snapshot(row)]
         self._bytes += sum(row["bytes"] for row in lost)

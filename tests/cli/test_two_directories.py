@@ -515,6 +515,31 @@ def test_a_broken_directory_goes_offline(directories: Directories, name: str) ->
     assert "refused" in [row["kind"] for row in recovered(directories, 0)]
 
 
+def test_illegible_leader_epochs_take_a_directory_offline(directories: Directories, tmp_path: Path) -> None:
+    """Real Kafka 4.3 starts without the directory, and does not get to the same partition's partition.metadata."""
+    partition = directories[1] / "mixed-0"
+    for name in ("leader-epoch-checkpoint", "partition.metadata"):
+        with (partition / name).open("ab") as file:
+            file.write(bytes(4000))
+    path = partition / "leader-epoch-checkpoint"
+    (finding,) = [each for each in found(directories) if each.path == str(path)]
+    assert (finding.severity, finding.refuses_start) == ("error", False)
+    assert "4,000 NUL bytes" in str(finding.found)
+    assert "Kafka starts without this log directory" in str(finding.found)
+    (row,) = [row for row in recovered(directories, 1) if row["kind"] in ("passed-over", "refused")]
+    assert (row["kind"], row["file"]) == ("passed-over", f"mixed-0/{path.name}")
+    assert "Kafka starts without this log directory" in str(row["reason"])
+    new = tmp_path / "new"
+    assert kcli("recover", "--config", directories[2], "--salvage", "--out", new, directories[1]).status == 0
+    assert kcli("verify", new / "mixed-0").status == 0
+
+
+def test_illegible_leader_epochs_beside_the_metadata_log_keep_kafka_from_starting(directories: Directories) -> None:
+    partition = next(each for each in sorted(directories[0].glob("java-*-0")))
+    (partition / "leader-epoch-checkpoint").write_bytes(bytes(100))
+    assert [row["kind"] for row in recovered(directories, 0) if row["kind"] != "partition"] == ["refused"]
+
+
 @pytest.mark.parametrize("change", [("node.id=1", "node.id=1 "), ("version=1", "version=7"), (SECOND_ID, "xx")])
 def test_what_goes_offline_without_the_configuration(directories: Directories, change: tuple[str, str]) -> None:
     """The legible ids say that both directories are of one node, and the next step writes the file anew."""

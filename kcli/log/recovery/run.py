@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import (
     INTERNAL_TOPICS,
@@ -337,6 +338,7 @@ class Recovery:
         if node.may_fail:
             self.failures = [each for each in self.refusals if each.file in failing]
             self.refusals = [each for each in self.refusals if each not in self.failures]
+            self.failures += self._illegible_epochs()
             self.passed_over += [
                 StartRefused(each.file, f"{each.reason}: {GOES_OFFLINE}", each.position) for each in self.failures
             ]
@@ -346,6 +348,32 @@ class Recovery:
                 self.refusals.append(StartRefused(each.path.name, _copy_text(each)))
             elif each.left_out == each.kept == each.other or (each.completing and each.is_kept and not self.salvage):
                 self.passed_over.append(StartRefused(each.path.name, _copy_text(each)))
+
+    def _illegible_epochs(self) -> Iterator[StartRefused]:
+        """Yield the leader-epoch-checkpoints that Kafka cannot read when it loads the logs: to Kafka each of them is an
+        I/O error of the log directory."""
+        for directory in self.partitions:
+            path = directory.path / FileKind.LEADER_EPOCHS
+            name = f"{directory.path.name}/{path.name}"
+            try:
+                if path.is_file():
+                    parse_leader_epochs(read_whole(path))
+            except FormatError as error:
+                yield StartRefused(name, error.reason, error.position)
+            except (UnreadableInput, OSError):  # `unreadable` will have this error
+                continue
+
+    def is_reached(self, refused: StartRefused) -> bool:
+        """Whether a start gets to the file that `refused` names. It does not if the load of the same partition's log
+        fails at its leader-epoch-checkpoint, which takes the log directory offline."""
+        failing = {Path(each.file).parent for each in self.failures if Path(each.file).name == FileKind.LEADER_EPOCHS}
+        return Path(refused.file).parent not in failing
+
+    def goes_offline(self, planned: PartitionPlan) -> bool:
+        """Whether the load of a partition's log fails at a file in `failures`, and so takes only the log directory
+        offline."""
+        name = "" if planned.refused is None else f"{planned.name}/{planned.refused.file}"
+        return name in {each.file for each in self.failures}
 
     def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
         """Return the directory with the name that salvage gives to it, or unchanged if salvage gives it none."""
@@ -571,6 +599,8 @@ class Recovery:
 
     def _mending(self, refused: StartRefused, *, in_place: bool) -> str | None:
         path = self._holder.path / refused.file
+        if path.name == FileKind.LEADER_EPOCHS:
+            return "written anew"
         if refused.file in self._linked:
             return None if in_place or self.is_partition else "a file of its own in the copy"
         if refused.file in MENDED:
