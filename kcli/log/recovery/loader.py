@@ -16,7 +16,7 @@ producers, KIP-101 for epochs).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +25,7 @@ from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build
 from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, POSITION
+from formats.txn_index import parse as parse_txn_index
 from kcli.errors import StartRefused
 from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES, DEFAULT_MAX_INDEX_BYTES
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
@@ -50,6 +51,8 @@ if TYPE_CHECKING:  # imported at run time only for a coordinator's topic
     from kcli.log.recovery.misdirected import Home
 
 Result = TypeVar("Result")
+COMPARED_BYTES_MAX = 64 << 20
+"""The size of the largest indexes whose bytes are compared: larger ones count as different."""
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
@@ -285,12 +288,54 @@ class LogLoader:
                     if name.endswith(".log"):
                         self.replaced[name] = self.view.files[name]
                     self.view.remove(name)
+        self._complete_swaps(lacking, made)
+
+    def _complete_swaps(self, lacking: Container[str], made: Container[str]) -> None:
+        """Rename all swap files. lacking: the .log.swap files whose indexes stay wrong. made: the .index.swap files
+        that this start has made."""
         for name in [each for each in self.view.names() if each.endswith(".swap")]:
+            is_alone = self._is_index_alone(name)
+            if is_alone and self.options.indexes_swaps:
+                reason = "without a .log.swap file, and the index of its name is there: both are made anew"
+                self._event(EventKind.LEFTOVER_REMOVED, name, reason, bytes=self.view.size(name))
+                self.view.remove(name)
+                self.view.remove(f"{name.partition('.')[0]}.index")  # without it a start rebuilds all the indexes
+                continue
+            if is_alone and not self._is_to_be_recovered(offset_of(name)):
+                self._event(EventKind.PASSED_OVER, name, self._harm_of_index_swap(name))
             if name not in made:
                 more = "; it lacks an index, and gets an empty one, which no start fills"
                 reason = f"renamed: a swap was interrupted{more if name in lacking else ''}"
                 self._event(EventKind.SWAP_COMPLETED, name, reason)
             self.view.rename(name, name.removesuffix(".swap"))
+
+    def _is_index_alone(self, name: str) -> bool:
+        """Whether a swap file of an index has no .log.swap file beside it, and would replace an index with other bytes.
+        No cleaning leaves that: it renames the old index to .deleted before it renames the swap file."""
+        place = name.removesuffix(".swap")
+        if not place.endswith(INDEX_SUFFIXES) or offset_of(name) in self._swapped or place not in self.view:
+            return False
+        sizes = {self.view.size(name), self.view.size(place)}
+        return len(sizes) > 1 or max(sizes) > COMPARED_BYTES_MAX or self.view.read(name) != self.view.read(place)
+
+    def _is_to_be_recovered(self, base_offset: int) -> bool:
+        """Whether the start recovers the segment, and so rebuilds its indexes."""
+        logs = (offset_of(each) for each in self.view.names() if each.endswith(".log"))
+        following = min((each for each in logs if each > base_offset), default=INT_MAX << 32)
+        return not self.options.clean and following > self.options.recovery_point
+
+    def _harm_of_index_swap(self, name: str) -> str:
+        """Return, in words, what the start does with a swap file for which `_is_index_alone`, and what follows."""
+        place = name.removesuffix(".swap")
+        reason = f"takes the place of {place}, which is another, and no .log.swap file is beside it"
+        if not place.endswith(".txnindex") or max(map(self.view.size, (name, place))) > COMPARED_BYTES_MAX:
+            return f"{reason}: Kafka uses it unchecked, so that reads may begin at wrong bytes, or be slow"
+        try:
+            lost = len({*parse_txn_index(self.view.read(place))} - {*parse_txn_index(self.view.read(name))})
+        except FormatError as error:
+            return f"{reason}: {error.reason}"
+        aborted = f"{lost:,} aborted transaction{'s' if lost != 1 else ''}"
+        return f"{reason}: without its entries, read_committed consumers get the records of {aborted}"
 
     # step 3: segments
 
