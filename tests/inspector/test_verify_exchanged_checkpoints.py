@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from formats.checkpoint import build_leader_epochs, parse_leader_epochs
 from kcli.inspector.verify import Verification
 from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import loud
@@ -25,6 +26,9 @@ def homes(tmp_path: Path) -> tuple[Path, Path, Path]:
     one, two, server = two_directories(tmp_path)
     write(one, KINDS[2], [])
     write(two, KINDS[2], [f"{MOVED[0].rpartition('-')[0]} 0 1"])
+    epochs = two / MOVED[0] / "leader-epoch-checkpoint"
+    first, *rest = parse_leader_epochs(epochs.read_bytes())
+    epochs.write_bytes(build_leader_epochs([first._replace(start_offset=1), *rest]))  # as DeleteRecords does
     return one, two, server
 
 
@@ -58,7 +62,8 @@ def test_a_copy_of_the_other_files(homes: tuple[Path, Path, Path]) -> None:
     one, two, _ = homes
     for kind in KINDS:
         shutil.copyfile(one / kind, two / kind)
-    (finding,) = loud(one, two)
+    finding, forgotten = loud(one, two)
+    assert (forgotten.kind, forgotten.path) == ("log-start-offset", str(two / KINDS[2]))
     assert (finding.kind, finding.severity) == ("checkpoint-exchanged", "warning")
     assert Path(finding.path).parent == two
     assert "or a copy" in str(finding.found)

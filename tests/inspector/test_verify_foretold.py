@@ -242,8 +242,9 @@ def test_the_marker_stays_where_another_partition_cannot_be_read(directory: Path
     log, other = logs(directory)[-1], logs(directory, OTHER)[-1]
     os.truncate(log, log.stat().st_size - 5)
     assert str(of_log(directory, log).command).startswith("rm -- ")
-    other.unlink()
-    other.symlink_to(other.name)
+    epochs = other.with_name("leader-epoch-checkpoint")
+    epochs.unlink()
+    epochs.symlink_to(epochs.name)
     found = Verification([directory]).findings()
     finding = next(each for each in found if each.path == str(log) and each.severity == "error")
     assert str(finding.command).startswith("kcli recover ")

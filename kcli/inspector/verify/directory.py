@@ -68,7 +68,14 @@ from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.half_copies import half_copies, without_logs
 from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.log_starts import forgotten_starts, or_forgotten_starts, wrong_starts
-from kcli.inspector.verify.lost_offsets import Known, deleted_log, left_over, shorter_log, with_own_log
+from kcli.inspector.verify.lost_offsets import (
+    Known,
+    appended,
+    deleted_log,
+    left_over,
+    shorter_log,
+    with_own_log,
+)
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.missing_snapshots import forgotten_producers
 from kcli.inspector.verify.others_checkpoints import checkpoints_of_others
@@ -321,7 +328,8 @@ class DirectoryVerifier:
                 causes.add(cause, takes, is_of_many=True)
             foreign, paths = exchanged_checkpoints(around)
             notes = [each for each in whole if each.kind == "checkpoint-absent" and each.path in paths]
-            whole = [each for each in whole if each.kind != "checkpoint-absent" or each.path not in paths]
+            follows = ("checkpoint-absent", "log-start-offset", "checkpoint-empty")
+            whole = [each for each in whole if each.kind not in follows or each.path not in paths]
             for cause in foreign:
                 causes.add(replace(cause, consequences={"checkpoint-absent": len(notes)}), lambda _: False)
         except (UnreadableInput, OSError):  # another check reports this error
@@ -390,10 +398,13 @@ class DirectoryVerifier:
             for each in self._run(path, verifier)
             if each.kind not in MISSING_INDEX or Path(each.path).stem not in swapped
         ]
-        of_log = _without_replaced(path, of_log, longer, {each.found for each in misplaced})
+        of_log = _with_appended(_without_replaced(path, of_log, longer, {each.found for each in misplaced}))
         if parsed_name is not None and parsed_name.state == "":
             self._all.logs_found[path] = logs._replace(
-                renamed=[*longer, *verifier.renamed], lost=verifier.lost, replaced=verifier.replaced
+                renamed=[*longer, *verifier.renamed],
+                lost=verifier.lost,
+                replaced=verifier.replaced,
+                appended=_appended(of_log),
             )
         own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
         swaps = contents.swaps()
@@ -1096,6 +1107,26 @@ def _suffixed(path: Path, name: DirectoryName) -> Finding:
         ),
     }[name.state]
     return Finding(path=str(path), kind="leftover-directory", severity=severity, found=found, action=action)
+
+
+def _with_appended(found: Iterable[Finding]) -> list[Finding]:
+    """Return the findings. If another partition's log was appended to a .log file, the finding of that takes the place
+    of the gap between the offsets, and of all findings behind the gap."""
+    told: list[Finding] = []
+    ends: dict[str, int] = {}
+    for each in found:
+        if (each.position or 0) >= ends.get(each.path, OFFSET_MAX):
+            continue
+        is_gap = each.kind == "offset-gap" and each.severity != "info"
+        foreign = appended(each) if is_gap else None
+        if foreign is not None:
+            ends[each.path] = foreign.position or 0
+        told.append(foreign or each)
+    return told
+
+
+def _appended(found: Iterable[Finding]) -> dict[str, Finding]:
+    return {Path(each.path).name: each for each in found if each.kind == "log-foreign" and each.position}
 
 
 def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:

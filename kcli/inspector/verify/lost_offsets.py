@@ -23,6 +23,7 @@ from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, Inde
 from kcli.inspector.verify.segment_names import log_name, other_case
 from kcli.inspector.verify.zeros import zeros_in
 from kcli.log.recovery.doubtful_ends import is_doubtful
+from kcli.log.recovery.foreign import appended_from
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.printable import names_text
 
@@ -101,6 +102,29 @@ def judged(gap: Finding, gaps: Gaps) -> Finding:
     severity: Severity = "error" if gaps is Gaps.LOSS else "warning"
     action = f"{gaps.value}: compare with the other replicas"
     return replace(gap, severity=severity, action=action, command=next_steps.dump(directory, gap.lost_first_offset))
+
+
+SERVED = ": Kafka serves another partition's records here"
+
+
+def appended(gap: Finding) -> Finding | None:
+    """Return the finding that all bytes behind a gap between batches are those of another partition's log, so that no
+    offset is missing; None if they are not."""
+    log, position = Path(gap.path), gap.position or 0
+    owner = appended_from(log, position)
+    if owner is None:
+        return None
+    return Finding(
+        path=gap.path,
+        kind="log-foreign",
+        severity="error",
+        position=position,
+        offset=gap.offset,
+        expected=f"batches of {log.parent.name}",
+        found=f"from byte {position:,} on the batches of {owner}, which were appended to this file{SERVED}",
+        action=f"stop the broker, and cut the file at that byte: {owner} has all that follows",
+        command=f"truncate -s {position} -- {next_steps.quoted(log)}",
+    )
 
 
 def between(log: Path, first: int, last: int) -> Finding:

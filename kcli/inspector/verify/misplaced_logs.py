@@ -190,9 +190,10 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
     show that they belong to another partition: for each path at which a file belongs, the path at which it lies."""
     found = MisplacedLogs()
     places = {place.log: place for each in partitions for place in each if FileKind.LOG in place.files}
-    for place in (places[path] for path in by_keys if path in places):
+    for place in (places[path] for path in {*by_keys, *by_keys.values()} if path in places):
         place.is_odd = place.is_known_by_keys = True
     holes = [hole for places in partitions for hole in _holes(places)]
+    places = {hole.directory / log_name(hole.base): hole for hole in holes} | places
     targets: dict[_Place, _Place] = {}
     for place in (each for places in partitions for each in _without_index(places)):
         takers = [hole for hole in holes if hole.directory != place.directory and _is_known_by_indexes(place, hole)]

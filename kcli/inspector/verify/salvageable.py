@@ -16,6 +16,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.inspector.verify import misplaced_logs
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.gaps import Gaps
+from kcli.inspector.verify.lost_offsets import SERVED
 from kcli.inspector.verify.segment_names import INDEX_KINDS, file_beside, log_name
 from kcli.inspector.verify.split_logs import content_of
 from kcli.inspector.verify.surroundings import Surroundings
@@ -23,7 +24,7 @@ from kcli.inspector.verify.swap_file import INDEXES
 from kcli.inspector.verify.verification import LogsFound, Verification
 from kcli.log.inflated import inflated_size
 from kcli.log.log_directory import is_log_directory
-from kcli.log.partition_view import Content, InflatedRange
+from kcli.log.partition_view import Content, FileRange, InflatedRange
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint, names_absent_partitions
 from kcli.log.recovery.salvage import Checked, LeftOut
 from kcli.protocol.topic_partition import TopicPartition
@@ -155,6 +156,9 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
                 made[name] = Content((InflatedRange(path, 0, inflated_size(path, archive), archive=archive),))
             except UnreadableInput as error:
                 damaged.append(LeftOut(os.path.relpath(path, directory), f"it is {name}, compressed: {error.reason}"))
+    for name, finding in logs.appended.items():
+        made[name] = Content((FileRange(directory / name, 0, finding.position or 0),))
+        damaged.append(LeftOut(name, str(finding.found).removesuffix(SERVED)))
     stems = {name.removesuffix(FileKind.LOG) for name in made}  # the indexes of these logs are unchecked
     contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
     for each in logs.renamed:

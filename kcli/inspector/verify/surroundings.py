@@ -260,13 +260,14 @@ class Surroundings:
 
     @cached_property
     def exchanged_by_keys(self) -> Mapping[Path, Path]:
-        """The .log files of coordinators' partitions that were exchanged, as the keys in them show: the path at
-        which a file belongs -> the path at which it lies. Empty if files cannot be read, which another check
-        reports."""
-        from kcli.log.recovery.exchanged_names import exchanged_by_keys
+        """The .log files of coordinators' partitions that were exchanged, or moved to another partition's directory,
+        as the keys in them show: the path at which a file belongs -> the path at which it lies. Empty if files cannot
+        be read, which another check reports."""
+        from kcli.log.recovery.exchanged_names import exchanged_by_keys, moved_by_keys
 
+        home, counts = LogDirectory(self.path), self._partition_counts
         try:
-            return exchanged_by_keys(LogDirectory(self.path), self._partition_counts)
+            return exchanged_by_keys(home, counts) | moved_by_keys(home, counts)
         except UnreadableInput:  # another check reports this error
             return {}
 

@@ -42,7 +42,8 @@ class LogsFound(NamedTuple):
     would give. outdated: files that Kafka's start has made under such a right name. foreign, moved: by name, the files
     copied and moved from other partitions, each with the other partition's file in words. elsewhere: by right name, the
     partition's .log files in other directories. replaced: by name, the files of segments that the cleaner has replaced,
-    each with words for what it is.
+    each with words for what it is. appended: by name, the finding that a .log file has only batches of another
+    partition from a byte on.
     """
 
     renamed: Sequence[RenamedLog] = ()
@@ -53,6 +54,7 @@ class LogsFound(NamedTuple):
     moved: Mapping[str, str] = MappingProxyType({})
     elsewhere: Mapping[str, Path] = MappingProxyType({})
     replaced: Mapping[str, str] = MappingProxyType({})
+    appended: Mapping[str, Finding] = MappingProxyType({})
 
 
 class Verification:

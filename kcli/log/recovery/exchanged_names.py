@@ -15,7 +15,7 @@ begins at the log start offset of the partition whose recovery point fits it, to
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +86,25 @@ def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Pat
     return found
 
 
+def moved_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Path, Path]:
+    """Return the .log files of coordinators' partitions that were moved to another partition's directory, which leaves
+    their own without a .log file, as the keys in the files show: path at which a file belongs -> path at which it is
+    now. counts: as in exchanged_names. Raises UnreadableInput."""
+    found: dict[Path, Path] = {}
+    for topic, paths in _by_topic(home).items():
+        owned = _owned(topic, paths, counts) or {}
+        for cycle in _key_cycles(owned):
+            if not _have_logs(paths, cycle):
+                logs = {each: files_of_kind(paths[each], FileKind.LOG) for each in cycle if owned[each]}
+                found |= {paths[next(iter(owned[each]))] / log.name: log for each in logs for _, log in logs[each]}
+    return found
+
+
+def _have_logs(paths: Mapping[int, Path], cycle: Sequence[int]) -> bool:
+    """Whether each directory of a cycle has a .log file: otherwise a file was moved, and no names were exchanged."""
+    return all(files_of_kind(paths[each], FileKind.LOG) for each in cycle)
+
+
 def _by_topic(home: LogDirectory) -> dict[str, dict[int, Path]]:
     """Return the directories of partitions, by topic and partition number. Raises UnreadableInput."""
     topics: dict[str, dict[int, Path]] = {}
@@ -109,7 +128,7 @@ def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[
     """Yield the exchanges of names among the directories of a coordinator's topic that the keys in them show. owned:
     what `_owned` returned. paths: the directories, by partition number."""
     for cycle in _key_cycles(owned):
-        if not all(_is_of_one_partition(paths[each]) for each in cycle):
+        if not (_have_logs(paths, cycle) and all(_is_of_one_partition(paths[each]) for each in cycle)):
             continue
         first, second = next(each for each in zip(cycle, [*cycle[1:], cycle[0]], strict=True) if owned[each[0]])
         at = cycle.index(first)

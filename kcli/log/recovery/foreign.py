@@ -3,24 +3,31 @@
 A file was copied if a .log file of another partition has a batch with the same header (offset, CRC, producer) at the
 same byte, and a base offset in its name that fits the batch's offset better. A base offset at or below the batch's
 offset fits better than one above it; of two base offsets at or below it, the larger one fits better.
+
+Bytes were appended from another partition's log if all bytes from a gap between offsets on are those of that log, from
+the batch with the same header on.
 """
 
 from __future__ import annotations
 
 import os
+import struct
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 
 from formats.file_name import FileKind, parse
 from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
-from formats.kernels.columns import BatchRow
+from formats.kernels.columns import BASE_OFFSET, POSITION, BatchRow
 from kcli.log.log_directory import LogDirectory, is_log_directory
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.source import Source
+from kcli.log.source import FileSource, Source
 
 HEADER_BYTES = 61
 FIRST_BYTES = 1 << 16
+COMPARED_AT_ONCE_BYTES = 1 << 20
+OFFSET = struct.Struct(">q")
 
 
 def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
@@ -40,6 +47,53 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
         if is_better and _bytes_at(path, row.position) == header:
             return f"{path.parent.name}/{path.name}"
     return None
+
+
+def appended_from(log: Path, position: int) -> str | None:
+    """Return the .log file of another partition that has all bytes of the .log file `log` from the batch at `position`
+    on, as <directory>/<file>; None if there is none. Raises UnreadableInput, OSError."""
+    header = _bytes_at(log, position)
+    if len(header) < HEADER_BYTES:
+        return None
+    (offset,) = OFFSET.unpack_from(header)
+    nearest: dict[Path, tuple[int, Path]] = {}  # by directory, the .log file that may have the offset
+    for path, base in _logs_beside(log.parent):
+        if base <= offset and not path.samefile(log):
+            nearest[path.parent] = max(nearest.get(path.parent, (0, path)), (base, path))
+    for _, path in nearest.values():
+        found = _position_of(path, offset)
+        if found is not None and _bytes_at(path, found) == header and _has_rest(path, found, log, position):
+            return f"{path.parent.name}/{path.name}"
+    return None
+
+
+def _position_of(log: Path, offset: int) -> int | None:
+    """Return the byte at which the batch with this base offset begins in a .log file; None if no batch before damage
+    has it."""
+    source = FileSource(log)
+    try:
+        for part in read_segment(source):
+            if isinstance(part, Damage):
+                return None
+            table = part.batches
+            at = bisect_left(range(table.count), offset, key=lambda i: table.field(i, BASE_OFFSET))
+            if at < table.count:
+                return table.field(at, POSITION) if table.field(at, BASE_OFFSET) == offset else None
+            part.release()
+    finally:
+        source.close()
+    return None
+
+
+def _has_rest(path: Path, begin: int, log: Path, position: int) -> bool:
+    """Whether a file has, from byte `begin` on, all bytes of `log` from byte `position` on."""
+    with path.open("rb") as mine, log.open("rb") as other:
+        mine.seek(begin)
+        other.seek(position)
+        while part := other.read(COMPARED_AT_ONCE_BYTES):
+            if mine.read(len(part)) != part:
+                return False
+    return True
 
 
 def is_of_another(source: Source, directory: Path) -> bool:

@@ -18,7 +18,7 @@ from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.producer_snapshot import ProducerEntry
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from kcli.log.partition_view import Content, FileRange, PartitionView, offset_of, paths_in
+from kcli.log.partition_view import Content, FileRange, PartitionView, is_as_stored, offset_of, paths_in
 from kcli.log.recovery.apply import INDEXES, MOVED
 from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs, with_right_epochs, wrong_epochs
 from kcli.log.recovery.coordinator_load import LoadEnd
@@ -487,12 +487,19 @@ def _restored(
 
 
 def _made_of_others(directory: Path, outside: Mapping[str, Path], checked: Checked) -> Iterator[Renamed]:
-    """Yield a Renamed for each .log file that salvage takes from outside the directory, or makes of other files.
-    outside: the paths of the files from outside, by the name that each gets."""
-    made = {name: paths_in(content) for name, content in checked.made.items()}
+    """Yield a Renamed for each .log file that salvage takes from outside the directory or makes of other files, not for
+    one of which it keeps the begin. outside: the paths of the files from outside, by the name that each gets."""
+    made = {
+        name: paths_in(content) for name, content in checked.made.items() if not _is_begin(directory / name, content)
+    }
     for name, paths in ({name: (path,) for name, path in outside.items()} | made).items():
         file, *others = (os.path.relpath(path, directory) for path in paths)
         yield Renamed(file, name, tuple(others))
+
+
+def _is_begin(path: Path, content: Content) -> bool:
+    """Whether the content is a range of the file at `path` itself."""
+    return all(is_as_stored(part) and part.path == path for part in content.parts)
 
 
 def _leave_swaps_out(planned: PartitionPlan, saved: Salvaged) -> None:
