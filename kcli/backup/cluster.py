@@ -242,8 +242,8 @@ class _Run:
         return begin
 
     def _goes_on(self, each: TopicPartition, before: BackedPartition, settings: Settings) -> bool:
-        """Whether the run can append to what the previous run has (`before`): the leader has its last batch, the store
-        its objects, and no tombstone after that batch can be gone."""
+        """Whether the run can append to what the previous run has (`before`): the leader still has the last batch of
+        the previous run, the store has its objects, and no tombstone after that batch can be gone."""
         last = before.segments[-1] if before.segments else None
         if last is None or last.last is None or last.tail is None:
             return False

@@ -479,7 +479,7 @@ class _Show:
             self._state_partitions[name.partition] = StatePartition(view, plan.read_end)
 
     def _created_state_partitions(self) -> dict[int, StatePartition]:
-        """Return the partitions of __transaction_state that the start creates empty, since no other node has them."""
+        """Return the partitions of __transaction_state that Kafka's next start creates empty: no other node has any."""
         from kcli.inspector.transactions import StatePartition
 
         missing = (each.partition for each in self._metadata.missing if not each.others and each.renamed is None)

@@ -175,8 +175,8 @@ class MetadataSalvage:
             self.image.apply("ProducerIdsRecord", skipping_record(max(used + 1, following)), self.image.offset)
 
     def view(self, lost: LostMetadata, now_ms: int) -> PartitionView:
-        """Return a view of the directory of the metadata log with the files that salvage leaves in it. Raises
-        UnreadableInput."""
+        """Return a view of the directory of the metadata log with the files that it has after salvage. now_ms: the time
+        of the records that salvage writes. Raises UnreadableInput."""
         assert lost.plan is not None, "the log is there"
         view = lost.plan.view.unchanged()
         view.make_room()

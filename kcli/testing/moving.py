@@ -47,7 +47,7 @@ class MovingLoop(asyncio.SelectorEventLoop):
         super().__init__()
 
     def time(self) -> float:
-        """Return the loop's moved time in seconds, at which its timers fall due."""
+        """Return the loop's clock in seconds, which includes all time by which a test has moved it. Timers go by it."""
         return super().time() + self._ahead_s
 
     def run_in_executor(  # type: ignore[override]  # typeshed's has a coroutine's type in some versions

@@ -119,7 +119,8 @@ def allowed_urls(java_options: str) -> frozenset[str]:
 
 
 class KeyFile:
-    """Keys in a file. The constructor raises KeysUnavailable if the file has no keys."""
+    """The public keys (JWKS) in a file that verify OAUTHBEARER tokens. The constructor raises KeysUnavailable if the
+    file has no keys."""
 
     def __init__(self, path: Path, hide: Hide = str) -> None:
         self._path, self._hide = path, hide

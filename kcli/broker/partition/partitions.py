@@ -671,6 +671,6 @@ class Partitions:
         self._by_name[partition.key] = partition
 
     def remove(self, partition: Partition) -> None:
-        """Remove one of this broker's replicas."""
+        """Take one of this broker's replicas out of this set; its log on the disk stays."""
         if self._by_name.get(partition.key) is partition:
             del self._by_name[partition.key]
