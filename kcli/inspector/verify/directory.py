@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -112,6 +113,8 @@ if TYPE_CHECKING:
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
+GAPS_TRIED = 8
+"""In how many gaps of a .log file another partition's log is looked for."""
 COMPARED_BYTES_MAX = 64 << 20
 """The size of the largest files whose bytes are compared: larger ones count as different."""
 SEVERAL = 2
@@ -1114,11 +1117,13 @@ def _with_appended(found: Iterable[Finding]) -> list[Finding]:
     of the gap between the offsets, and of all findings behind the gap."""
     told: list[Finding] = []
     ends: dict[str, int] = {}
+    gaps: Counter[str] = Counter()
     for each in found:
         if (each.position or 0) >= ends.get(each.path, OFFSET_MAX):
             continue
         is_gap = each.kind == "offset-gap" and each.severity != "info"
-        foreign = appended(each) if is_gap else None
+        gaps[each.path] += is_gap
+        foreign = appended(each) if is_gap and gaps[each.path] <= GAPS_TRIED else None
         if foreign is not None:
             ends[each.path] = foreign.position or 0
         told.append(foreign or each)

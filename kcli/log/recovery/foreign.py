@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from formats.file_name import FileKind, parse
@@ -49,9 +49,10 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
     return None
 
 
-def appended_from(log: Path, position: int) -> str | None:
+def appended_from(log: Path, position: int, start_of: Callable[[Path, int], int]) -> str | None:
     """Return the .log file of another partition that has all bytes of the .log file `log` from the batch at `position`
-    on, as <directory>/<file>; None if there is none. Raises UnreadableInput, OSError."""
+    on, as <directory>/<file>; None if there is none. start_of: returns the byte of a .log file from which to look for
+    an offset. Raises UnreadableInput, OSError."""
     header = _bytes_at(log, position)
     if len(header) < HEADER_BYTES:
         return None
@@ -61,18 +62,18 @@ def appended_from(log: Path, position: int) -> str | None:
         if base <= offset and not path.samefile(log):
             nearest[path.parent] = max(nearest.get(path.parent, (0, path)), (base, path))
     for _, path in nearest.values():
-        found = _position_of(path, offset)
+        found = _position_of(path, offset, start_of(path, offset))
         if found is not None and _bytes_at(path, found) == header and _has_rest(path, found, log, position):
             return f"{path.parent.name}/{path.name}"
     return None
 
 
-def _position_of(log: Path, offset: int) -> int | None:
-    """Return the byte at which the batch with this base offset begins in a .log file; None if no batch before damage
-    has it."""
+def _position_of(log: Path, offset: int, start: int) -> int | None:
+    """Return the byte at which the batch with this base offset begins in a .log file; None if no batch from byte
+    `start` on and before damage has it."""
     source = FileSource(log)
     try:
-        for part in read_segment(source):
+        for part in read_segment(source, start=start):
             if isinstance(part, Damage):
                 return None
             table = part.batches
