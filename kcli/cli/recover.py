@@ -612,12 +612,14 @@ class _Show:
 
     @property
     def _new(self) -> str:
-        """The placeholder for the copy's path in the next command. In a log directory each partition has its own, so
-        that the commands of several can be pasted one after the other."""
+        """The placeholder for the copy's path in the next command. Each partition of a log directory and each log
+        directory of a broker with several has its own, so that the commands of several can be pasted one after the
+        other."""
         from kcli.log.log_directory import is_log_directory
 
         directory = self._recovery.directory.absolute()
         is_one_of_many = self._recovery.is_partition and is_log_directory(directory.parent)
+        is_one_of_many = is_one_of_many or (self._recovery.node is not None and bool(self._recovery.node.others))
         return f"NEW-{directory.name}" if is_one_of_many else "NEW"
 
     @property

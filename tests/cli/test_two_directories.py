@@ -583,7 +583,7 @@ def test_next_steps_keep_the_configuration(directories: Directories) -> None:
     (finding,) = found(directories)
     assert finding.command == f"kcli recover --config {directories[2]} --dry-run {directories[1]}"
     ended = kcli("recover", "--config", directories[2], directories[1])
-    assert f"kcli recover --salvage --config {directories[2]} --out NEW {directories[1]}" in ended.stdout
+    assert f"kcli recover --salvage --config {directories[2]} --out NEW-second {directories[1]}" in ended.stdout
 
 
 @pytest.mark.parametrize("with_config", [True, False])
