@@ -1,5 +1,6 @@
 """A file that has its length and nothing but zeros is named as one: no older version, no other format."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -76,3 +77,12 @@ def test_a_log_with_another_byte_is_none(directory: Path) -> None:
     log = logs(directory)[1]
     log.write_bytes(bytes(2 << 20) + b"\1")
     assert not [each for each in loud(directory) if ZEROS in str(each.found)]
+
+
+@pytest.mark.parametrize("size", [5000, 8 << 20])
+def test_a_log_that_was_extended(directory: Path, size: int) -> None:
+    log = logs(directory)[-1]
+    end = log.stat().st_size
+    os.truncate(log, end + size)
+    (finding,) = [each for each in loud(directory) if each.path == str(log)]
+    assert str(finding.found).startswith(f"{size:,} bytes of zeros at byte {end:,}")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.zeros import zeros_of
+from kcli.inspector.verify.zeros import ends_in_zeros, zeros_of
 from kcli.log.source import FileSource, Source
 
 SECTOR_BYTES = 512
@@ -79,6 +79,9 @@ def _cause(source: Source, start: int, stop: int, damaged: Sequence[tuple[int, i
     damaged ranges of the file."""
     if start == 0 and (whole := zeros_of(source)) is not None:
         return whole
+    size = source.size()
+    if stop - start > DAMAGE_BYTES_MAX and stop >= size and ends_in_zeros(source, start):
+        return f"{size - start:,} bytes of zeros at byte {start:,}"
     stop = min(stop, start + DAMAGE_BYTES_MAX)
     first = max(0, start - AROUND_BYTES) // SECTOR_BYTES * SECTOR_BYTES
     data = bytearray(stop + AROUND_BYTES - first)

@@ -37,11 +37,18 @@ def zeros_in(path: Path) -> str | None:
 def zeros_of(source: Source) -> str | None:
     """Return the words which say that the content of `source` is all zeros (see `of_zeros`); None if it is empty, or
     has a byte that is not zero. The content is read in pieces of 1 MiB. Raises UnreadableInput."""
-    size, at = source.size(), 0
-    window = bytearray(min(size, WINDOW_BYTES))
+    size = source.size()
+    return of_zeros(size) if size and ends_in_zeros(source, 0) else None
+
+
+def ends_in_zeros(source: Source, start: int) -> bool:
+    """Whether all bytes of `source` from byte `start` on are zeros. They are read in pieces of 1 MiB. Raises
+    UnreadableInput."""
+    size, at = source.size(), start
+    window = bytearray(min(size - start, WINDOW_BYTES))
     while at < size:
         got = source.read_at(at, memoryview(window))
         if not got or window.count(0, 0, got) != got:
-            return None
+            return False
         at += got
-    return of_zeros(size) if size else None
+    return True
