@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
@@ -301,7 +301,7 @@ def behind_damage(
     """
     found, known = Lost(), OffsetRanges() if known is None else known
     is_start_known = position == 0
-    for row in _sound_rows(name, content, position):
+    for row, shift in _with_shifts(_sound_rows(name, content, position), end_offset):
         if not from_offset <= first_offset(row) <= until_offset:
             continue
         if not is_start_known and row.base_offset < end_offset:
@@ -313,9 +313,23 @@ def behind_damage(
         found.batches += 1
         found.records += _record_count(row)
         first, last = found.first_offset, found.last_offset
-        found.first_offset = row.base_offset if first is None else min(first, row.base_offset)
-        found.last_offset = row.last_offset if last is None else max(last, row.last_offset)
+        base_offset, last_offset = row.base_offset - shift, row.last_offset - shift
+        found.first_offset = base_offset if first is None else min(first, base_offset)
+        found.last_offset = last_offset if last is None else max(last, last_offset)
     return found
+
+
+def _with_shifts(rows: Iterable[BatchRow], end_offset: int) -> Iterator[tuple[BatchRow, int]]:
+    """Yield the batches, each with the number by which its base offset is too high: 0, unless the base offset is above
+    that of the next batch, and its offsets fit between the batch before it and the next one. Then the base offset,
+    which no CRC covers, is damaged. end_offset: the offset after the batch before the first one."""
+    for row, following in pairwise(chain(rows, (None,))):
+        assert row is not None, "only the last one is None"
+        is_above = following is not None and row.base_offset >= following.base_offset
+        shift = row.last_offset + 1 - following.base_offset if is_above and following is not None else 0
+        shift = shift if row.base_offset - shift >= end_offset else 0
+        yield row, shift
+        end_offset = row.last_offset + 1 - shift
 
 
 def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
