@@ -816,7 +816,7 @@ def test_javas_producer_commits_again_and_again(kafka_jars: Path, tmp_path: Path
     with running_node(tmp_path / "data", None, **options) as node:
         script = Script(node.address, NEWEST)
         script.create("a", 2)
-        load = f"--topic a --num-records {RECORDS} --record-size 50 --throughput -1 --transactional-id load"
+        load = f"--topic a --num-records {RECORDS} --record-size 50 --throughput {2 * RECORDS} --transactional-id load"
         properties = f"--transaction-duration-ms 5 --producer-props bootstrap.servers={node.bootstrap}"
         output = tools.run("org.apache.kafka.tools.ProducerPerformance", [*load.split(), *properties.split()])
         assert output.exit == 0, output.stderr
