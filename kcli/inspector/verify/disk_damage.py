@@ -18,6 +18,8 @@ from kcli.log.source import FileSource, Source
 SECTOR_BYTES = 512
 DAMAGE_BYTES_MAX = 1 << 20
 AROUND_BYTES = 128 << 10
+ZEROS_BYTES_MAX = 1 << 30
+"""The most bytes at the end of a file that are read once more, to see whether they are all zeros."""
 FINDINGS_MAX = 16
 NEIGHBOUR_BYTES_MAX = 32
 """The maximum number of zero bytes beside a sector of zeros that may belong to batches."""
@@ -80,7 +82,8 @@ def _cause(source: Source, start: int, stop: int, damaged: Sequence[tuple[int, i
     if start == 0 and (whole := zeros_of(source)) is not None:
         return whole
     size = source.size()
-    if stop - start > DAMAGE_BYTES_MAX and stop >= size and ends_in_zeros(source, start):
+    is_to_end = DAMAGE_BYTES_MAX < stop - start <= ZEROS_BYTES_MAX and stop >= size
+    if is_to_end and ends_in_zeros(source, start):
         return f"{size - start:,} bytes of zeros at byte {start:,}"
     stop = min(stop, start + DAMAGE_BYTES_MAX)
     first = max(0, start - AROUND_BYTES) // SECTOR_BYTES * SECTOR_BYTES
