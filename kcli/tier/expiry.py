@@ -72,8 +72,7 @@ def expired(
     excess = _excess_bytes(segments, log, lineage)
     own = {*being_copied, *unsettled}
     for segment in segments:
-        is_copied = segment.state is SegmentState.COPY_SEGMENT_FINISHED
-        if not is_copied and segment.id not in own and _is_dangling(segment, broker_id, now_ms):
+        if _is_dangling(segment, broker_id, now_ms) and segment.id not in own:
             chosen[segment.id] = segment
     for segment in _in_turn(segments, place):
         if segment.id in being_copied:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -129,16 +129,9 @@ class RemoteSegment:
 
     def updated(self, value: Mapping[str, Any]) -> RemoteSegment:
         """Return the segment after a RemoteLogSegmentMetadataUpdateRecord. Raises BadValue for an unknown state."""
-        return RemoteSegment(
-            partition=self.partition,
-            id=self.id,
-            start_offset=self.start_offset,
-            end_offset=self.end_offset,
-            size=self.size,
-            leader_epochs=self.leader_epochs,
-            has_txn_index=self.has_txn_index,
+        return replace(
+            self,
             state=state_of(value),
-            max_timestamp_ms=self.max_timestamp_ms,
             event_timestamp_ms=value["eventTimestampMs"],
             broker_id=value["brokerId"],
             custom_metadata=value["customMetadata"],

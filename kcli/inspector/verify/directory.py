@@ -86,7 +86,7 @@ from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_o
 from kcli.inspector.verify.small_files import REBUILD_EPOCHS
 from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, with_refusals
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap, without_indexes
+from kcli.inspector.verify.swap_file import harmful, in_its_place, index_alone, of_swap, without_indexes
 from kcli.inspector.verify.tier_objects import of_object
 from kcli.inspector.verify.verification import (
     KRAFT,
@@ -115,8 +115,6 @@ MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
 GAPS_TRIED = 8
 """In how many gaps of a .log file another partition's log is looked for."""
-COMPARED_BYTES_MAX = 64 << 20
-"""The size of the largest files whose bytes are compared: larger ones count as different."""
 SEVERAL = 2
 """If the owner of at least so many files may not read or write them, one finding stands for all of them."""
 MISSING_INDEX = ("index-missing", "timeindex-missing")
@@ -1137,20 +1135,9 @@ def _appended(found: Iterable[Finding]) -> dict[str, Finding]:
 def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:
     """Return the finding about a file that a crash has left. deleted_from: Kafka's start deletes the `.swap` files with
     this base offset or a higher one."""
-    if name.state == "swap" and (name.base_offset or 0) < deleted_from and _replaces_an_index(path, name):
-        place = path.with_suffix("")
-        return Finding(
-            path=str(path),
-            kind="swap-index",
-            severity="warning",
-            expected="no swap file, or a .log.swap file beside it",
-            found=f"{path.stat().st_size:,} bytes, not those of {place.name}: a start puts it in the place of that "
-            "file, and checks neither",
-            action=f"no cleaning leaves this: before the broker starts, move it away, and keep {place.name}",
-            command=next_steps.move(
-                [(each, each.with_name(f"{each.name}.moved")) for each in _index_swaps(path, name)]
-            ),
-        )
+    alone = index_alone(path, name) if name.state == "swap" and (name.base_offset or 0) < deleted_from else None
+    if alone is not None:
+        return alone
     severity: Severity = "info" if name.state in ("deleted", "tmp", "part") else "warning"
     found, action = {
         "deleted": ("a file that is to be deleted", "nothing to do: a broker deletes it at its start"),
@@ -1167,24 +1154,6 @@ def _leftover(path: Path, name: FileName, deleted_from: int) -> Finding:
         "part": ("a snapshot that was being written", "nothing to do: a node deletes it at its start"),
     }["dropped" if name.state == "swap" and (name.base_offset or 0) >= deleted_from else name.state]
     return Finding(path=str(path), kind="leftover-file", severity=severity, found=found, action=action)
-
-
-def _index_swaps(path: Path, name: FileName) -> list[Path]:
-    """Return the swap files of the segment for which `_replaces_an_index`."""
-    names = (name._replace(kind=kind) for kind in INDEX_KINDS)
-    swaps = ((path.with_name(build(each)), each) for each in names)
-    return [each for each, of_kind in swaps if _replaces_an_index(each, of_kind)]
-
-
-def _replaces_an_index(path: Path, name: FileName) -> bool:
-    """Whether a swap file of an index is alone, without a .log.swap file, beside an index with other bytes."""
-    if name.kind not in INDEX_KINDS:
-        return False
-    place, log = path.with_suffix(""), path.with_name(build(name._replace(kind=FileKind.LOG)))
-    if log.exists() or not (place.is_file() and path.is_file()):
-        return False
-    sizes = {path.stat().st_size, place.stat().st_size}
-    return len(sizes) > 1 or max(sizes) > COMPARED_BYTES_MAX or path.read_bytes() != place.read_bytes()
 
 
 def _unknown(path: Path) -> Finding:

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from formats.file_name import FileKind
+from formats.file_name import FileKind, FileName, build
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_start, next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.lost_offsets import Known
 from kcli.inspector.verify.partition import LogVerifier
-from kcli.inspector.verify.segment_names import SegmentFiles, end_of, file_beside
+from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, file_beside
+from kcli.log.recovery.loader import COMPARED_BYTES_MAX
 from kcli.log.stored_batches import read_batches
 
 SUFFIX = ".swap"
@@ -76,6 +78,36 @@ def harmful(
         action="before the broker starts, move it away: what it would replace is still there",
         command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in swap.files.values()]),
     )
+
+
+def index_alone(swap: Path, name: FileName) -> Finding | None:
+    """Return the finding that a swap file of an index is alone, without a .log.swap file, beside an index with other
+    bytes, which a start replaces with it; None if it is not so. name: the parts of the name of `swap`."""
+    if not _replaces_an_index(swap, name):
+        return None
+    place = swap.with_suffix("")
+    beside = ((swap.with_name(build(each)), each) for each in (name._replace(kind=kind) for kind in INDEX_KINDS))
+    swaps = [path for path, each in beside if _replaces_an_index(path, each)]
+    return Finding(
+        path=str(swap),
+        kind="swap-index",
+        severity="warning",
+        expected="no swap file, or a .log.swap file beside it",
+        found=f"{swap.stat().st_size:,} bytes, not those of {place.name}: a start puts it in the place of that "
+        "file, and checks neither",
+        action=f"no cleaning leaves this: before the broker starts, move it away, and keep {place.name}",
+        command=next_steps.move([(each, each.with_name(f"{each.name}.moved")) for each in swaps]),
+    )
+
+
+def _replaces_an_index(swap: Path, name: FileName) -> bool:
+    """Whether a swap file of an index has no .log.swap file beside it, and would replace an index with other bytes. The
+    loader of a recovery decides the same by its view of the files."""
+    place, log = swap.with_suffix(""), swap.with_name(build(name._replace(kind=FileKind.LOG)))
+    if name.kind not in INDEX_KINDS or log.exists() or not (place.is_file() and swap.is_file()):
+        return False
+    sizes = {swap.stat().st_size, place.stat().st_size}
+    return len(sizes) > 1 or max(sizes) > COMPARED_BYTES_MAX or swap.read_bytes() != place.read_bytes()
 
 
 def without_indexes(swap: SegmentFiles, segments: Sequence[SegmentFiles], known: Known) -> Finding | None:

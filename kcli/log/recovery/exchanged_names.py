@@ -75,14 +75,12 @@ def exchanged_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Pat
     batches of two partitions have equal sizes, they fit the indexes of both. counts: as in exchanged_names. Raises
     UnreadableInput."""
     found: dict[Path, Path] = {}
-    for topic, paths in _by_topic(home).items():
-        owned = _owned(topic, paths, counts) or {}
-        for cycle in _key_cycles(owned):
-            logs = [dict(files_of_kind(paths[each], FileKind.LOG)) for each in cycle]
-            is_alike = all(each.keys() == logs[0].keys() for each in logs)
-            if is_alike and not all(_is_of_one_partition(paths[each]) for each in cycle):
-                for mine, following in zip(logs, [*logs[1:], logs[0]], strict=True):
-                    found |= {following[base]: log for base, log in mine.items()}
+    for paths, _, cycle in _cycles_by_keys(home, counts):
+        logs = [dict(files_of_kind(paths[each], FileKind.LOG)) for each in cycle]
+        is_alike = all(each.keys() == logs[0].keys() for each in logs)
+        if is_alike and not all(_is_of_one_partition(paths[each]) for each in cycle):
+            for mine, following in zip(logs, [*logs[1:], logs[0]], strict=True):
+                found |= {following[base]: log for base, log in mine.items()}
     return found
 
 
@@ -91,13 +89,23 @@ def moved_by_keys(home: LogDirectory, counts: Mapping[str, int]) -> dict[Path, P
     their own without a .log file, as the keys in the files show: path at which a file belongs -> path at which it is
     now. counts: as in exchanged_names. Raises UnreadableInput."""
     found: dict[Path, Path] = {}
+    for paths, owned, cycle in _cycles_by_keys(home, counts):
+        if not _have_logs(paths, cycle):
+            for each in filter(owned.get, cycle):
+                owner = paths[next(iter(owned[each]))]
+                found |= {owner / log.name: log for _, log in files_of_kind(paths[each], FileKind.LOG)}
+    return found
+
+
+def _cycles_by_keys(
+    home: LogDirectory, counts: Mapping[str, int]
+) -> Iterator[tuple[Mapping[int, Path], Mapping[int, Mapping[int, str]], Sequence[int]]]:
+    """Yield each cycle of `_key_cycles`, with the directories of its topic by partition number, and what `_owned`
+    returns for the topic."""
     for topic, paths in _by_topic(home).items():
         owned = _owned(topic, paths, counts) or {}
         for cycle in _key_cycles(owned):
-            if not _have_logs(paths, cycle):
-                logs = {each: files_of_kind(paths[each], FileKind.LOG) for each in cycle if owned[each]}
-                found |= {paths[next(iter(owned[each]))] / log.name: log for each in logs for _, log in logs[each]}
-    return found
+            yield paths, owned, cycle
 
 
 def _have_logs(paths: Mapping[int, Path], cycle: Sequence[int]) -> bool:
