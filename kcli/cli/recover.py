@@ -114,7 +114,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     of_others = metadata.of_others = topics.of_others
     if salvage or out is not None or in_place:
         _refuse_moved_log(metadata, directory)
-    records = StateRecords(metadata.node.others, metadata.other_replicas)
+    records = StateRecords(metadata.node.others, metadata.other_replicas, now_ms, settings.producer_expiration_ms)
     recovery = Recovery(
         directory,
         now_ms,
@@ -443,7 +443,7 @@ class _Show:
         own = {each.path.name for each in self._recovery.partitions}
         after_start = self._state_partitions | self._created_state_partitions()
         homes = [self._recovery.directory, *([] if node is None else node.others)]
-        check = CoordinatorCheck(homes, after_start)
+        check = CoordinatorCheck(homes, after_start, self._recovery.now_ms, self._recovery.producer_expiration_ms)
         ended = check.ended() if self._open else {}
         self._write([row | ended.get((row["producer_id"], row["partition"]), {}) for row in self._open])
         told_open = {row["partition"] for row in self._open}
@@ -453,6 +453,8 @@ class _Show:
             found += self._records.written
         for each in found:
             name = str(each.partition)
+            if each.transactional_id and not each.error:
+                continue  # the producer goes on
             if each.transactional_id:
                 mends = self._records.mends(each)
                 self._is_bad = True

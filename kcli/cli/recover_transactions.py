@@ -22,11 +22,13 @@ Row = dict[str, Any]
 class StateRecords:
     """Writes the transaction coordinator's records with which producers can go on whose last epochs are lost. others:
     the other log directories of the broker. replicas: returns the other nodes that have replicas of a partition; if
-    there are any, they have the lost records, and none are written. written: the contradictions that `write` has
-    mended."""
+    there are any, they have the lost records, and none are written. now_ms, expiration_ms: see
+    CoordinatorCheck. written: the contradictions that `write` has mended."""
 
     others: Sequence[Path]
     replicas: Callable[[TopicPartition], Sequence[int]]
+    now_ms: int
+    expiration_ms: int
     written: list[Unfit] = field(default_factory=list)
 
     def mends(self, found: Unfit) -> bool:
@@ -40,7 +42,8 @@ class StateRecords:
         from kcli.log.recovery.state_records import append_record
         from kcli.txn.records import transaction_record
 
-        for each in list(unfit([home, *self.others])):  # find all contradictions before a record is written
+        found = list(unfit([home, *self.others], None, self.now_ms, self.expiration_ms))
+        for each in found:  # all are found before a record is written
             directory, mended = home / str(each.partition), each.mended
             if mended is not None and self.mends(each) and directory.is_dir():
                 key, value = transaction_record(each.transactional_id, mended, mended.client_version)

@@ -11,11 +11,16 @@ after the last that the coordinator still has. What then happens depends on the 
 
     above the given epoch   Produce is refused with INVALID_PRODUCER_EPOCH. So is the end marker of a transaction that
                             the coordinator has open or prepared: InitProducerId is answered CONCURRENT_TRANSACTIONS
-                            for ever
+                            for ever. Kafka sends the marker of a prepared transaction when it loads the record, and
+                            skips it if the partition has no leader at that moment: on a node that is started after a
+                            crash, its former session's end takes the leaders away. Which comes first is a race
     the given epoch, in     Produce is refused with OUT_OF_ORDER_SEQUENCE_NUMBER; or the new batch has the sequences of
     a batch                 an earlier one, and is answered as its duplicate, without an append: the records are lost
     the given epoch, in an  Produce succeeds: no batch of that epoch has a sequence
     end marker (KIP-890)
+
+A partition forgets a producer that has no transaction open, producer.id.expiration.ms (a day) after its last batch or
+marker. It then accepts every epoch, and nothing is refused, although the coordinator's records are lost.
 
 A coordinator's record with the partition's epoch repairs this (`Unfit.mended`): InitProducerId then gives out an epoch
 above all that partitions have.
@@ -24,6 +29,7 @@ Source: TransactionCoordinator, ProducerStateManager, ProducerAppendInfo.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -34,6 +40,7 @@ from kcli.errors import KcliError
 from kcli.inspector.transactions import StatePartition, TransactionFiles
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_view import PartitionView
+from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery.snapshots import wrong_snapshots
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.records import TOPIC
@@ -53,7 +60,8 @@ class Unfit:
 
     place: the partition with the producer's batches. The rest is known if the coordinator has a record of the producer
     that is too old. transactional_id: that of the producer. coordinator_epoch, producer_epoch: its epoch in the record
-    and in `place`. error: Kafka's name of the error that the producer gets. mended: the state with which the
+    and in `place`. error: Kafka's name of the error that the producer gets; empty if partitions have forgotten the
+    producer, so that it goes on. mended: the state with which the
     transactional id goes on; None if the decision about an open transaction is lost.
     """
 
@@ -86,10 +94,18 @@ class CoordinatorCheck:
     are read at the first use.
 
     homes: the log directories. after_start: by number, the partitions of __transaction_state that a start changes.
+    now_ms: the time of the start; None: now. expiration_ms: producer.id.expiration.ms.
     """
 
-    def __init__(self, homes: Sequence[Path], after_start: Mapping[int, StatePartition] | None = None) -> None:
+    def __init__(
+        self,
+        homes: Sequence[Path],
+        after_start: Mapping[int, StatePartition] | None = None,
+        now_ms: int | None = None,
+        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> None:
         self._homes, self._after_start = homes, after_start
+        self._expired_ms = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - expiration_ms
 
     @cached_property
     def _read(self) -> _Read | None:
@@ -129,7 +145,7 @@ class CoordinatorCheck:
             for place, producers in found
             if str(place) not in left_out and not (_is_odd(producers, known) and has_wrong(place))
         ]
-        yield from _older(sound, known, files.state_partitions)
+        yield from _older(sound, known, files.state_partitions, self._expired_ms)
         if is_whole:
             yield from _unknown(sound, known)
         for place, producer in hangs:
@@ -154,7 +170,8 @@ class CoordinatorCheck:
         if self._read is None:
             return {}
         files, found, known = self._read
-        refusing = {(each.producer_id, str(each.place)) for each in _older(found, known, files.state_partitions)}
+        older = _older(found, known, files.state_partitions, self._expired_ms)
+        refusing = {(each.producer_id, str(each.place)) for each in older if each.error}
         return {
             (each.producer_id, str(place)): {"transactional_id": name, "state": each.state.label}
             for name, each in known.items()
@@ -163,9 +180,14 @@ class CoordinatorCheck:
         }
 
 
-def unfit(homes: Sequence[Path], after_start: Mapping[int, StatePartition] | None = None) -> Iterator[Unfit]:
+def unfit(
+    homes: Sequence[Path],
+    after_start: Mapping[int, StatePartition] | None = None,
+    now_ms: int | None = None,
+    expiration_ms: int = DEFAULT_EXPIRATION_MS,
+) -> Iterator[Unfit]:
     """Yield what CoordinatorCheck.unfit does."""
-    return CoordinatorCheck(homes, after_start).unfit()
+    return CoordinatorCheck(homes, after_start, now_ms, expiration_ms).unfit()
 
 
 def _has_wrong_snapshot(homes: Iterable[Path], place: TopicPartition) -> bool:
@@ -196,11 +218,12 @@ def _older(
     found: Iterable[tuple[TopicPartition, list[Producer]]],
     known: Mapping[str, Transaction],
     partitions: Mapping[str, int],
+    expired_ms: int,
 ) -> Iterator[Unfit]:
     """Yield a contradiction for each transactional id that has a higher epoch in a partition than in its record.
 
     found: the producers of each partition. known: the transactions by transactional id. partitions: the partition of
-    __transaction_state by transactional id.
+    __transaction_state by transactional id. expired_ms: the time up to which the producers' last batches have expired.
     """
     owners = {each.producer_id: name for name, each in known.items()}
     of_name: dict[str, list[tuple[TopicPartition, Producer]]] = {}
@@ -210,13 +233,18 @@ def _older(
                 of_name.setdefault(owners[each.producer_id], []).append((place, each))
     for name, batches in of_name.items():
         transaction = known[name]
-        place, newest = max(batches, key=lambda each: (each[1].producer_epoch, each[1].last_sequence is not None))
+        place, newest = _newest(batches)
         if newest.producer_epoch <= transaction.producer_epoch or transaction.epochs_are_used_up:
             continue
-        told = _outcome(transaction, newest, place, batches)
+        told = _outcome(transaction, batches)
         if told is None:
             continue
-        error, outcome = told
+        remembered = [
+            (place, each)
+            for place, each in batches
+            if each.start_offset is not None or each.last_timestamp_ms > expired_ms
+        ]
+        error, outcome = _outcome(transaction, remembered) or ("", GOES_ON)
         yield Unfit(
             "transaction-state-end",
             TopicPartition(TOPIC, partitions[name]),
@@ -231,29 +259,47 @@ def _older(
             transaction.producer_epoch,
             newest.producer_epoch,
             error,
-            _mended(transaction, newest, batches),
+            _mended(transaction, newest, batches) if error else None,
         )
 
 
-def _outcome(
-    transaction: Transaction,
-    newest: Producer,
-    place: TopicPartition,
-    batches: Iterable[tuple[TopicPartition, Producer]],
-) -> tuple[str, str] | None:
+GOES_ON = (
+    "Kafka starts, and the producer goes on, as its last batch is so old (producer.id.expiration.ms) that partitions "
+    "have forgotten its epochs"
+)
+
+
+def _newest(batches: Iterable[tuple[TopicPartition, Producer]]) -> tuple[TopicPartition, Producer]:
+    """Return the producer with the highest epoch, and its partition; of equal ones, one that has a sequence."""
+    return max(batches, key=lambda each: (each[1].producer_epoch, each[1].last_sequence is not None))
+
+
+def _outcome(transaction: Transaction, batches: Sequence[tuple[TopicPartition, Producer]]) -> tuple[str, str] | None:
     """Return the error that the producer of a transactional id gets after a start, and what Kafka does, in words; None
-    if the producer goes on. transaction: the state in its last record. newest: the producer in `place`, with a higher
-    epoch. batches: the producer in all partitions."""
+    if the producer goes on. transaction: the state in its last record. batches: the producer in the partitions that
+    have its epochs."""
+    if not batches:
+        return None
+    place, newest = _newest(batches)
     epoch = transaction.producer_epoch
     if transaction.state is State.ONGOING:  # to end it, the coordinator first writes a record with the next epoch
         epoch += 1
-    if transaction.state.is_open:  # its end marker has this epoch
-        for other, each in batches:
-            if other in transaction.partitions and each.producer_epoch > epoch:
-                return "CONCURRENT_TRANSACTIONS", (
-                    f"Kafka starts, and {other} refuses the end marker of the transaction that the record has open: "
-                    "initTransactions fails with TimeoutException (CONCURRENT_TRANSACTIONS) for ever"
-                )
+    refusing = [
+        str(other)
+        for other, each in batches
+        if other in transaction.partitions and each.producer_epoch > epoch and transaction.state.is_open
+    ]  # the end marker has this epoch
+    if refusing:
+        hangs = (
+            f"Kafka starts, and {refusing[0]} refuses the end marker of the transaction that the record has open: "
+            "initTransactions fails with TimeoutException (CONCURRENT_TRANSACTIONS) for ever"
+        )
+        if transaction.state is State.ONGOING:
+            return "CONCURRENT_TRANSACTIONS", hangs
+        return "CONCURRENT_TRANSACTIONS", (
+            f"{hangs}; or Kafka skips the marker (the partition has no leader when the broker's former session ends), "
+            f"gives the producer epoch {epoch + 1:,}, and refuses what it sends: InvalidProducerEpochException"
+        )
     epoch += 1
     gets = f"Kafka starts, gives the producer epoch {epoch:,}"
     if epoch < newest.producer_epoch:

@@ -58,7 +58,13 @@ class Transactional:
     def send(self, topic: str, *values: bytes, number: int = 0, version: int | None = None) -> ErrorCode:
         """Produce."""
         sequence = self.sequences.get((topic, number), 0)
-        data = batch(*values, producer=(self.id, self.epoch), sequence=sequence, transactional=True)
+        data = batch(
+            *values,
+            producer=(self.id, self.epoch),
+            sequence=sequence,
+            transactional=True,
+            timestamp_ms=time.time_ns() // 1_000_000,
+        )
         found = produce(self.client, version or (12 if self.modern else 9), self.name, topic, number, data)
         if found["error_code"] == NONE:
             self.sequences[topic, number] = sequence + len(values)

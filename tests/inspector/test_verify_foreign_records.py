@@ -92,9 +92,7 @@ def test_a_page_of_another_partition_is_one_finding(with_page: Path) -> None:
     assert finding.lost_first_offset is not None
     assert sum(finding.consequences.values()) >= 2  # the torn batches at the edges of the page
     assert finding.action.startswith("Kafka cuts the file at byte ")
-    action, _, epochs = finding.action.partition("; txn-")
-    assert action.endswith("salvage leaves them out, and keeps this partition's own behind them, in a copy")
-    assert " then has epoch " in epochs, "the lost records had a producer's last epochs"
+    assert finding.action.endswith("salvage leaves them out, and keeps this partition's own behind them, in a copy")
     assert finding.command == f"kcli recover --salvage --dry-run {with_page}", "the records go to the whole directory"
 
 

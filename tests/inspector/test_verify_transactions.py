@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from kcli.views.transactions import Producer
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.damage import frames
-from tests.log.batches import batch, marker
+from tests.log.batches import NOW_MS, batch, marker
 
 TXN = GOLDEN / "txn/data"
 PRODUCER = 4711
@@ -137,6 +138,13 @@ def completed(home: Path, place: TopicPartition) -> tuple[Producer, int, int]:
     return found, known[found.producer_id].producer_epoch, end
 
 
+def committed(producer: tuple[int, int], end: int, at_ms: int | None = None) -> bytearray:
+    """A transaction of one record, and its marker, of a producer's id and epoch. at_ms: None: now."""
+    at_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
+    data = batch(b"x", producer=producer, sequence=0, transactional=True, base_offset=end, timestamp_ms=at_ms)
+    return data + marker(producer, commit=True, base_offset=end + 1, timestamp_ms=at_ms)
+
+
 def append(home: Path, place: TopicPartition, data: bytearray) -> None:
     log = log_of(home / str(place))
     log.write_bytes(log.read_bytes() + data)
@@ -163,8 +171,7 @@ def test_an_open_transaction_that_its_coordinator_has_completed(home: Path) -> N
 def test_a_transaction_log_older_than_the_partitions(home: Path) -> None:
     producer, epoch, end = completed(home, PLACE)
     who = producer.producer_id, epoch + 1
-    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end)
-    append(home, PLACE, data + marker(who, commit=True, base_offset=end + 1))
+    append(home, PLACE, committed(who, end))
     (error,) = (each for each in errors(home) if each["kind"] == "transaction-state-end")
     assert f"producer {who[0]}, epoch {who[1]}, which {PLACE} has" in error["expected"]
     assert "OutOfOrderSequenceException" in error["action"]
@@ -173,12 +180,21 @@ def test_a_transaction_log_older_than_the_partitions(home: Path) -> None:
     assert [each["kind"] for each in errors(home)] == ["transaction-state-end"]
 
 
+def test_verify_warns_of_a_lost_end_whose_producer_partitions_have_forgotten(home: Path) -> None:
+    producer, epoch, end = completed(home, PLACE)
+    append(home, PLACE, committed((producer.producer_id, epoch + 1), end, NOW_MS))
+    lines = kcli("verify", "--format", "jsonl", home).stdout.splitlines()
+    (found,) = (each for each in map(json.loads, lines) if each["kind"] == "transaction-state-end")
+    assert found["severity"] == "warning"
+    assert "the producer goes on" in found["action"]
+    assert rows(home, "transaction-state-end") == []
+
+
 def test_a_transaction_log_in_another_directory_older_than_the_partitions(home: Path, tmp_path: Path) -> None:
     """One of two disks was restored from an older backup."""
     producer, epoch, end = completed(home, PLACE)
     who = producer.producer_id, epoch + 1
-    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end)
-    append(home, PLACE, data + marker(who, commit=True, base_offset=end + 1))
+    append(home, PLACE, committed(who, end))
     second = tmp_path / "second"
     second.mkdir()
     text = (home / "meta.properties").read_text()
@@ -193,10 +209,7 @@ def test_a_transaction_log_in_another_directory_older_than_the_partitions(home: 
 def test_a_producer_that_no_record_of_the_transaction_log_has(home: Path) -> None:
     """Its partition of __transaction_state is not known, so none of these is reported."""
     _, _, end = completed(home, PLACE)
-    who = (10**6, 0)
-    at_ms = 2**42
-    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end, timestamp_ms=at_ms)
-    append(home, PLACE, data + marker(who, commit=True, base_offset=end + 1, timestamp_ms=at_ms))
+    append(home, PLACE, committed((10**6, 0), end, at_ms=2**42))
     (error,) = (each for each in errors(home) if each["kind"] == "transaction-state-end")
     assert error["path"] == str(home / str(PLACE))
     assert error["found"].startswith("no record has that producer, nor is any as new: __transaction_state is older")
@@ -207,9 +220,9 @@ def torn_state(home: Path, *, ahead: int, ended: bool = True) -> tuple[str, int,
     """Give a producer a transaction in PLACE whose epoch is `ahead` of the coordinator's, and tear the end of the
     coordinator's log. Returns the transactional id, both epochs, and the directory of the coordinator's partition."""
     producer, epoch, end = completed(home, PLACE)
-    who = producer.producer_id, epoch + ahead
-    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end)
-    append(home, PLACE, data + (marker(who, commit=True, base_offset=end + 1) if ended else b""))
+    who, at_ms = (producer.producer_id, epoch + ahead), time.time_ns() // 1_000_000
+    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end, timestamp_ms=at_ms)
+    append(home, PLACE, data + (marker(who, commit=True, base_offset=end + 1, timestamp_ms=at_ms) if ended else b""))
     files = TransactionFiles([home], 0)
     name = next(name for name, each in files.transactions().items() if each.producer_id == producer.producer_id)
     state = home / f"{TOPIC}-{files.state_partitions[name]}"
@@ -237,6 +250,34 @@ def test_a_start_that_cuts_the_coordinators_log(home: Path) -> None:
     assert error["command"] == f"kcli recover --salvage --dry-run {home}"
 
 
+DAY_MS = 86_400_000
+
+
+def test_a_producer_that_partitions_have_forgotten_goes_on(home: Path) -> None:
+    """A day after its last batch; unless it has a transaction open."""
+    name, epoch, newest, _ = torn_state(home, ahead=3)
+    now_ms = time.time_ns() // 1_000_000
+    later = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime((now_ms + DAY_MS) // 1000 + 1))
+    kinds = {
+        each["kind"]
+        for each in map(json.loads, kcli("recover", "--now", later, "--format", "jsonl", home).stdout.splitlines())
+    }
+    assert "cut" in kinds
+    assert "transaction-state-end" not in kinds
+    assert [each.error for each in unfit([home], now_ms=now_ms + DAY_MS // 2)] == ["INVALID_PRODUCER_EPOCH"]
+    (found,) = unfit([home], now_ms=now_ms + DAY_MS)
+    assert (found.error, found.mended, found.transactional_id) == ("", None, name)
+    assert (found.coordinator_epoch, found.producer_epoch) == (epoch, newest)
+    (before,) = unfit([home], now_ms=now_ms + DAY_MS, expiration_ms=2 * DAY_MS)
+    assert before.error == "INVALID_PRODUCER_EPOCH"
+
+
+def test_a_producer_with_an_open_transaction_is_not_forgotten(home: Path) -> None:
+    torn_state(home, ahead=3, ended=False)
+    found = unfit([home], now_ms=time.time_ns() // 1_000_000 + 2 * DAY_MS)
+    assert [each.error for each in found if each.transactional_id] == ["INVALID_PRODUCER_EPOCH"]
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_salvage_writes_the_epoch_that_is_lost(home: Path, tmp_path: Path, *, ended: bool) -> None:
     name, _, newest, _ = torn_state(home, ahead=3, ended=ended)
@@ -259,8 +300,9 @@ def test_salvage_writes_the_epoch_that_is_lost(home: Path, tmp_path: Path, *, en
 def test_a_record_is_not_written_where_other_nodes_have_it(home: Path, tmp_path: Path) -> None:
     torn_state(home, ahead=3)
     (found,) = unfit([home])
-    assert StateRecords([], lambda _: []).mends(found)
-    records = StateRecords([], lambda _: [2, 3])
+    now_ms = time.time_ns() // 1_000_000
+    assert StateRecords([], lambda _: [], now_ms, DAY_MS).mends(found)
+    records = StateRecords([], lambda _: [2, 3], now_ms, DAY_MS)
     assert not records.mends(found)
     records.write(home)
     assert records.written == []

@@ -87,12 +87,12 @@ def test_a_producer_goes_on_with_a_salvaged_copy(kafka_jars: Path, tmp_path: Pat
             assert row["producer_epoch"] == producer.epoch
             with broker("open", str(torn), NODE) as address:
                 refused = Transactional(address, "tx-pay")
-                if error == ErrorCode.CONCURRENT_TRANSACTIONS:
-                    assert refused.init(MARKERS_S) == error
-                else:
-                    assert refused.init() == NONE
+                answered = refused.init(MARKERS_S)
+                if answered != NONE:
+                    assert answered == error == ErrorCode.CONCURRENT_TRANSACTIONS
+                else:  # of a prepared transaction, too, if Kafka has skipped the marker
                     assert (refused.id, refused.epoch) == (producer.id, row["coordinator_epoch"] + 1)
-                    assert refused.send("pay", b"y") == error
+                    assert refused.send("pay", b"y") == ErrorCode.INVALID_PRODUCER_EPOCH
             kafka("rm", NODE)
             copy = tmp_path / f"{error.name} mended"
             assert kcli("recover", "--salvage", "--out", copy, torn).status == 0

@@ -1054,7 +1054,7 @@ def transaction_findings(
         yield Finding(
             path=str(around.path / str(each.partition)),
             kind=each.kind,
-            severity="error",
+            severity="warning" if each.transactional_id and not each.error else "error",
             offset=each.offset,
             expected=each.expected,
             found=each.found,

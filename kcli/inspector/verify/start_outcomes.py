@@ -95,7 +95,7 @@ def _with_lost_epochs(findings: Sequence[Finding], plan: PartitionPlan, around: 
         return found
     after_start = {place.partition: StatePartition(plan.view, plan.read_end)}
     told = unfit(sorted([around.path, *around.node.others]), after_start)
-    lost = [each for each in told if each.partition == place and each.transactional_id]
+    lost = [each for each in told if each.partition == place and each.error]
     if not lost:
         return found
     one, error = lost[0], found[first]
