@@ -93,7 +93,7 @@ def test_a_page_of_another_partition_is_one_finding(with_page: Path) -> None:
     assert sum(finding.consequences.values()) >= 2  # the torn batches at the edges of the page
     assert finding.action.startswith("Kafka cuts the file at byte ")
     assert finding.action.endswith("salvage leaves them out, and keeps this partition's own behind them, in a copy")
-    assert finding.command == f"kcli recover --salvage --dry-run {with_page}", "the records go to the whole directory"
+    assert finding.command == f"kcli recover --unclean --salvage --dry-run {with_page / OWN}"
 
 
 def test_salvage_leaves_a_page_of_another_partition_out(with_page: Path, tmp_path: Path) -> None:
