@@ -66,6 +66,16 @@ def test_groups(tmp_path: Path, how: str) -> None:
     assert told < whole
 
 
+def test_an_index_that_is_a_link_to_itself_is_not_missing(tmp_path: Path) -> None:
+    """Kafka does not start with it, so that nothing rebuilds it."""
+    directory = copied(tmp_path, "groups/data")
+    partition = held(directory, "__consumer_offsets")
+    loop((partition / LOG).with_suffix(".index"))
+    ended = kcli("verify", "--format", "jsonl", directory)
+    assert CIRCLE in ended.complaint
+    assert "index-missing" not in {json.loads(line).get("kind") for line in ended.stdout.splitlines()}
+
+
 def test_ends_that_cannot_be_read(tmp_path: Path) -> None:
     directory = copied(tmp_path, "groups/data")
     before = kcli("groups", "describe", "--data-dir", directory, "--format", "jsonl")
