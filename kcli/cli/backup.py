@@ -271,7 +271,7 @@ def _tell_orphans(store: Store, sound: Sound) -> None:
 
     if sound.damaged:
         return
-    found = list(unnamed(store, sound.manifests))
+    found = unnamed(store, sound.manifests).orphans
     if found:
         size = size_text(sum(each.size for each in found))
         write_text(f"{count_text(len(found), 'object')}, {size}: needed by no run\n")
@@ -282,7 +282,7 @@ def _show_orphans(store: Store, output: Format) -> None:
     from kcli.backup.garbage import orphans
     from kcli.inspector.verify.next_steps import remove_all
 
-    found = list(orphans(store))
+    found, others = orphans(store)
     status = 1 if found else 0
     with verdict(status):
         if output is Format.JSONL:
@@ -295,5 +295,9 @@ def _show_orphans(store: Store, output: Format) -> None:
             for begin in range(0, len(names), REMOVED_AT_ONCE):
                 write_text(f"Next: {printable(remove_all(names[begin : begin + REMOVED_AT_ONCE]))}\n")
         else:
-            write_text("every object is needed by a run\n")
+            write_text(f"every object {'of the backup ' if others else ''}is needed by a run\n")
+        if others and output is Format.TABLE:
+            size = size_text(sum(each.size for each in others))
+            example = printable(others[0].name)
+            write_text(f"{count_text(len(others), 'object')}, {size}: written by no backup (one is {example})\n")
     raise typer.Exit(status)

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -288,15 +289,16 @@ def test_a_check_reads_every_object(data: Path, tmp_path: Path) -> None:
     ended = kcli("backup", "--to", store, "--check")
     assert (ended.status, ended.stdout.startswith("2 runs, ")) == (0, True)
     assert ended.stdout.endswith(": all as they were written\n")
-    (store / "t-mix-0-x").mkdir()
-    (store / "t-mix-0-x/y.log").write_bytes(b"12345")
+    left = store / orphan()
+    left.parent.mkdir()
+    left.write_bytes(b"12345")
     ended = kcli("backup", "--to", store, "--check")
     assert ended.stdout.splitlines()[1:] == [
         "1 object, 5 B: needed by no run",
         f"Next: kcli backup --to {store} --orphans",
     ]
     assert ended.status == 0, "nothing is damaged"
-    shutil.rmtree(store / "t-mix-0-x")
+    shutil.rmtree(left.parent)
     paths = sorted(each for each in store.rglob("*") if each.is_file() and each.parent.name != "manifests")
     dice = random.Random(1)
     flipped, cut, gone = dice.sample([each for each in paths if each.stat().st_size > 1], 3)
@@ -438,7 +440,7 @@ def test_a_bucket(data: Path, s3: str, tmp_path: Path) -> None:
     ended = kcli("restore", url, "--out", tmp_path / "new")
     assert (ended.stderr, ended.status) == ("", 0)
     assert logs(tmp_path / "new") == logs(data)
-    client(s3).put_object(Bucket="scratch", Key="backup/node-1/t-txn-0-x/y.log", Body=b"1")
+    client(s3).put_object(Bucket="scratch", Key=f"backup/node-1/{orphan()}", Body=b"1")
     ended = kcli("backup", "--to", url, "--orphans")
     assert ended.stdout.splitlines()[-1].startswith("Next: aws s3 rm ")
     assert ended.status == 1
@@ -463,7 +465,42 @@ def test_killed_at_any_time(data: Path, tmp_path: Path) -> None:
     assert logs(tmp_path / "new") == logs(data)
 
 
-def test_odd_objects_are_orphans(data: Path, tmp_path: Path) -> None:
-    backed(data, tmp_path / "store")
-    (tmp_path / "store" / "note.txt").write_text("hello")
-    assert "note.txt" in kcli("backup", "--to", tmp_path / "store", "--orphans").stdout
+def orphan() -> str:
+    """The name of an object as a run would write it."""
+    return f"gone-0-{'B' * 22}/{0:020}-{0:010}-{'5' * 32}.log"
+
+
+def test_what_no_backup_has_written_is_left_alone(data: Path, tmp_path: Path) -> None:
+    """A tier, another node's backup and notes, in the same directory."""
+    store = tmp_path / "store"
+    backed(data, store)
+    backed(data, store / "node-2")
+    tiered = store / f"t-0-{'B' * 22}/{0:020}-{'B' * 22}.log"
+    others = [store / "note.txt", tiered, tiered.with_suffix(".txnindex"), store / "node-3" / orphan()]
+    for each in others:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        each.write_text("hello")
+    ended = kcli("backup", "--to", store, "--orphans")
+    assert ended.status == 0
+    first, second = ended.stdout.splitlines()
+    assert first == "every object of the backup is needed by a run"
+    assert re.fullmatch(r"[1-9][\d,]* objects, .*: written by no backup \(one is .*\)", second)
+    assert "Next" not in kcli("backup", "--to", store, "--check").stdout
+    (store / orphan()).parent.mkdir()
+    (store / orphan()).write_text("hello")
+    ended = kcli("backup", "--to", store, "--orphans")
+    command = next(each for each in ended.stdout.splitlines() if each.startswith("Next: "))
+    subprocess.run(command.removeprefix("Next: "), shell=True, check=True)
+    assert not (store / orphan()).exists()
+    assert all(each.exists() for each in others)
+    assert kcli("backup", "--to", store / "node-2", "--check").status == 0
+
+
+@pytest.mark.parametrize("what", ["data", "other"])
+def test_orphans_of_no_backup(data: Path, tmp_path: Path, what: str) -> None:
+    other = tmp_path / "other"
+    (other / "sub").mkdir(parents=True)
+    (other / "sub" / "thesis.txt").write_text("hello")
+    ended = kcli("backup", "--to", data if what == "data" else other, "--orphans")
+    assert (ended.status, ended.stdout) == (2, "")
+    assert "no manifest of a backup is in it" in ended.complaint
