@@ -56,6 +56,13 @@ def topic_id_of(path: Path) -> str | None:
         raise StartRefused(f"{path.name}/{file.name}", error.reason, error.position) from None
 
 
+def is_other_case(topic_id: str, right: str) -> bool:
+    """Whether a topic id from partition.metadata differs from `right` in letter case only, as where a tool has changed
+    the case of the whole file. The last character does not count: of its six bits, an id has two."""
+    one, other = topic_id[:-1], right[:-1]
+    return one != other and one.lower() == other.lower()
+
+
 def is_filled_directory(path: Path) -> bool:
     """Whether the path is a directory that is not empty, and no symbolic link: Java's Files.deleteIfExists fails for
     it."""

@@ -959,3 +959,27 @@ def test_three_directories_that_have_changed_names_lose_nothing(tmp_path: Path) 
     owners = {row["partition"]: row["owner"] for row in found if row["kind"] == "exchanged"}
     assert owners == {"crafted-0": "mixed-0", "java-none-0": "crafted-0", "mixed-0": "java-none-0"}
     assert not names(found, "end-missing")
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_topic_id_in_another_letter_case(tmp_path: Path, is_clean: bool) -> None:
+    """A tool has changed partition.metadata as text. Salvage writes this file anew, and gives the topic no other id."""
+    directory = copied(tmp_path)
+    path = directory / f"{DAMAGED_TOPIC}-0/partition.metadata"
+    before = path.read_bytes()
+    path.write_bytes(before.lower())
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    recover_reports(directory, "is that of the topic but for letter case", f"recover --salvage --out NEW {directory}")
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    (stray,) = [row for row in found if row["kind"] == "stray"]
+    assert (stray["partition"], stray["other_case"]) == (f"{DAMAGED_TOPIC}-0", True)
+    assert not [row for row in found if row["kind"].startswith("metadata-")]
+    kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert (tmp_path / "new" / f"{DAMAGED_TOPIC}-0/partition.metadata").read_bytes() == before
+    assert image_of(tmp_path / "new").topics == image_of(GOLDEN / SET).topics
+    told = [json.loads(line) for line in kcli("verify", "--format", "jsonl", directory).stdout.splitlines()]
+    (wrong,) = [each for each in told if each["kind"] == "partition-metadata-topic"]
+    assert "in another letter case" in wrong["found"]
+    subprocess.run(["bash", "-c", wrong["command"]], check=True)
+    assert path.read_bytes() == before

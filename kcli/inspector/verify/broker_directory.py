@@ -41,7 +41,7 @@ from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.linked_files import linked_files, links_text
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removable_marker, partition_named, unusable
-from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
+from kcli.log.partition_directory import METADATA_TOPIC_ID, is_other_case, topic_id_of
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
 from kcli.log.recovery.node_directories import meta_of, same_path
@@ -547,6 +547,9 @@ class BrokerDirectory:
         metadata, around = self._around.metadata, self._around
         assert metadata is not None, "it has the topic"
         expected = f"topic id {right}, that of topic {partition.topic} in the metadata log"
+        if is_other_case(found.topic_id or "", right):
+            path = found.path / FileKind.PARTITION_METADATA
+            return _partition_metadata("topic", path, right, f"topic id {found.topic_id}, in another letter case")
         bounds = self._logs.get(partition)
         if found.topic_id not in metadata.removed:
             is_trusted = self._is_metadata_sound and around.is_clean

@@ -461,7 +461,13 @@ class DirectoryVerifier:
         try:
             names = contents.names() | {FileKind.LEADER_EPOCHS}
             files = {name: content for name, content in PartitionView(path).original.items() if name in names}
-            found = missed_logs(files, reached=reached, is_compacted=is_compacted, is_tiered=known.is_tiered is True)
+            found = missed_logs(
+                files,
+                reached=reached,
+                is_compacted=is_compacted,
+                is_tiered=known.is_tiered is True,
+                retention=known.retention,
+            )
         except UnreadableInput:  # the check of the log reports this error
             return [], []
         missed = [each for each in found if each.is_lost]
@@ -578,6 +584,7 @@ class DirectoryVerifier:
             keys=_keys(name, around),
             beside=around.node.others,
             recovery_point=recovery_point,
+            retention=None if is_metadata else around.retention(name.topic),
         )
 
 

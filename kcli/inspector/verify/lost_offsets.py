@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from formats.checkpoint import EpochEntry
 from formats.file_name import FileKind
 from formats.txn_index import AbortedTxn
 from kcli.inspector.seek import start_position
@@ -24,6 +25,7 @@ from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, IndexFile
 from kcli.inspector.verify.segment_names import log_name, other_case
 from kcli.inspector.verify.zeros import zeros_in
+from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.foreign import appended_from
 from kcli.log.recovery.offset_ranges import OffsetRanges
@@ -33,6 +35,7 @@ if TYPE_CHECKING:  # imported at run time for damaged logs, and for a coordinato
     from kcli.inspector.verify.renamed_logs import RenamedLog
     from kcli.log.recovery.deleted import MissedLog
     from kcli.log.recovery.misdirected import Home
+    from kcli.log.recovery.retention import Retention
 
 NO_LOSS = "nothing to do: compaction leaves gaps"
 LOOK = "look for the file"
@@ -40,6 +43,7 @@ REFETCH = (
     f"{LOOK}; if another replica has these offsets, stop the broker and move the partition's directory away: "
     "the broker then fetches it anew. Without either, consumers read past the gap"
 )
+WRITE_EPOCHS = "stop the broker, and write the entry as retention leaves it"
 REFETCH_END = f"{REFETCH.partition(' Without')[0]} Without either, new records get these offsets"
 RENAMED_SHOWN = 4
 """The maximum number of .log files that a finding names, and whose names its command puts right."""
@@ -71,7 +75,8 @@ class Known:
     show to which partition of the topic the records belong; else None. superseded: first and last offset of each
     .deleted or .swap file of which a compacted topic needs no record. beside: the other known log directories of the
     node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, which Kafka's start uses even if
-    another broker wrote the file, and which `ends` lacks then.
+    another broker wrote the file, and which `ends` lacks then. retention: the topic's; None if it has none, or if its
+    configuration is not known.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -87,6 +92,7 @@ class Known:
     superseded: Sequence[tuple[int, int]] = ()
     beside: Sequence[Path] = ()
     recovery_point: int = 0
+    retention: Retention | None = None
 
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`
@@ -196,6 +202,36 @@ def missing_segment(
     if renamed:
         return with_renamed(finding, directory, renamed)
     return _behind_link(finding, directory) if directory.is_symlink() and base is None else finding
+
+
+def early_epoch(directory: Path, epochs: Sequence[tuple[int, int]], first: int, why: str, kept: Path | None) -> Finding:
+    """Return the finding that the first leader epoch begins below the log's first offset, where retention can have
+    deleted the offsets between. Retention moves the entry as well, but a start leaves it as it finds it: the entry may
+    be older than the deletion, or edited.
+
+    epochs: the entries of leader-epoch-checkpoint, the first one below `first`, the log's first offset. why: what shows
+    that retention can have deleted the offsets, in words. kept: a .log file with offsets below `first` that Kafka is
+    to delete, as its suffix is .deleted; None if there is none.
+    """
+    epoch, start = epochs[0]
+    cache = LeaderEpochCache(EpochEntry(*each) for each in epochs if min(each) >= 0)
+    cache.truncate_from_start(first)
+    path, lacking = directory / FileKind.LEADER_EPOCHS, offsets_text(start, first - 1).rpartition(" ")[0]
+    action = f"{LOOK} of these offsets, unless retention deleted it; {WRITE_EPOCHS}"
+    if kept is not None:
+        action = f"{WRITE_EPOCHS}; {kept.name} has offsets below: without its suffix, Kafka serves them until it is due"
+    return Finding(
+        path=str(path),
+        kind="checkpoint-offset",
+        severity="warning",
+        position=0,
+        offset=start,
+        expected=f"epoch {cache.entries[0].epoch} from offset {first:,} on, where the log begins",
+        found=f"epoch {epoch} from offset {start:,} on; retention can have deleted {lacking}: {why}. The entry is then "
+        "a leftover, or was edited",
+        action=action,
+        command=next_steps.write(path, cache.to_bytes().decode()),
+    )
 
 
 def or_shorter(finding: Finding, before: Path) -> Finding:

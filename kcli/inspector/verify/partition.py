@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.file_name import FileKind, parse_directory
+from formats.file_name import FileKind, parse, parse_directory
 from formats.kernels.log_check import LogCheck
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import index_files, next_start, next_steps
@@ -27,6 +27,7 @@ from kcli.inspector.verify.lost_offsets import (
     believed,
     between,
     cut_log,
+    early_epoch,
     empty_segment,
     judged,
     missing_segment,
@@ -40,9 +41,10 @@ from kcli.inspector.verify.lost_offsets import (
     witnesses,
 )
 from kcli.inspector.verify.segment import check_log
-from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, file_beside, log_name, place
+from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, file_beside, first_header, log_name, place
 from kcli.inspector.verify.text_mode import as_text_mode
 from kcli.log.partition_view import Content, FileRange
+from kcli.log.recovery.retention import NEVER, timestamp_of
 from kcli.log.segment_reader import Window
 from kcli.log.source import FileSource
 
@@ -115,6 +117,14 @@ def _check_control(batch: bytes) -> tuple[int, int, str | None]:
     from kcli.log.producer_state import check_control  # imported only if a log has control batches
 
     return check_control(batch)
+
+
+def _deleted_logs(directory: Path, first: int) -> Iterator[Path]:
+    """Yield the .log files with the suffix .deleted and a base offset below `first`."""
+    for path in directory.glob(f"*{FileKind.LOG}.deleted"):
+        name = parse(path.name)
+        if name is not None and (name.base_offset or 0) < first:
+            yield path
 
 
 class LogVerifier:
@@ -917,15 +927,41 @@ class LogVerifier:
 
     def _finish_front(self, directory: Path, first: int) -> None:
         """Add a finding if leader epochs or index files begin before the first segment, unless the earlier segments may
-        be in tiered storage."""
+        be in tiered storage. If only leader epochs do, and retention can have deleted the earlier segments, or its
+        configuration is not known, the finding is about leader-epoch-checkpoint."""
         below = [base for base in self._orphans if base < first]
         starts = [start for _, start in self._known.epochs[:1] if start < first]
         if below:
             self._miss(directory, min(below), first - 1, "error", _log_of(min(below)), base=min(below))
-        elif starts and self._known.is_tiered is not True:
+        elif not starts or self._known.is_tiered is True:
+            return
+        elif (why := self._why_expired(directory, first)) and not self._elsewhere(directory, starts[0], first - 1):
+            kept = max(_deleted_logs(directory, first), default=None)
+            self._found.append(early_epoch(directory, self._known.epochs, first, why, kept))
+        else:
             severity: Severity = "warning" if self._known.is_tiered is None else "error"
             why = f"a log from {starts[0]:,} on, where its leader epochs begin; it begins at {first:,}"
             self._miss(directory, starts[0], first - 1, severity, why, base=0 if starts[0] == 0 else None)
+
+    def _why_expired(self, directory: Path, first: int) -> str:
+        """Return what shows that retention can have deleted the segments before the first one, whose base offset is
+        `first`, in words; "" if it cannot. The largest timestamp of the segment right before is taken from its .deleted
+        file; without one, from the first batch of the log."""
+        start = self._known.epochs[0][1]
+        if start < 0 or self._known.has_superseded(start, first - 1):
+            return ""
+        if self._known.is_tiered is None and self._known.gaps is not Gaps.NORMAL:
+            return "the topic's configuration is not known"
+        retention = self._known.retention
+        if retention is None:
+            return ""
+        logs = [each.files[FileKind.LOG] for each in self._segments]
+        if why := retention.by_size(sum(each.stat().st_size for each in logs)):
+            return why
+        kept = max(_deleted_logs(directory, first), default=None)
+        header = None if kept is not None else first_header(logs[0])
+        timestamp = timestamp_of(kept) if kept is not None else NEVER if header is None else header.max_timestamp
+        return retention.by_time(timestamp, timestamp_of(logs[0]))
 
     def _finish_gap(self, directory: Path, first: int, until: int, log: Path) -> None:
         orphans = [base for base in self._orphans if first <= base < until]
@@ -1046,8 +1082,14 @@ class LogVerifier:
         self._causes.add(cause, follows)
 
     def _renamed(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
-        """Return the files with other names that have the batches of these offsets, and add the files to `renamed`.
-        last: None for all offsets from `first` on."""
+        """Return the same as `_elsewhere`, and add the files to `renamed`."""
+        found = self._elsewhere(directory, first, last)
+        self.renamed += found
+        return found
+
+    def _elsewhere(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
+        """Return the files with other names that have the batches of these offsets. last: None for all offsets from
+        `first` on."""
         from kcli.inspector.verify import renamed_logs  # imported only if logs are damaged
 
         until = None if last is None else last + 1
@@ -1058,9 +1100,7 @@ class LogVerifier:
         }
         is_exact = not self._check.cleaned and self._known.gaps is not Gaps.NORMAL
         gap = renamed_logs.Gap(first, until, orphans, is_exact, self._known.foreign, is_whole=not self._segments)
-        found = renamed_logs.find(directory, self._known.home, gap)
-        self.renamed += found
-        return found
+        return renamed_logs.find(directory, self._known.home, gap)
 
     def _finish_orphans(self) -> None:
         for _, orphan in sorted(self._orphans.items()):

@@ -27,6 +27,7 @@ MAX_BYTES = 16 << 20
 REWRITE = "stop the broker; recovery writes the file anew from the logs, with --in-place for --dry-run"
 REBUILD_EPOCHS = "stop the broker; salvage rebuilds the file from the batches, with --in-place for --dry-run"
 CLEANER_STARTS = "nothing to do: the cleaner starts again from the log's start"
+FIND_OUT = "find out what changed it; Kafka writes the file anew while it runs"
 LOOK = "look for a lost segment: the log was further than it reaches now"
 MOVE_QUORUM_STATE = (
     "stop the controller, and move the file away: a start writes it anew; where there are other voters, start it only "
@@ -57,7 +58,9 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         action = "nothing to do: Kafka takes it for a checkpoint without entries"
         return (), [_finding(path, f"{prefix}-empty", "info", "a version and a count", "0 bytes", action)]
     try:
-        return _parser(kind)(data), []
+        parsed = _parser(kind)(data)
+        is_cut = kind in OFFSET_CHECKPOINTS and not parsed and len(data.splitlines()) < 2
+        return parsed, [_without_count(path)] if is_cut else []
     except FormatError as error:
         suffix = "content"
         if isinstance(error, UnknownVersion):
@@ -73,6 +76,12 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         if _keeps_from_starting(kind, error):
             finding = replace(finding, found=f"{found}{REFUSES}", refuses_start=True)
         return None, [finding]
+
+
+def _without_count(path: Path) -> Finding:
+    """Return the warning that an offset checkpoint ends after its version."""
+    found = "the version alone: the file was cut, or edited; Kafka reads it as a checkpoint without entries"
+    return _finding(path, "checkpoint-count", "warning", "the number of entries in line 2", found, FIND_OUT)
 
 
 def mark_text(data: bytes) -> str:

@@ -19,7 +19,7 @@ from formats.errors import FormatError
 from formats.file_name import INTERNAL_TOPICS, METADATA_DIRECTORY, METADATA_TOPIC, FileKind, parse
 from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify.gaps import Gaps
-from kcli.log.config import LogConfig
+from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
@@ -37,6 +37,7 @@ from kcli.log.recovery.node_directories import (
     shares_partitions,
 )
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint, others_checkpoints
+from kcli.log.recovery.retention import Retention
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -754,6 +755,15 @@ class Surroundings:
         """The configuration of a topic's log. Raises InvalidConfig."""
         own = {} if self.image is None else self.image.topic_configs(topic)
         return LogConfig(own, self._server)
+
+    def retention(self, topic: str) -> Retention | None:
+        """The retention of a topic's log; None if it has none, or if its configuration is not known."""
+        if self.image is None or self.image.topic(topic) is None:
+            return None
+        try:
+            return Retention.of(self.log_config(topic), [self.path, *self.node.others])
+        except InvalidConfig:  # another check reports this error
+            return None
 
     def topic_id(self, topic: str) -> str | None:
         """The id of a topic in the metadata log; None if it has no such topic."""

@@ -10,7 +10,9 @@ none of these cases explains is a missed log. The offsets of a missed log lie
                                     merged the two; in a compacted topic also then, see below
     after the last segment          below an offset that, by the checkpoints, the log had reached
     directly below the first one    if the first leader epoch begins at or below its batches: retention would have
-                                    raised the log start offset, and with it the start of the first leader epoch
+                                    raised the log start offset, and with it the start of the first leader epoch. This
+                                    entry alone may be wrong: the log is not missed if by its size or its timestamps
+                                    retention can have deleted it (kcli.log.recovery.retention)
 
 In a compacted topic gaps are normal, and the cleaner may have left nothing of a segment. There the records decide: a
 missed log is lost only if the topic needs some of its records (kcli.log.recovery.superseded).
@@ -35,6 +37,7 @@ from formats.file_name import FileKind, FileName, parse
 from formats.kernels.columns import BatchRow
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import SMALL_FILE_BYTES, Content, ContentSource
+from kcli.log.recovery.retention import Retention, largest_timestamp
 from kcli.log.recovery.superseded import Needed, needed_records
 from kcli.log.segment_reader import Damage, read_segment
 
@@ -79,13 +82,15 @@ def missed_logs(
     is_compacted: bool,
     log_start_offset: int = 0,
     is_tiered: bool = False,
+    retention: Retention | None = None,
 ) -> list[MissedLog]:
     """Return the missed logs (see the module) in a partition's directory, by offset.
 
     files: the content of the directory's files by name. reached: the offset that, by the checkpoints, the log had
     reached. log_start_offset: the partition's entry in log-start-offset-checkpoint, 0 if there is none. is_compacted:
     whether the topic is compacted. is_tiered: whether the topic has tiered storage, so that retention of the local log
-    changes neither the log start offset nor the leader epochs. Raises UnreadableInput.
+    changes neither the log start offset nor the leader epochs. retention: the topic's; None if it has none, or if its
+    configuration is not known. Raises UnreadableInput.
     """
     parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
@@ -109,7 +114,7 @@ def missed_logs(
             continue  # the cleaner has replaced this segment
         if not is_compacted and before is not None and live[before] != deleted.get(before, live[before]):
             continue  # the cleaner may have merged this segment into the one before it
-        own = bounds.of(name)
+        own, state = bounds.of(name), logs[name].state
         if own is None or own[0] < base:
             continue
         if before is None and own[1] < log_start_offset:
@@ -120,6 +125,8 @@ def missed_logs(
             and (first_epoch is None or own[0] < first_epoch or (own[1] + 1 < behind and not is_compacted))
         ):
             continue  # retention deleted the segment
+        if before is None and behind is not None and state == "deleted" and _can_expire(files, name, live, retention):
+            continue  # retention may have deleted the segment
         end = None if before is None else bounds.end(before)
         if (end is not None and end > base) or (behind or reached) <= base:
             continue
@@ -127,7 +134,6 @@ def missed_logs(
             continue
         if any(each < base < bounds.end(each) for each in list(live)):
             continue  # the cleaner has merged this segment into the one that has these offsets
-        state = logs[name].state
         if state == "cleaned" and any(bounds.overlaps(each, own) for each in live.values()):
             continue  # the segment that the cleaner read, or the file that salvage in place replaces, still exists
         missed.append(MissedLog(base, own[1], _files_of(base, parsed, state), f".{state}"))
@@ -147,6 +153,24 @@ def _with_needed(
         {base: name for base, name in live.items() if logs[name].state},
     )
     return [replace(each, needed=found[each.base_offset]) for each in missed]
+
+
+def _can_expire(files: Mapping[str, Content], name: str, live: Mapping[int, str], retention: Retention | None) -> bool:
+    """Whether retention can have deleted the .log file `name`, which lies before all files of `live`."""
+    if retention is None:
+        return False
+    if retention.by_size(sum(files[each].size for each in live.values())):
+        return True
+    return bool(retention.by_time(_timestamp(files, name), _timestamp(files, live[min(live)])))
+
+
+def _timestamp(files: Mapping[str, Content], name: str) -> int:
+    """Return the largest timestamp of the batches in a .log file."""
+    source = ContentSource(name, files[name])
+    try:
+        return largest_timestamp(source)
+    finally:
+        source.close()
 
 
 def _in_order(deleted: Mapping[int, str], live: Mapping[int, str]) -> list[tuple[int, str]]:

@@ -49,6 +49,7 @@ from kcli.log.segment_reader import Damage
 
 if TYPE_CHECKING:  # imported at run time only for a coordinator's topic
     from kcli.log.recovery.misdirected import Home
+    from kcli.log.recovery.retention import Retention
 
 Result = TypeVar("Result")
 COMPARED_BYTES_MAX = 64 << 20
@@ -124,6 +125,7 @@ class LoadOptions:
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
     indexes_swaps: bool = False  # salvage rebuilds the indexes of a .log.swap file that lacks one; Kafka does not
     home: Home | None = None  # the partition; None if its topic's number of partitions is not known
+    retention: Retention | None = None  # None: it deletes no segments, or its configuration is not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,6 +325,7 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
         is_compacted=options.is_compacted,
         log_start_offset=options.log_start_offset,
         is_tiered=options.is_tiered,
+        retention=options.retention,
     )
     return [each for each in found if each.is_lost]
 

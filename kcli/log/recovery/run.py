@@ -72,6 +72,7 @@ from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, Nod
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint
 from kcli.log.recovery.partition_copies import Copy, Ranges, count
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
+from kcli.log.recovery.retention import Retention
 from kcli.log.recovery.salvage import Checked, LogStart
 from kcli.log.recovery.shared import told_directories, told_files
 from kcli.log.recovery.snapshots import reached_by_snapshots
@@ -380,6 +381,12 @@ class Recovery:
         identity = self.identities.get(directory.path)
         return directory if identity is None else replace(directory, name=DirectoryName(*identity.partition))
 
+    @property
+    def _homes(self) -> Sequence[Path]:
+        """The known log directories of the node."""
+        others = () if self.node is None else self.node.others
+        return [self._holder.path, *others] if self._has_holder else others
+
     def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
         try:
             return self._holder.offsets(kind) if self._has_holder else {}
@@ -437,6 +444,7 @@ class Recovery:
             is_deleted=directory.name.state == "delete",
             is_tiered=is_tiered,
             home=self._home(directory),
+            retention=Retention.of(config, self._homes),
         )
         if is_metadata:
             return self.metadata(plan(directory.path, options, advance=self.advance, rescue=self._rescues))
