@@ -20,6 +20,7 @@ from kcli.cli.client_options import (
     Properties,
     Timeout,
 )
+from kcli.cli.error_report import all_or_nothing
 from kcli.cli.options import Format, current_ms, not_empty, time_text
 from kcli.cli.output import aligned, count_text, json_line, verdict, write_text
 from kcli.cli.progress import Progress, size_text
@@ -161,7 +162,7 @@ def _back_up_cluster(options: ClusterOptions, to: str, output: Format) -> NoRetu
 
     brokers = options.any_broker()
     progress = Progress(lambda: 0)
-    with LogReader(brokers) as reader, _alone(store := make_store(to, "--to")):
+    with all_or_nothing(to), LogReader(brokers) as reader, _alone(store := make_store(to, "--to")):
         result = back_up_cluster(
             reader, lambda topics: read_settings(brokers, topics), store, current_ms, progress.advance
         )
@@ -183,7 +184,7 @@ def _back_up(log_dirs: list[Path], to: str, output: Format) -> NoReturn:
     if len({each.resolve() for each in log_dirs}) < len(log_dirs):
         raise UsageError("a log directory is given twice")
     progress = Progress(lambda: sum(log.stat().st_size for each in log_dirs for log in each.glob("*/*.log")))
-    with _alone(store := make_store(to, "--to")):
+    with all_or_nothing(to), _alone(store := make_store(to, "--to")):
         result = back_up(log_dirs, store, current_ms, progress.advance)
     progress.clear()
     _show(result, output)

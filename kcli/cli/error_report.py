@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from kcli.cli.output import note
@@ -13,6 +14,22 @@ Found = TypeVar("Found")
 
 class DiskFailed(KcliError):
     """The operating system refused a change to a disk: it is full or read-only, or permission is missing."""
+
+
+class NotWritten(KcliError):
+    """The operating system refused a write, so that the command leaves no result."""
+
+    exit_status = 2
+
+
+@contextmanager
+def all_or_nothing(where: object) -> Iterator[None]:
+    """Raise NotWritten for an OSError of a block that leaves nothing if it fails. where: what the block writes, if the
+    error names no file."""
+    try:
+        yield
+    except OSError as error:
+        raise NotWritten(f"{error.filename or where}: {error.strerror or error}") from None
 
 
 class ErrorReport:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcli.cli.error_report import all_or_nothing
 from kcli.cli.options import Format, not_empty, time_ms, time_text
 from kcli.cli.output import aligned, count_text, json_line, verdict, write_text
 from kcli.cli.progress import Progress, size_text
@@ -144,7 +145,8 @@ def _restore(store: Store, manifest: Manifest, outs: list[Path], topics: list[st
     from kcli.log.disk import Disk
 
     progress = Progress(lambda: whole_bytes(manifest, topics))
-    result = restore(store, manifest, outs, disk=Disk(), topics=topics, advance=progress.advance)
+    with all_or_nothing(outs[0]):
+        result = restore(store, manifest, outs, disk=Disk(), topics=topics, advance=progress.advance)
     progress.clear()
     status = 1 if any(each.troubles for each in result.partitions) else 0
     with verdict(status):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from formats.file_name import FileKind
+from kcli.cli.error_report import all_or_nothing
 from kcli.cli.options import Format, current_ms, not_empty, pairs
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
@@ -339,7 +340,8 @@ def fetch_partitions(
                 raise UsageError(f"the tier has no partition {partition} of {printable(topic)}")
         progress = Progress(partial(whole_bytes, tier, partitions))
         try:
-            results = fetch(tier, partitions, out, disk=Disk(), advance=progress.advance)
+            with all_or_nothing(out):
+                results = fetch(tier, partitions, out, disk=Disk(), advance=progress.advance)
             break
         except (LocalLogChanged, ObjectMissing):
             progress.clear()

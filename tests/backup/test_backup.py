@@ -8,11 +8,13 @@ import json
 import os
 import random
 import re
+import resource
 import shlex
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -504,3 +506,23 @@ def test_orphans_of_no_backup(data: Path, tmp_path: Path, what: str) -> None:
     ended = kcli("backup", "--to", data if what == "data" else other, "--orphans")
     assert (ended.status, ended.stdout) == (2, "")
     assert "no manifest of a backup is in it" in ended.complaint
+
+
+def test_a_disk_that_takes_no_more(data: Path, tmp_path: Path) -> None:
+    """Nothing is left, and the exit status is not that of a backup with damage in it."""
+    backed(data, tmp_path / "store")
+    golden = GOLDEN / "tiered"
+    commands = (
+        ("backup", data, "--to", tmp_path / "other"),
+        ("restore", tmp_path / "store", "--out", tmp_path / "new"),
+        ("tier", "fetch", golden / "data", "--tier", golden / "remote", "--topic", "r-keep", "--out", tmp_path / "new"),
+    )
+    for command in commands:
+        limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (4000, 4000))
+        ended = subprocess.run(
+            [*KCLI, *map(str, command)], preexec_fn=limit, capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+        assert "File too large" in ended.stderr
+        assert not (tmp_path / "new").exists()
+    assert not list((tmp_path / "other").glob("manifests/*"))
