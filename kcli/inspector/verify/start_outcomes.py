@@ -16,8 +16,8 @@ from formats.file_name import INTERNAL_TOPICS, FileKind, parse_directory
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import KcliError
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import REFUSES, Finding, offsets_text
-from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, PUTS_BACK, RECOVER, RENAME, REORDER, SALVAGE, STOPS
+from kcli.inspector.verify.findings import REFUSES, STOPS, Finding, offsets_text
+from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, PUTS_BACK, RECOVER, RENAME, REORDER, SALVAGE
 from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
