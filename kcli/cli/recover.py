@@ -828,6 +828,9 @@ def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
     for size in plan.saved.resized:
         row = {"partition": plan.name, "kind": "resized", "file": size.file, "position": size.position}
         yield row | {"before": size.before, "length": size.length}
+    for magic in plan.saved.magics:
+        row = {"partition": plan.name, "kind": "magic", "file": magic.file, "position": magic.position}
+        yield row | {"before": magic.before, "magic": magic.magic}
 
 
 def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
@@ -1002,6 +1005,7 @@ MENDING = (
     "put-back",
     "refilled",
     "resized",
+    "magic",
     "leader-epoch",
     "marker",
 )
@@ -1022,6 +1026,9 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "resized":
         wrong = f"the length of a batch is {row['before']:,}, which no CRC covers"
         return f"{wrong}: {row['length']:,} again, with which its CRC is right"
+    if row["kind"] == "magic":
+        wrong = f"the magic of a batch is {row['before']}, which no CRC covers"
+        return f"{wrong}: {row['magic']} again, with which its CRC is right"
     behind = count_text(row["batches"], "batch is", "batches are")
     return f"{behind} behind others with higher offsets, and consumers skip them: put in the order of their offsets"
 
@@ -1056,7 +1063,7 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] in ("reordered", "put-back", "refilled", "resized", "leader-epoch"):
+    if row["kind"] in ("reordered", "put-back", "refilled", "resized", "magic", "leader-epoch"):
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
@@ -1350,8 +1357,8 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
-        self._put_back = self._resized = self._epochs = self._markers = self._short = self._lost_offsets = 0
-        self._renamed = 0
+        self._put_back = self._resized = self._magics = self._epochs = self._markers = self._renamed = 0
+        self._short = self._lost_offsets = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -1373,6 +1380,7 @@ class _Totals:
         self._reordered += len(plan.saved.reordered)
         self._put_back += len(plan.saved.put_back)
         self._resized += len(plan.saved.resized)
+        self._magics += len(plan.saved.magics)
         self._epochs += len(plan.saved.epochs)
         self._markers += len(plan.saved.markers)
         short = [row["lost_offsets"] for row in rows if row["kind"] == "end-missing" and row.keys().isdisjoint(UNSURE)]
@@ -1387,7 +1395,7 @@ class _Totals:
     def is_salvaged(self) -> bool:
         """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds or renames files, or
         adds transaction markers."""
-        headers = self._put_back, self._resized, self._epochs
+        headers = self._put_back, self._resized, self._magics, self._epochs
         changes = self._gaps, self._reordered, self._rebuilt, self._renamed, self._restored, self._markers
         return any((*headers, *changes))
 
@@ -1411,7 +1419,8 @@ class _Totals:
         parts += self._ends_text()
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
-        headers = (self._put_back, "base offset"), (self._resized, "batch length"), (self._epochs, "leader epoch")
+        headers = [(self._put_back, "base offset"), (self._resized, "batch length"), (self._magics, "magic")]
+        headers.append((self._epochs, "leader epoch"))
         verb = "put right" if changes else "would be put right"
         parts += [f"{count_text(count, what)} {verb}" for count, what in headers if count]
         if self._markers:

@@ -35,6 +35,7 @@ from kcli.metadata.partition import Topic, from_uuid, to_uuid
 from kcli.metadata_log.bootstrap import read_bootstrap
 from kcli.metadata_log.replay import (
     BadRecord,
+    UnknownMagic,
     contradiction,
     latest_snapshot,
     offset_beyond_end,
@@ -177,6 +178,14 @@ class LostMetadata:
         bad = bad or offset_beyond_end(view.directory, view.files)
         if bad is not None:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
+
+    def unknown_magic(self) -> Iterator[StartRefused]:
+        """Yield the first batch of an unknown magic at which Kafka's start fails, in a quorum as well, where Kafka
+        reads its own log before it asks other voters. Raises UnreadableInput."""
+        _ = self.image  # replays the log, which fills _start_errors
+        bad = next((each for each in self._start_errors if isinstance(each, UnknownMagic)), None)
+        if bad is not None and self.plan is not None:
+            yield StartRefused(f"{self.plan.view.directory.name}/{Path(bad.path).name}", bad.reason)
 
     def refused_topic_ids(self, partitions: Iterable[PartitionDirectory]) -> Iterator[StartRefused]:
         """Yield an error for each partition.metadata of these directories that keeps Kafka from starting. Add the files

@@ -2,9 +2,11 @@
 
     around_damage       damage is skipped: the latest snapshot that is whole and agrees with the log is read, then every
                         record of the log that can be read; if there is no such snapshot, the readable part of the
-                        latest damaged one is read first, unless the log has all records below that one's offset
+                        latest damaged one is read first, unless the log has all records below that one's offset; a
+                        batch of magic 2 with another magic in its header is read as one of magic 2, if its CRC is right
     not around_damage   as Kafka's start does: the latest snapshot is read, then the log up to the first damage, at
-                        which Kafka's start cuts the log
+                        which Kafka's start cuts the log; or up to the first batch of an unknown magic above 2, whose
+                        CRC is right, and at which Kafka's start fails
 
 Records that contradict earlier ones are skipped: a part of the log may be missing. Records that the quorum has not
 committed count too: the files do not say how far the log is committed. The files are those on disk, or those that
@@ -21,12 +23,13 @@ from formats import control_record
 from formats.control_record import ControlType
 from formats.errors import FormatError, Truncated
 from formats.file_name import METADATA_TOPIC, FileKind, parse
-from formats.kernels.batches import FAULT_BAD_CRC
+from formats.kernels.batches import FAULT_BAD_CRC, FAULT_BAD_MAGIC
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.records import RecordTable
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.batch_magic import with_right_magics, wrong_magics
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource, Source
 from kcli.log.stored_batches import batches_of
@@ -41,6 +44,10 @@ ends."""
 
 class BadRecord(UnreadableInput):
     """A record at which Kafka's start fails: it cannot be decoded, or contradicts earlier records."""
+
+
+class UnknownMagic(BadRecord):
+    """A batch of an unknown magic, at which Kafka's start fails."""
 
 
 def refuse(error: UnreadableInput) -> None:
@@ -68,11 +75,14 @@ def replay(
     in the snapshot). lenient: records that contradict earlier ones are ignored without an error.
     """
     first = _around_damage if around_damage else _as_a_start
-    image, next_offset = first(directory, files, MetadataImage(lenient=lenient), on_error)
+    image, start = first(directory, files, MetadataImage(lenient=lenient), on_error)
+    next_offset = start
     for name in _named(files, FileKind.LOG):
-        source = ContentSource(str(directory / name), files[name])
+        content = _with_right_magics(name, files[name]) if around_damage else files[name]
+        source = ContentSource(str(directory / name), content)
         try:
-            for offset, message, value in records_of(source, on_error, around_damage=around_damage):
+            records = records_of(source, on_error, around_damage=around_damage, read_from=start)
+            for offset, message, value in records:
                 if offset >= next_offset:
                     if not around_damage:  # after damage an offset may be wrong, and must not hide later records
                         next_offset = offset + 1
@@ -105,6 +115,7 @@ def _around_damage(
     """
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
+        files = {**files, name: _with_right_magics(name, files[name])}
         source = ContentSource(str(directory / name), files[name])
         try:
             for _ in snapshot_records(source):
@@ -126,6 +137,11 @@ def _around_damage(
         return image, 0
     image, offset = _snapshot(directory / damaged, files[damaged], image, on_error, around_damage=True)
     return image, offset if below is None else 0
+
+
+def _with_right_magics(name: str, content: Content) -> Content:
+    """Return the content of a file with magic 2 in the batches that are sound but for their magic."""
+    return with_right_magics(content, wrong_magics(name, content))
 
 
 def _as_a_start(
@@ -167,6 +183,13 @@ def _snapshot(
 def _snapshot_offset(name: str) -> int:
     """The offset in a snapshot's name: the snapshot stands for the log below that offset."""
     return int(name.partition("-")[0])
+
+
+def begin_of_reading(files: Files) -> int:
+    """The offset from which on Kafka's start reads the metadata log: that of the latest snapshot; 0 if there is
+    none."""
+    name = latest_snapshot(files)
+    return 0 if name is None else _snapshot_offset(name)
 
 
 def latest_snapshot(files: Files) -> str | None:
@@ -274,12 +297,15 @@ def read_records(path: Path) -> Iterator[MetadataRecord]:
         source.close()
 
 
-def records_of(source: Source, on_error: ErrorHandler, *, around_damage: bool) -> Iterator[MetadataRecord]:
+def records_of(
+    source: Source, on_error: ErrorHandler, *, around_damage: bool, read_from: int = 0
+) -> Iterator[MetadataRecord]:
     """Yield the records in sound batches, without control records. around_damage: read on after damage; otherwise
-    reading ends at the first damage.
+    reading ends at the first damage, and at the first batch of an unknown magic that Kafka reads. read_from: the offset
+    from which on Kafka reads the log, which is that of the latest snapshot.
 
-    on_error: called with an error for each damaged range of bytes, and for each record that cannot be decoded. Raises
-    UnreadableInput.
+    on_error: called with an error for each damaged range of bytes, for each record that cannot be decoded, and, unless
+    around_damage, for the batch of an unknown magic. Raises UnreadableInput.
     """
     for part in read_segment(source, resync=around_damage):
         if isinstance(part, Damage):
@@ -289,9 +315,14 @@ def records_of(source: Source, on_error: ErrorHandler, *, around_damage: bool) -
             on_error(UnreadableInput(source.name, reason))
             continue
         cut_at = None if around_damage else _first_bad_crc(part)
-        yield from _records(part, cut_at, source.name, on_error)
+        strange = None if around_damage else _first_unknown_magic(part, cut_at, read_from)
+        stop = cut_at if strange is None else strange
+        yield from _records(part, stop, source.name, on_error)
+        if strange is not None:
+            row = BatchRow._make(part.batches.row(strange))
+            on_error(UnknownMagic(source.name, f"offset {row.base_offset:,}: {_unknown_magic(row)}"))
         part.release()
-        if cut_at is not None:
+        if stop is not None:
             return
 
 
@@ -300,6 +331,24 @@ def _first_bad_crc(window: Window) -> int | None:
     while at >= 0 and not BatchRow._make(window.batches.row(at)).faults & FAULT_BAD_CRC:
         at = window.batches.first_fault(at + 1)
     return at if at >= 0 else None
+
+
+def _first_unknown_magic(window: Window, stop: int | None, read_from: int = 0) -> int | None:
+    """Return the first batch of a window with an unknown magic that ends at offset `read_from` or above; None if there
+    is none before batch `stop` (None: the end of the window). The magic is above 2: a batch with a negative one has a
+    wrong CRC, as Kafka computes it."""
+    at = window.batches.first_fault()
+    while at >= 0 and (stop is None or at < stop):
+        row = BatchRow._make(window.batches.row(at))
+        if row.faults & FAULT_BAD_MAGIC and row.last_offset >= read_from:
+            return at
+        at = window.batches.first_fault(at + 1)
+    return None
+
+
+def _unknown_magic(row: BatchRow) -> str:
+    """Return the reason why Kafka's start fails at a batch of an unknown magic."""
+    return f"magic {row.magic} is none that Kafka has (Invalid magic found in record)"
 
 
 def _records(window: Window, stop: int | None, name: str, on_error: ErrorHandler) -> Iterator[MetadataRecord]:
@@ -377,6 +426,10 @@ def snapshot_refusal(source: Source) -> str | None:
             return None
         is_empty = False
         at = _first_bad_crc(part)
+        strange = _first_unknown_magic(part, at)
+        if strange is not None:
+            row = BatchRow._make(part.batches.row(strange))
+            return f"byte {row.position:,}: {_unknown_magic(row)}"
         if at is not None:
             return f"byte {BatchRow._make(part.batches.row(at)).position:,}: the CRC is not that of the batch"
         part.release()

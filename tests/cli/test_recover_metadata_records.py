@@ -6,21 +6,37 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from formats.batch_writer import write_batch
+from formats.file_name import METADATA_DIRECTORY
 from kcli.inspector.cluster_metadata import read_image
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_view import PartitionView
+from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.replay import start_refusal
+from kcli.metadata_log.snapshot_file import SnapshotId, image_bytes
 from tests.broker.running import served_node
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
-from tests.metadata_damage import LOG, NEW_ID, SET, appended, byte_of, copied, flip, partitions, rows_of, strays
+from tests.metadata_damage import (
+    LOG,
+    NEW_ID,
+    SET,
+    appended,
+    batches,
+    byte_of,
+    copied,
+    flip,
+    partitions,
+    rows_of,
+    strays,
+)
 
 TOPIC = "java-zstd"
 
@@ -278,3 +294,119 @@ def test_a_missing_partition_is_told_beside_a_damaged_metadata_log(tmp_path: Pat
     found = map(json.loads, kcli("verify", "--format", "jsonl", directory).stdout.splitlines())
     (missing,) = (each for each in found if each["kind"] == "partition-missing")
     assert missing["command"] == f"mv -nT -- {directory / 'mixed-0' / PARTITION} {directory / PARTITION}"
+
+
+ABOVE_2 = (3, 6, 127)
+CUT = (0, 1, -1)
+"""Magics with which Kafka computes another CRC than that of a batch of magic 2: its start cuts the log."""
+
+
+def with_magic(log: Path, number: int, magic: int) -> None:
+    """Write a magic into a batch of a .log file or snapshot."""
+    data = bytearray(log.read_bytes())
+    data[rows_of(log)[number].position + 16] = magic & 0xFF
+    log.write_bytes(data)
+
+
+def recovered(directory: Path, *options: str | Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in kcli("recover", "--format", "jsonl", *options, directory).stdout.splitlines()]
+
+
+def kinds(rows: list[dict[str, Any]]) -> set[str]:
+    return {row["kind"] for row in rows}
+
+
+@pytest.mark.parametrize("magic", [*ABOVE_2, *CUT])
+@pytest.mark.parametrize(("number", "is_clean"), [(0, True), (20, True), (20, False), (-1, False)])
+def test_a_wrong_magic_in_the_metadata_log(tmp_path: Path, number: int, magic: int, *, is_clean: bool) -> None:
+    """Kafka 4.3 reads the metadata log's batches only after it has recovered the log, also after a clean shutdown. It
+    ends at a magic above 2 (CorruptRecordException: Invalid magic found in record), and cuts the log at another."""
+    directory = copied(tmp_path)
+    marker = directory / ".kafka_cleanshutdown"
+    if not is_clean:
+        marker.unlink()
+    whole, offset = image_of(directory), batches(directory)[number].base_offset
+    sound = (directory / LOG).read_bytes()
+    with_magic(directory / LOG, number, magic)
+    found, first = recovered(directory), kcli("verify", directory).stdout
+    assert first.startswith(f"error   batch-magic  {directory / LOG}")
+    assert f"magic {magic}, which no CRC covers" in first
+    assert "expected magic 2, with which the CRC is right" in first
+    if magic in ABOVE_2:
+        (row,) = (row for row in found if row["kind"] == "refused")
+        reason = f"offset {offset}: magic {magic} is none that Kafka has (Invalid magic found in record)"
+        assert (row["file"], row["reason"]) == (LOG, reason)
+        assert f"Kafka does not start with it: {reason}; salvage puts the magic right, in a copy" in first
+        assert f"Next: kcli recover --salvage --dry-run {directory}" in first
+    else:
+        assert "refused" not in kinds(found)
+        assert "Kafka cuts the file here when it starts" in first
+    new = tmp_path / "new"
+    saved = recovered(directory, "--salvage", "--out", new)
+    if magic in ABOVE_2 or number != -1:  # the last batch has a NoOpRecord, which is not missed where it is cut
+        assert [(row["before"], row["magic"]) for row in saved if row["kind"] == "magic"] == [(magic, 2)]
+    if magic in ABOVE_2:
+        assert (new / LOG).read_bytes() == sound
+    else:  # in a snapshot; the next block of producer ids is skipped
+        assert {each.what for each in differences(whole, image_of(new))} <= {"block of producer ids"}
+    assert not any(line.startswith("error") for line in kcli("verify", new).stdout.splitlines())
+    assert not {"refused", "metadata-lost", "stray"} & kinds(recovered(new))
+
+
+@pytest.mark.parametrize("magic", ABOVE_2)
+def test_a_magic_above_2_and_another_wrong_byte_in_the_metadata_log(tmp_path: Path, magic: int) -> None:
+    """Kafka cuts the log, since the CRC is wrong."""
+    directory = copied(tmp_path)
+    row = batches(directory)[20]
+    last_byte = row.position + row.size - 1
+    with_magic(directory / LOG, 20, magic)
+    flip(directory / LOG, last_byte)
+    assert "cut" in kinds(recovered(directory))
+    assert "refused" not in kinds(recovered(directory))
+
+
+@pytest.mark.parametrize("number", [1, -1])
+def test_a_magic_above_2_below_the_latest_snapshot(tmp_path: Path, number: int) -> None:
+    """Kafka reads the snapshot and the log behind it, and starts. Salvage puts the magic right."""
+    directory = copied(tmp_path)
+    image, last = image_of(directory), batches(directory)[-1]
+    which = SnapshotId(last.last_offset + 1, last.leader_epoch)
+    snapshot = directory / METADATA_DIRECTORY / f"{which.offset:020}-{which.epoch:010}.checkpoint"
+    snapshot.write_bytes(image_bytes(image, which, last.max_timestamp, ()))
+    whole = (directory / LOG).read_bytes()
+    assert not {"refused", "snapshot-wrong"} & kinds(recovered(directory))
+    with_magic(directory / LOG, number, 3)
+    assert "refused" not in kinds(recovered(directory))
+    first = kcli("verify", directory).stdout
+    assert (
+        f"Kafka starts, and does not read this batch: the latest snapshot has all below offset {which.offset}" in first
+    )
+    new = tmp_path / "new"
+    assert {row["kind"] for row in recovered(directory, "--salvage", "--out", new)} == {"magic", "partition"}
+    assert (new / LOG).read_bytes() == whole
+    for magic in (3, -1, 0):
+        damaged = Path(shutil.copytree(directory, tmp_path / f"snapshot{magic}"))
+        with_magic(damaged / METADATA_DIRECTORY / snapshot.name, 1, magic)
+        (row,) = (row for row in recovered(damaged) if row["kind"] == "refused")
+        assert row["file"] == f"{METADATA_DIRECTORY}/{snapshot.name}"
+        recovered(damaged, "--salvage", "--out", tmp_path / f"new{magic}")
+        left = differences(image, image_of(tmp_path / f"new{magic}"))
+        assert {each.what for each in left} <= {"block of producer ids"}
+
+
+def test_a_magic_above_2_where_other_voters_have_the_records(tmp_path: Path) -> None:
+    """Kafka reads its own log before it asks other voters, and ends. Salvage changes nothing but the magic."""
+    directory = copied(tmp_path, "kraft/controller-100")
+    log = max((directory / METADATA_DIRECTORY).glob("*.log"))
+    whole = log.read_bytes()
+    with_magic(log, -1, 3)
+    (row,) = (row for row in recovered(directory) if row["kind"] == "refused")
+    assert row["file"] == f"{METADATA_DIRECTORY}/{log.name}"
+    assert "Kafka does not start with it: " in kcli("verify", directory).stdout
+    new = tmp_path / "new"
+    saved = recovered(directory, "--salvage", "--out", new)
+    assert "magic" in kinds(saved)
+    assert "refused" not in kinds(saved)
+    assert (new / METADATA_DIRECTORY / log.name).read_bytes() == whole
+    with_magic(log, -1, 0)
+    assert "refused" not in kinds(recovered(directory))

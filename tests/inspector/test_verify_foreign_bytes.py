@@ -87,6 +87,27 @@ def test_a_batch_of_which_only_the_length_is_wrong(directory: Path, number: int,
     assert finding.expected == f"{size - 12:,}, with which the CRC is right"
 
 
+@pytest.mark.parametrize("magic", [0, 1, 3, 6, 127, -128, -1])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_batch_of_which_only_the_magic_is_wrong(directory: Path, number: int, magic: int) -> None:
+    log = logs(directory)[0]
+    data = bytearray(log.read_bytes())
+    position, size = frames(data)[number]
+    data[position + 16] = magic & 0xFF
+    log.write_bytes(data)
+    finding = errors_of(directory, log)[0]
+    assert (finding.kind, finding.position, finding.length) == ("batch-magic", position, size)
+    assert str(finding.found).startswith(f"magic {magic}, which no CRC covers")
+    assert finding.expected == "magic 2, with which the CRC is right"
+    if magic > 2:
+        assert str(finding.action).endswith("for good; salvage puts the magic right, in a copy")
+    data[position + size - 1] ^= 1
+    log.write_bytes(data)
+    finding = errors_of(directory, log)[0]
+    assert finding.kind == ("batch-crc" if magic in {0, 1} else "batch-magic")
+    assert "which no CRC covers" not in str(finding.found)
+
+
 @pytest.mark.parametrize("left", [1, 7, 8, 11, 16, 17, 40, 200])
 def test_a_torn_batch_stays_one(directory: Path, left: int) -> None:
     log = logs(directory)[-1]

@@ -12,6 +12,8 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """The severities, the worst first."""
 
 REFUSES = ": Kafka does not start with it"
+STOPS = "Kafka starts with it, and consumers stop at offset "
+"""The beginning of the advice for a batch that Kafka keeps and consumers cannot read; the batch's offset follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

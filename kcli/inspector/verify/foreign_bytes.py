@@ -1,5 +1,5 @@
-"""Causes of damage that the check of a .log file reports as a batch with a wrong length, or as a batch cut off by the
-file's end.
+"""Causes of damage that the check of a .log file reports as a batch with a wrong length, CRC or magic, or as a batch
+cut off by the file's end.
 
     what the check sees                                  cause
 
@@ -8,6 +8,7 @@ file's end.
     the length leads beyond the end of the file, but
     sound batches follow the damage                      the length is wrong, and maybe other bytes of the batch
     the CRC is right for all bytes of the damage         only the length is wrong
+    the CRC is right where a batch of magic 2 has it     only the magic is wrong
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.findings import STOPS, Finding
 from kcli.log.recovery.batch_length import WrongLength, wrong_length
+from kcli.log.recovery.batch_magic import RightMagic, wrong_magic
 from kcli.log.source import FileSource
 
 PREFIX = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
@@ -26,14 +28,17 @@ OFFSET_BYTES = 8
 OFFSET_BOUND = 1 << 60
 """An offset that no log reaches; text and the signatures of archives give larger ones."""
 MAGICS = range(3)
-KINDS = ("truncated", "batch-length", "batch-crc")
+KINDS = ("truncated", "batch-length", "batch-crc", "batch-magic")
+OF_CRC = ("batch-crc", "batch-magic")
+PUTS_MAGIC = "salvage puts the magic right, in a copy"
 SHOWN_BYTES = 24
 
 
 def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings in a .log file, some with another kind. batch-length: a wrong length is the only damage of a
     batch, or sound batches follow a batch that by its length ends beyond the file's end. foreign-bytes: no batch can
-    begin with the bytes of a finding of a wrong length or of a cut batch. Raises UnreadableInput."""
+    begin with the bytes of a finding of a wrong length or of a cut batch. batch-magic: a wrong magic is the only damage
+    of a batch. Raises UnreadableInput."""
     for each in findings:
         if each.kind not in KINDS or each.position is None:
             yield each
@@ -44,7 +49,11 @@ def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
             expected = f"{wrong.length:,}, with which the CRC is right"
             yield replace(each, kind="batch-length", found=found, expected=expected)
             continue
-        if each.kind == "batch-crc":
+        magic = _wrong_magic(path, each.position, each.length or 0)
+        if magic is not None:
+            yield _of_magic(each, magic)
+            continue
+        if each.kind in OF_CRC:
             yield each
             continue
         head = _read(path, each.position)
@@ -70,6 +79,24 @@ def _wrong_length(path: Path, position: int, size: int) -> WrongLength | None:
         return wrong_length(source, position, size)
     finally:
         source.close()
+
+
+def _wrong_magic(path: Path, position: int, size: int) -> RightMagic | None:
+    source = FileSource(path)
+    try:
+        return wrong_magic(source, position, size)
+    finally:
+        source.close()
+
+
+def _of_magic(finding: Finding, wrong: RightMagic) -> Finding:
+    """Return the finding about a batch, with its wrong magic as the cause."""
+    action = finding.action or ""
+    if action.startswith(STOPS):
+        action = f"{action.partition(':')[0]}; {PUTS_MAGIC}"
+    found = f"magic {wrong.before}, which no CRC covers"
+    expected = f"magic {wrong.magic}, with which the CRC is right"
+    return replace(finding, kind="batch-magic", found=found, expected=expected, action=action)
 
 
 def _read(path: Path, position: int) -> bytes:

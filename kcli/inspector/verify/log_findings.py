@@ -32,7 +32,7 @@ from formats.kernels.batches import (
 )
 from formats.kernels.columns import POSITION, BatchRow
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import Finding, Severity, offsets_text
+from kcli.inspector.verify.findings import STOPS, Finding, Severity, offsets_text
 from kcli.inspector.verify.lost_offsets import NO_LOSS
 from kcli.log.segment_reader import Damage, Window
 
@@ -44,8 +44,6 @@ AHEAD = (
 )
 PUTS_BACK = "; salvage puts the base offset right, in a copy"
 """The end of the advice for a batch whose right base offset is known."""
-STOPS = "Kafka starts with it, and consumers stop at offset "
-"""The beginning of the advice for a batch that Kafka keeps and consumers cannot read; the batch's offset follows."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
 LOADS_BOTH = (
     "Kafka keeps them, and the coordinator of this partition loads them as its own: salvage leaves them out, in a copy"

@@ -16,8 +16,8 @@ from formats.file_name import INTERNAL_TOPICS, FileKind, parse_directory
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import KcliError
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import REFUSES, Finding, offsets_text
-from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, PUTS_BACK, RECOVER, RENAME, REORDER, SALVAGE, STOPS
+from kcli.inspector.verify.findings import REFUSES, STOPS, Finding, offsets_text
+from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, PUTS_BACK, RECOVER, RENAME, REORDER, SALVAGE
 from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
@@ -263,9 +263,32 @@ def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Fi
             command=command or next_steps.salvage(path.parent),
             refuses_start=plan.refused is not None,
         )
+    if is_metadata and finding.kind == "batch-magic" and finding.action.startswith(STOPS):
+        return _in_metadata_log(finding, plan)
     if plan.refused is None and finding.action in (RECOVER, RENAME):
         return replace(finding, action=SALVAGE, command=next_steps.dump(path, finding.offset))
     return finding
+
+
+def _in_metadata_log(finding: Finding, plan: PartitionPlan) -> Finding:
+    """Return the finding about a magic above 2 in a batch of the metadata log that Kafka's start keeps. Kafka starts
+    only if it does not read the batch, because the latest snapshot has all below a higher offset."""
+    from kcli.metadata_log.replay import begin_of_reading, start_refusal
+
+    path, begin = Path(finding.path), begin_of_reading(plan.view.files)
+    mends = finding.action.partition(" for good")[2]
+    if (finding.offset or 0) < begin:
+        unread = f"Kafka starts, and does not read this batch: the latest snapshot has all below offset {begin:,}"
+        return replace(finding, action=f"{unread}{mends}")
+    refused = start_refusal(path.parent, plan.view.files)
+    if refused is None:
+        return finding
+    return replace(
+        finding,
+        action=f"Kafka does not start with it: {refused.reason}{mends}",
+        command=next_steps.salvage_log_directory(path.parent.parent),
+        refuses_start=True,
+    )
 
 
 def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surroundings) -> Finding:

@@ -74,11 +74,11 @@ def resized(name: str, content: Content, damage: Damage) -> Resized | None:
     batch = content.between(damage.position, damage.position + damage.length)
     before, behind = batch.between(0, LENGTH_AT), batch.between(LENGTH_AT + LENGTH.size, damage.length)
     batch = Content((*before.parts, LENGTH.pack(wrong.length), *behind.parts))
-    row = _row(name, batch)
+    row = sound_row(name, batch)
     return None if row is None else Resized(batch, wrong.before, row._replace(position=damage.position))
 
 
-def _row(name: str, batch: Content) -> BatchRow | None:
+def sound_row(name: str, batch: Content) -> BatchRow | None:
     """Return the header of a batch; None if the batch is not sound. Raises UnreadableInput."""
     source = ContentSource(name, batch)
     try:

@@ -21,6 +21,7 @@ from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import Content, FileRange, PartitionView, is_as_stored, offset_of, paths_in
 from kcli.log.recovery.apply import INDEXES, MOVED
 from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs, with_right_epochs, wrong_epochs
+from kcli.log.recovery.batch_magic import RightMagic, with_right_magics, wrong_magics
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
@@ -778,6 +779,18 @@ def with_view(
     the number of bytes just checked. Raises UnreadableInput."""
     last = _load(view.directory, view, replace(planned.options, clean=False), advance)
     return replace(last, events=planned.events, lost=planned.lost)
+
+
+def with_magics_put_right(planned: PartitionPlan) -> PartitionPlan:
+    """Return the plan with magic 2 in the batches that the start keeps in .log files, and that are sound but for their
+    magic. Raises UnreadableInput."""
+    view, found = planned.view, list[RightMagic]()
+    for name in [each for each in view.names() if is_log(each)]:
+        wrong = wrong_magics(name, view.files[name])
+        if wrong:
+            view.put(name, with_right_magics(view.files[name], wrong))
+            found += wrong
+    return replace(planned, saved=replace(planned.saved, magics=[*planned.saved.magics, *found]))
 
 
 def _to_salvage(planned: PartitionPlan) -> dict[str, int]:

@@ -10,7 +10,7 @@ Source: Kafka's DefaultRecordBatch, CompletedFetch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, is_readable
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.recovery.batch_length import resized
+from kcli.log.recovery.batch_magic import RightMagic
 from kcli.log.recovery.load_stops import stops
 from kcli.log.recovery.misdirected import Home, owners_of
 from kcli.log.segment_reader import Damage, read_segment
@@ -78,13 +79,15 @@ class Room:
 
     `in_place` fills moved and resized, whose keys are the bytes at which batches begin. moved: the base offset in the
     file of each batch that is yielded with a corrected base offset. resized: the length in the file of each batch that
-    is yielded with a corrected length. is_copy(row): whether the log has the same batch a second time, at another byte.
+    is yielded with a corrected length. magics: the batches whose magic is corrected in the content, by the bytes at
+    which they begin. is_copy(row): whether the log has the same batch a second time, at another byte.
     """
 
     begin: int | None = None
     end: int | None = None
     moved: dict[int, int] = field(default_factory=dict)
     resized: dict[int, int] = field(default_factory=dict)
+    magics: Mapping[int, RightMagic] = field(default_factory=dict)
     is_copy: Callable[[BatchRow], bool] = lambda _: False
 
 

@@ -3,6 +3,7 @@
 kept       a batch that consumers and, in a coordinator's topic, the coordinator can read (kcli.log.recovery.readable),
            with offsets within its segment, stays
 resized    a batch with a wrong length gets the right one, if its CRC is right over all bytes up to the next batch
+magic      a batch of magic 2 whose header has another magic gets magic 2, if its CRC is right as one of magic 2
 epochs     a batch with one bit of its leader epoch flipped gets the epoch of the batches around it
 put back   a sound batch with a wrong base offset gets the right one, if the batches beside it leave only one possible
 in order   batches that come after others with higher offsets are put before them: a .log file whose batches were
@@ -38,6 +39,7 @@ from kcli.log.legacy_message import message_at
 from kcli.log.partition_view import Content, ContentSource, FileRange, Part, PartitionView, paths_in
 from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
+from kcli.log.recovery.batch_magic import RightMagic, has_doubtful_magic, mended_rows, with_right_magics, wrong_magics
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
 from kcli.log.recovery.misdirected import Home, Run
@@ -268,6 +270,7 @@ class Salvaged:
     reordered: list[Reordered] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
     resized: list[RightLength] = field(default_factory=list)
+    magics: list[RightMagic] = field(default_factory=list)
     refilled: list[Refilled] = field(default_factory=list)
     epochs: list[RightEpoch] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
@@ -364,19 +367,22 @@ def named_above(logs: Mapping[str, Content], name: str) -> int | None:
 
 def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:
     """Yield the sound batches of a .log file that begin in bytes [start, stop); a batch with a wrong length (see
-    kcli.log.recovery.batch_length) is yielded with the right length. Raises UnreadableInput."""
+    kcli.log.recovery.batch_length) or a wrong magic (batch_magic) is yielded with the right one. Raises
+    UnreadableInput."""
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, start=start):
             if isinstance(part, Damage):
                 mended = resized(name, content, part)
-                if mended is not None and (stop is None or part.position < stop):
-                    yield mended.row
+                rows = mended_rows(name, content, part.position, part.length) if mended is None else (mended.row,)
+                yield from (row for row in rows if stop is None or row.position < stop)
                 continue
             for i in range(part.batches.count):
                 row = BatchRow._make(part.batches.row(i))
                 if stop is not None and row.position >= stop:
                     return
+                if has_doubtful_magic(row):
+                    row = next(mended_rows(name, content, row.position, row.size), row)
                 if not row.faults & UNSOUND and row.last_offset >= row.base_offset:
                     yield row
     finally:
@@ -424,6 +430,8 @@ def salvage(
         if name not in files:
             continue
         contents = [each[name] for each in (view.files, replaced) if name in each]
+        magics = wrong_magics(name, contents[0])
+        contents[0] = with_right_magics(contents[0], magics)
         start = _first_offset(name, contents[0])
         if (start is None or start < base) and number and names[bases[number - 1]] not in files:
             next_offset = _end_offset(names[bases[number - 1]], view, bases[number - 1], home)
@@ -441,6 +449,7 @@ def salvage(
             limit,
             reached if following is None else following,
             twice.has,
+            magics,
         )
         _fill(kept, name, view, copies)
         kept.read(contents[0], files[name])
@@ -732,7 +741,7 @@ class _Kept:
 
     name: the name of the .log file. next_offset: the lowest offset that the next kept batch may have. limit: a batch
     with this offset or a higher one is not kept. end, is_copy: fields of the Room by which wrong base
-    offsets are corrected.
+    offsets are corrected. magics: the batches whose magic is corrected in the content that `read` gets.
 
     ranges: the bytes of the kept batches, in the order of their offsets. out_of_order: the number of kept batches that
     the .log file has behind a kept batch with higher offsets. put_back: an entry for each batch that is kept with a
@@ -747,6 +756,7 @@ class _Kept:
         limit: int,
         end: int | None = None,
         is_copy: Callable[[BatchRow], bool] = lambda _: False,
+        magics: Iterable[RightMagic] = (),
     ) -> None:
         self._name = name
         self._home = home
@@ -757,7 +767,8 @@ class _Kept:
         self.out_of_order = 0
         self.put_back: list[PutBack] = []
         self.resized: list[RightLength] = []
-        self._room = Room(next_offset, end, is_copy=is_copy)
+        self.magics: list[RightMagic] = []
+        self._room = Room(next_offset, end, is_copy=is_copy, magics={each.position: each for each in magics})
         self.gaps: list[Gap] = []
         self.refilled: list[Refilled] = []
         self._source, self._older = "", Content(())
@@ -827,11 +838,12 @@ class _Kept:
 
     def add_to(self, salvaged: Salvaged) -> None:
         """Add to `salvaged` the changes of this .log file: batches put in the order of their offsets, corrected base
-        offsets and lengths, and batches taken from an older version of the file."""
+        offsets, lengths and magics, and batches taken from an older version of the file."""
         if self.out_of_order:
             salvaged.reordered.append(Reordered(self._name, self.out_of_order))
         salvaged.put_back += self.put_back
         salvaged.resized += self.resized
+        salvaged.magics += self.magics
         salvaged.refilled += self.refilled
 
     def read_behind(self, content: Content) -> None:
@@ -853,6 +865,8 @@ class _Kept:
             self.put_back.append(PutBack(self._name, row.position, offset, row.base_offset, row.last_offset))
         if length is not None:
             self.resized.append(RightLength(self._name, row.position, length, row.size - PREFIX.size))
+        if row.position in room.magics:
+            self.magics.append(room.magics[row.position])
         begin = 0
         if offset is not None or length is not None:
             self.ranges.append(PREFIX.pack(row.base_offset, row.size - PREFIX.size))

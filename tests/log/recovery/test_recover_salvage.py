@@ -17,6 +17,7 @@ from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery import readable
 from kcli.log.recovery.apply import apply_in_place, write_copy
 from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs
+from kcli.log.recovery.batch_magic import RightMagic
 from kcli.log.recovery.loader import EventKind, LoadOptions
 from kcli.log.recovery.plan import plan
 from kcli.log.recovery.readable import Room
@@ -663,6 +664,95 @@ def test_a_wrong_length_is_not_put_right_where_a_byte_of_the_batch_is_wrong_too(
     assert [(gap.position, gap.length) for gap in done.saved.gaps] == [(start, size)]
 
 
+@pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
+@pytest.mark.parametrize("magic", [0, 1, 3, 6, 18, 127, -128, -1])
+@pytest.mark.parametrize("numbers", [(0,), (1,), (-1,), (0, 1), (0, 1, 2)], ids=str)
+def test_a_wrong_magic_is_put_right_where_the_crc_is(
+    tmp_path: Path, numbers: tuple[int, ...], magic: int, options: LoadOptions
+) -> None:
+    """No CRC covers the magic, and the CRC shows it."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{6:020}.log"
+    whole = path.read_bytes()
+    data, changed = bytearray(whole), [frames(whole)[number] for number in numbers]
+    for start, _ in changed:
+        data[start + 16] = magic & 0xFF
+    path.write_bytes(data)
+    done = plan(directory, options, with_salvage=True)
+    assert done.saved.magics == [RightMagic(path.name, start, magic, size) for start, size in changed]
+    assert (done.saved.gaps, done.saved.put_back, done.saved.resized) == ([], [], [])
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("magic", [0, 3])
+def test_a_wrong_magic_beside_other_damage_is_put_right(tmp_path: Path, magic: int) -> None:
+    """The length in the header after the batch leads nowhere, so that the framing does not show where the batch
+    ends."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{6:020}.log"
+    data = bytearray(path.read_bytes())
+    (start, size), (after, after_size), _ = frames(data)
+    data[start + 16] = magic
+    data[after : after + after_size] = bytes(after_size)
+    path.write_bytes(data)
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.magics == [RightMagic(path.name, start, magic, size)]
+    assert [(gap.position, gap.length) for gap in done.saved.gaps] == [(after, after_size)]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == [each for each in batches if each[0] != 8]
+
+
+@pytest.mark.parametrize("magic", [0, 3])
+def test_a_wrong_magic_is_not_put_right_where_a_byte_of_the_batch_is_wrong_too(tmp_path: Path, magic: int) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    path = directory / f"{6:020}.log"
+    data = bytearray(path.read_bytes())
+    start, size = frames(data)[1]
+    data[start + 16] = magic
+    data[start + size - 1] ^= 1
+    path.write_bytes(data)
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.magics == []
+    assert [(gap.position, gap.length) for gap in done.saved.gaps] == [(start, size)]
+
+
+def test_the_records_of_a_batch_with_a_wrong_magic_count_as_lost_and_as_kept(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    sound = plan(directory, OPTIONS)
+    assert not sound.has_losses
+    path = directory / f"{6:020}.log"
+    data = bytearray(path.read_bytes())
+    lost_records = 0
+    for log in sorted(directory.glob("*.log")):
+        lost_records += sum(row.count for row in rows_of(log)) if log >= path else 0
+    data[16] = 0
+    path.write_bytes(data)
+    assert sum(lost.records for lost in plan(directory, OPTIONS).lost) == lost_records
+    assert plan(directory, OPTIONS, with_salvage=True).saved.records == lost_records
+
+
+@pytest.mark.parametrize("partition", ["v0-none-0", "v0-gzip-0", "v1-none-0", "v1-gzip-0", "v1-snappy-0"])
+def test_messages_of_magic_0_and_1_keep_their_magic(tmp_path: Path, partition: str) -> None:
+    """The last one is damaged: it is left out, and no magic is changed."""
+    directory = Path(shutil.copytree(GOLDEN / "legacy/data" / partition, tmp_path / "p-0"))
+    log = max(directory.glob("*.log"))
+    data = bytearray(log.read_bytes())
+    assert data[16] in {0, 1}
+    start, _ = frames(data)[-1]
+    data[-1] ^= 1
+    log.write_bytes(data)
+    done = plan(directory, LoadOptions(0), with_salvage=True)
+    assert done.saved.magics == []
+    write_copy(done.view.files, CrashDisk(), tmp_path / "new")
+    assert (tmp_path / "new" / log.name).read_bytes() == data[:start]
+
+
 @pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, clean=True)], ids=["unclean", "clean"])
 @pytest.mark.parametrize("bit", [*range(8), 10, 24, 33])
 def test_that_of_the_last_batch_where_the_checkpoints_tell_the_end(
@@ -722,8 +812,8 @@ def test_a_copy_of_another_batch_is_not_put_into_its_place(tmp_path: Path) -> No
     assert batches_of(reopened(directory)) == [each for each in batches if each[0] != 8]
 
 
-UNREAD: dict[str, Callable[[bytearray], None]] = {
-    "magic": lambda data: data.__setitem__(16, 3),
+UNREAD: dict[str, Callable[[bytearray], object]] = {
+    "magic and codec": lambda data: (data.__setitem__(16, 3), data.__setitem__(22, 5)),
     "codec": lambda data: data.__setitem__(22, 5),
     "payload that does not decompress": lambda data: data.__setitem__(22, 4),
     "record count": lambda data: data.__setitem__(60, data[60] + 1),
@@ -736,7 +826,7 @@ UNREAD: dict[str, Callable[[bytearray], None]] = {
 @pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
 @pytest.mark.parametrize("change", UNREAD.values(), ids=list(UNREAD))
 def test_a_batch_that_no_consumer_reads_is_left_out(
-    tmp_path: Path, change: Callable[[bytearray], None], options: LoadOptions
+    tmp_path: Path, change: Callable[[bytearray], object], options: LoadOptions
 ) -> None:
     """Kafka keeps it, since its CRC is correct. A consumer cannot get past it."""
     directory = tmp_path / "p-0"
