@@ -6,6 +6,9 @@
     4  make the metadata log: a snapshot with the topics, and with the other settings that a cluster tells a client
     5  write the manifest
 
+What was restored lies in local segments alone. Topics therefore lose the configurations of tiered storage, and
+__remote_log_metadata is left out: a second cluster with these records would delete the first one's segments.
+
 This is the order of a run of log directories (kcli.backup.backup), and `kcli restore` treats both alike: it makes the
 log directory of a single node that has all partitions.
 
@@ -41,7 +44,7 @@ from kcli.backup.manifest import (
     build,
 )
 from kcli.backup.uploads import Uploads
-from kcli.client.cluster_settings import Settings, records
+from kcli.client.cluster_settings import Settings, records, without_tier
 from kcli.client.log_reading import EARLIEST, LATEST, Described, LogReader, OffsetOutOfRange
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import UsageError
@@ -55,6 +58,7 @@ from kcli.metadata.producer_ids import LONG_MAX, skipping_record
 from kcli.metadata_log.quorum_records import QuorumRecords
 from kcli.metadata_log.snapshot_file import SnapshotId, image_bytes
 from kcli.protocol.topic_partition import TopicPartition
+from kcli.tier.metadata import TOPIC as REMOTE_LOG_METADATA
 from kcli.tier.store import Store
 
 FETCH_BYTES = 8 << 20
@@ -141,8 +145,10 @@ class _Run:
         for topic in COORDINATORS:
             partitions += self._partitions(described, lambda each, topic=topic: each == topic, settings)  # type: ignore[misc]
         described = self._reader.describe()
-        settings = self._read_settings(described.topic_ids)
-        partitions += self._partitions(described, lambda each: each not in COORDINATORS, settings)
+        topics = set(described.topic_ids) - {REMOTE_LOG_METADATA}
+        settings = self._read_settings(topics)
+        without_tier(settings)
+        partitions += self._partitions(described, lambda each: each in topics and each not in COORDINATORS, settings)
         described = self._reader.describe()
         partitions = [each for each in partitions if _is_still(each, described)]
         here = {each.partition for each in partitions}

@@ -48,6 +48,10 @@ class Resource(NamedTuple):
     name: str
 
 
+TIERED = ("remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable")
+"""The configurations with which a topic uses tiered storage."""
+
+
 class Quota(NamedTuple):
     """The quotas of an entity. entity: name by entity type ("user"), None for the default entity. values: limit by
     quota."""
@@ -151,6 +155,16 @@ def _acls(brokers: AnyBroker) -> list[Acl]:
         if error.code != ErrorCode.SECURITY_DISABLED:
             raise
         return []
+
+
+def without_tier(settings: Settings) -> None:
+    """Take out the configurations by which topics use tiered storage, and say so in `left_out`."""
+    tiered = []
+    for resource, values in settings.configs.items():
+        if resource.type == TOPIC and [values.pop(each) for each in TIERED if each in values]:
+            tiered.append(resource.name)
+    if tiered:
+        settings.left_out.append(f"{TIERED[0]} of {', '.join(tiered)}: the backup has what is in tiered storage")
 
 
 def records(settings: Settings) -> Iterator[tuple[str, dict[str, object]]]:

@@ -141,6 +141,32 @@ def test_the_settings_are_those_of_the_cluster(node: ServedNode, tmp_path: Path)
     }
 
 
+def test_what_was_restored_uses_no_tier(tmp_path: Path) -> None:
+    """A second cluster with the same topic ids and records would delete the first one's segments in the store."""
+    manager = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+    options = {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": manager,
+        "rsm.config.dir": str(tmp_path / "tier"),
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    }
+    given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+    (tmp_path / "tier").mkdir()
+    with served_node(tmp_path / "data", *QUICK, *given) as node:
+        create(node, "orders", remote_storage_enable="true", local_retention_ms="1000", retention_ms="100000")
+        produce(node, "orders", b"1", b"2")
+        run = back_up(node, tmp_path / "store")
+    assert "remote.storage.enable of orders: the backup has what is in tiered storage" in run["left_out"]
+    image = read_image(restore(tmp_path / "store", tmp_path / "new"))
+    assert image is not None
+    assert "__remote_log_metadata" not in image.topics
+    (values,) = (values for (_, name), values in image.configured.items() if name == "orders")
+    assert values == {"local.retention.ms": "1000", "retention.ms": "100000"}
+    with served_node(tmp_path / "new", *QUICK) as node, Client(node.address) as client:
+        assert client.list_offset("orders", -1) == (0, 2)
+
+
 def test_segments_begin_at_segment_bytes_and_end_with_retention(node: ServedNode, tmp_path: Path) -> None:
     store = tmp_path / "store"
     create(node, "small", segment_bytes="1048576")
