@@ -702,13 +702,16 @@ class BrokerDirectory:
             return _future_finding(path, missing.future.path, missing.future_end, reached, expected)
         if missing.renamed is not None:
             other = missing.renamed.path
-            fate = "deletes the latter" if missing.renamed.name.state == "delete" else "leaves the latter aside"
+            state, is_inside = missing.renamed.name.state, other.parent == self._around.path
+            fate = "deletes the latter" if state == "delete" else "leaves the latter aside"
             outcome = f"a start makes an empty one, and {fate}"
-            is_inside = other.parent == self._around.path
+            back = "give the directory its name back"
             if is_inside and partition_named(other.name) is None:
                 outcome = "Kafka does not start with a directory of that name"
-            elif not is_inside:
+            elif not is_inside and not state:
                 outcome = "a start makes an empty one"
+            elif not is_inside:  # in another log directory of the node
+                back = "move it back here, under its name"
             moves = [(other, path)]
             if missing.emptied is not None:
                 moves.insert(0, (path, next_steps.beside(path)))
@@ -728,7 +731,7 @@ class BrokerDirectory:
                     if is_inside
                     else f"it is {other}"
                 ),
-                action=f"{outcome}; stop the broker, and give the directory its name back{anew}",
+                action=f"{outcome}; stop the broker, and {back}{anew}",
                 command=command,
             )
         if missing.adrift:
