@@ -297,10 +297,10 @@ class Placement:
 
     def _renamed(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
         """Return the directory of this partition that has another name, by topic id and partition number: a directory
-        with -delete or -stray, also in another log directory of the node, one with the name of a partition that has no
-        replica on this node, or one whose name is no partition's and begins with the name of this partition. If there
-        are several, return the one whose last segment has the highest base offset, of equal ones that in this log
-        directory. Returns None if there is none."""
+        with -delete or -stray, also in another log directory of the node; one with the name of a partition that has no
+        replica on this node; or one whose name begins with that of this partition, and is no partition's or that of one
+        without a replica on this node, as orders-0-20261128 is. If there are several, return the one whose last segment
+        has the highest base offset, of equal ones that in this log directory. Returns None if there is none."""
         name, number = DirectoryName(*partition), partition.partition
         begins = re.compile(f"{re.escape(build_directory(name))}(?:[^0-9]|$)")
         others = [PartitionDirectory(path, name) for path in self.misnamed if begins.match(path.name)]
@@ -309,7 +309,7 @@ class Placement:
             each
             for each in (*self.directories, *self.aside)
             if (each.name.state in SET_ASIDE or self._is_unknown(each))
-            and each.name.partition == number
+            and (each.name.partition == number or (not each.name.state and begins.match(each.path.name)))
             and each.name.topic != METADATA_TOPIC
             and _has_topic_id(each.path, (topic_id,))
         ]

@@ -520,9 +520,10 @@ class BrokerDirectory:
             return
         right = self._around.topic_id(topic)
         other = None if image is None else other_topic(image, partition, found.topic_id, self._around.node_id)
+        if any(each.renamed is not None and each.renamed.path == found.path for each in self._around.missing):
+            return  # the finding of the missing partition names the directory
         if image is not None and other is not None and not has_replica(image, partition, self._around.node_id):
-            if all(each.renamed is None or each.renamed.path != found.path for each in self._around.missing):
-                yield _aside(found.path, other.name)
+            yield _aside(found.path, other.name)
         elif fault(topic) is not None:
             stray = _stray_finding(found.path, "warning", "a name that no topic can have")
             yield replace(stray, command=_move_out(found.path))

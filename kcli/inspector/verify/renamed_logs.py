@@ -40,10 +40,11 @@ from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_any_headers
 from kcli.log.inflated import InflatedSource, archive_of
-from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
+from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND, is_trash
 from kcli.log.partition_view import ContentSource
 from kcli.log.recovery.foreign import is_of_another
 from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.recovery.stray_copies import is_named_copy
 from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource, Source
 
@@ -326,7 +327,7 @@ def compressed(path: Path, base: int, until: int | None) -> Finding | None:
 def _files(directory: Path, home: Path | None) -> Iterator[Path]:
     """Yield the files whose names are not Kafka's: in the partition's directory and its subdirectories, in the log
     directory, in subdirectories of the log directory that are not a partition's, and in the lost+found beside the log
-    directory."""
+    directory. Yield all files in a trash, and in copies of the partition's directory."""
     for path in _listed(directory):
         if path.is_dir() and not path.is_symlink():
             yield from _below(path, 0)
@@ -337,8 +338,9 @@ def _files(directory: Path, home: Path | None) -> Iterator[Path]:
     for path in _listed(home):
         if parse(path.name) is None and path.is_file():
             yield path
-        elif path.is_dir() and not path.is_symlink() and parse_directory(path.name) is None:
-            yield from _below(path, DEPTH_MAX)
+        elif path.is_dir() and not path.is_symlink():
+            is_odd = parse_directory(path.name) is None or is_trash(path)
+            yield from _below(path, DEPTH_MAX if is_odd else 0) if is_odd or is_named_copy(path, directory) else ()
     yield from _below(home.absolute().parent / LOST_AND_FOUND, DEPTH_MAX)
 
 
