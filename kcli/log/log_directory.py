@@ -17,7 +17,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -68,7 +67,6 @@ DIRECTORY_FILES = (
     FileKind.CLEANER_OFFSETS,
 )
 
-_TRASH = re.compile(r"\.Trash(-[0-9]+)?")
 SEGMENT_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 PASSED_OVER = {
     FileKind.RECOVERY_POINTS: "Kafka goes on as if there were none, and recovers logs from their beginning",
@@ -468,13 +466,6 @@ def is_removable_marker(directory: Path) -> bool:
     """Whether Kafka takes this directory for the clean-shutdown marker, and removes it before it lists the directories:
     it has the marker's name, and is empty or a symbolic link."""
     return directory.name == FileKind.CLEAN_SHUTDOWN and (directory.is_symlink() or not any(directory.iterdir()))
-
-
-def is_trash(path: Path) -> bool:
-    """Whether a directory is the trash of a file manager (freedesktop.org, Trash specification): `.Trash-<uid>` has the
-    deleted files in `files`, and in `info` a .trashinfo file with the path of each. Kafka reads the name of a partition
-    in it."""
-    return _TRASH.fullmatch(path.name) is not None and (path / "files").is_dir()
 
 
 def partition_named(name: str) -> DirectoryName | None:

@@ -11,7 +11,7 @@ from kcli.inspector.verify import Finding
 from kcli.log.recovery.stray_copies import lacking_in_file
 from tests.cli.run import kcli
 from tests.cli.test_recover_renamed_logs import rows
-from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, logs, loud
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
 from tests.inspector.test_verify_split_logs import ends_of
 
 __all__ = ["directory"]  # a fixture
@@ -175,12 +175,14 @@ def test_a_copy_with_a_date_behind_its_name_fills_a_log(
     assert of(out, "partition-stray").action == "nothing is lost with it: move it out of the log directory"
 
 
-def test_a_log_that_only_the_copy_has(directory: Path, tmp_path: Path) -> None:
-    log = logs(directory)[0]
+@pytest.mark.parametrize(("number", "kind"), [(0, "log-missing"), (-1, "log-end")])
+def test_a_log_that_only_the_copy_has(directory: Path, tmp_path: Path, number: int, kind: str) -> None:
+    log = logs(directory)[number]
     whole = log.read_bytes()
     copy = dated(directory)
-    log.unlink()
-    missing = of(directory, "log-missing")
+    for path in files_of(log) if number else [log]:
+        path.unlink()
+    missing = of(directory, kind)
     assert f"its batches are in {copy / log.name}" in str(missing.found)
     assert missing.lost_first_offset is None
     assert of(directory, "partition-stray").action.startswith("keep it until salvage")

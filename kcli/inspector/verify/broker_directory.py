@@ -15,6 +15,7 @@ Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLo
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -47,6 +48,7 @@ from kcli.log.recovery.identity import Exchanged, what_was_exchanged
 from kcli.log.recovery.node_directories import meta_of, same_path
 from kcli.log.recovery.shared import shared_text
 from kcli.log.source import read_whole
+from kcli.log.trash import FILES, deleted_from, is_trash
 from kcli.metadata.topic_names import fault
 from kcli.metadata_log.known_properties import NEW_CLUSTER_ID, text_of
 from kcli.metadata_log.lost import has_replica, marked_broker_epoch, other_topic, why_stray
@@ -64,6 +66,8 @@ WRITE_ANEW = "stop the broker, and write the file anew"
 OFFSETS_LEAST = 3
 """If at least so many logs end before their offset in a checkpoint, the checkpoint may be wrong; if fewer do, these
 logs are too short."""
+PUT_BACK_MAX = 12
+"""The maximum number of files in a trash that one command puts back."""
 UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content", "meta-properties-node")
 """The kinds of findings about a meta.properties that Kafka cannot use, or cannot use beside others."""
 NOT_PUBLISHED = (
@@ -527,6 +531,8 @@ class BrokerDirectory:
         elif fault(topic) is not None:
             stray = _stray_finding(found.path, "warning", "a name that no topic can have")
             yield replace(stray, command=_move_out(found.path))
+        elif found.topic_id is None and is_trash(found.path):
+            yield _trash(found.path)
         elif found.topic_id is None:
             yield _partition_metadata("missing", path, right, "no such file")
         elif right is not None and found.topic_id != right:
@@ -1151,6 +1157,28 @@ def without_topic_id(finding: Finding) -> Finding:
         return finding
     command = next_steps.recover_log_directory(Path(finding.path).parents[1])
     return replace(finding, action="mend the metadata log first: it has the topic ids", command=command)
+
+
+def _trash(path: Path) -> Finding:
+    """Return the finding of a file manager's trash, whose name Kafka takes for that of a partition. The command puts
+    back what was deleted from partitions' directories and is missing there, if that is not too much."""
+    deleted = [*deleted_from(path)]
+    missed = [(one, other) for one, other in deleted if other.parent.is_dir() and not os.path.lexists(other)]
+    such = f", with {os.path.relpath(deleted[0][1], path.parent)}" if deleted else ""
+    such += f" and {len(deleted) - 1:,} more" if len(deleted) > 1 else ""
+    finding = replace(
+        _stray_finding(path, "warning", f"the trash of a file manager{such}"),
+        expected="the directories of partitions",
+        action="move it out of the log directory",
+        command=_move_out(path),
+    )
+    if not missed:
+        return finding
+    return replace(
+        finding,
+        action="stop the broker, put back what the partitions lack, and move the trash out of the log directory",
+        command=next_steps.move(missed) if len(missed) <= PUT_BACK_MAX else next_steps.look(path / FILES),
+    )
 
 
 def _aside(path: Path, topic: str) -> Finding:

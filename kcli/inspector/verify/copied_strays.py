@@ -99,8 +99,16 @@ def _is_salvaged(lost: tuple[int, int], directory: Path, stray: Path, around: Su
     holder = next((path for path in reversed(logs) if (_base(path) or 0) <= lost[0]), None)
     if holder is None or (directory / holder.name).exists() or not is_named_copy(stray, directory):
         return False
+    name = partition_named(directory.name)
+    assert name is not None, "it is the directory of a partition"
+    partition = TopicPartition(name.topic, name.partition)
+    reached = max(points.get(partition, 0) for points in (around.recovery_points, around.high_watermarks))
     is_followed = any(path.stem >= holder.stem for path in directory.glob(f"*{FileKind.LOG}"))
-    return is_followed or any(file_beside(directory / holder.name, kind).exists() for kind in INDEX_KINDS)
+    return (
+        is_followed
+        or reached > lost[0]
+        or any(file_beside(directory / holder.name, kind).exists() for kind in INDEX_KINDS)
+    )
 
 
 def _base(log: Path) -> int | None:

@@ -84,6 +84,7 @@ from kcli.log.recovery.wrong_log_starts import (
 )
 from kcli.log.source import read_whole
 from kcli.log.threads import in_order, thread_count
+from kcli.log.trash import FILES, INFO, is_trash
 from kcli.printable import is_utf8
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -576,6 +577,8 @@ class Recovery:
                 continue
             files = planned.view.files if planned.refused is None else planned.view.original
             write_copy(files, self.disk, target if self.is_partition else target / self._name_of(each))
+            if is_trash(each.path):
+                self._copy_trash(each.path, target / self._name_of(each))
             if each.path not in self._set_aside:
                 ends.add(each, planned)
             yield planned
@@ -659,6 +662,21 @@ class Recovery:
                 )
         if self._keeps_marker and self._holder.has_directory_for_marker:
             self.disk.make_directory(target / FileKind.CLEAN_SHUTDOWN)
+
+    def _copy_trash(self, trash: Path, target: Path) -> None:
+        """Copy the deleted files in a file manager's trash, which Kafka takes for a partition's directory: some may be
+        missed. Raises OSError."""
+        for path in sorted(each for top in (FILES, INFO) for each in (trash / top, *(trash / top).rglob("*"))):
+            if path.is_symlink() or not (path.is_dir() or path.is_file()):
+                continue
+            copy = target / path.relative_to(trash)
+            if path.is_dir():
+                self.disk.make_directory(copy)
+            elif os.access(path, os.R_OK):
+                self.disk.copy(path, copy)
+            else:
+                error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+                self.unreadable.append(UnreadableInput.of(path, error))
 
     def in_place(self, backup_name: str) -> Iterator[PartitionPlan]:
         """Recover in place, and yield the plans; removed bytes are kept in `<backup_name>.tar`.
