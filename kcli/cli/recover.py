@@ -527,7 +527,8 @@ class _Show:
         for each in missing:
             row: Row = {"partition": each.directory_name, "kind": "partition-missing", "file": ""}
             directory = None if each.renamed is None else os.path.relpath(each.renamed.path, self._recovery.directory)
-            if directory is None or not self._recovery.salvage:
+            is_left = self._in_place and each.renamed is not None and each.renamed.path in self._recovery.from_others
+            if directory is None or is_left or not self._recovery.salvage:
                 self._is_bad = True
                 future = None if each.future is None or not each.future_end else str(each.future.path)
                 row |= {"future": future, "future_end_offset": each.future_end}

@@ -12,6 +12,9 @@
                    (kcli.metadata_log.promotion). If the only directory of a partition that is placed here is one with
                    -future in another log directory, to which the partition was being moved, the partition is missing:
                    Kafka's start deletes that directory, and creates an empty one here
+    set aside      the directory of a missing partition with -delete or -stray may lie in another log directory of the
+                   node, where it was before somebody moved it there or an earlier start renamed it: Kafka does not look
+                   for it
     emptied        if a partition's directory has no batch, another directory may have the records: somebody moved that
                    directory aside, and then somebody made the empty one
     elsewhere      a partition whose directory lies in another log directory of the node is not missing: Kafka opens it
@@ -52,6 +55,9 @@ from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.metadata_log.promotion import Promotion
+
+SET_ASIDE = ("delete", "stray")
+"""The suffixes of the directories that Kafka does not serve, and does not complete by a move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,7 @@ class Placement:
 
     futures: the directories with -future in the node's other log directories. elsewhere: the partitions that have a
     directory with a plain name in one of the node's other log directories, each with the path of that directory.
+    aside: the directories with -delete and -stray in the node's other log directories.
     """
 
     image: MetadataImage
@@ -127,6 +134,7 @@ class Placement:
     misnamed: Sequence[Path] = ()
     futures: Sequence[PartitionDirectory] = ()
     elsewhere: Mapping[TopicPartition, Path] = field(default_factory=dict)
+    aside: Sequence[PartitionDirectory] = ()
 
     def places(self) -> dict[TopicPartition, UUID]:
         """The partitions that have a directory with a plain name in this log directory, each with the id of the log
@@ -289,18 +297,19 @@ class Placement:
 
     def _renamed(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
         """Return the directory of this partition that has another name, by topic id and partition number: a directory
-        with -delete or -stray, one with the name of a partition that has no replica on this node, or one whose name is
-        no partition's and begins with the name of this partition. If there are several, return the one whose last
-        segment has the highest base offset. Returns None if there is none."""
+        with -delete or -stray, also in another log directory of the node; one with the name of a partition that has no
+        replica on this node; or one whose name begins with that of this partition, and is no partition's or that of one
+        without a replica on this node, as orders-0-20261128 is. If there are several, return the one whose last segment
+        has the highest base offset, of equal ones that in this log directory. Returns None if there is none."""
         name, number = DirectoryName(*partition), partition.partition
         begins = re.compile(f"{re.escape(build_directory(name))}(?:[^0-9]|$)")
         others = [PartitionDirectory(path, name) for path in self.misnamed if begins.match(path.name)]
         found = [each for each in others if _has_topic_id(each.path, (topic_id,))]
         found += [
             each
-            for each in self.directories
-            if (each.name.state in ("delete", "stray") or self._is_unknown(each))
-            and each.name.partition == number
+            for each in (*self.directories, *self.aside)
+            if (each.name.state in SET_ASIDE or self._is_unknown(each))
+            and (each.name.partition == number or (not each.name.state and begins.match(each.path.name)))
             and each.name.topic != METADATA_TOPIC
             and _has_topic_id(each.path, (topic_id,))
         ]
@@ -367,10 +376,19 @@ def outcome_of_other_id(image: MetadataImage, node_id: int | None, registered: s
 
 def futures_in(log_directories: Iterable[Path]) -> list[PartitionDirectory]:
     """The directories with -future in log directories, without those that cannot be read."""
+    return _with_suffix(log_directories, ("future",))
+
+
+def aside_in(log_directories: Iterable[Path]) -> list[PartitionDirectory]:
+    """The directories with -delete and -stray in log directories, without those that cannot be read."""
+    return _with_suffix(log_directories, SET_ASIDE)
+
+
+def _with_suffix(log_directories: Iterable[Path], suffixes: Collection[str]) -> list[PartitionDirectory]:
     found: list[PartitionDirectory] = []
     for path in log_directories:
         with suppress(KcliError, OSError):
-            found += [each for each in LogDirectory(path).partitions() if each.name.state == "future"]
+            found += [each for each in LogDirectory(path).partitions() if each.name.state in suffixes]
     return found
 
 

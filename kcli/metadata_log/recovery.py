@@ -52,7 +52,7 @@ from kcli.metadata_log.directory_ids import directory_ids
 from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
-from kcli.metadata_log.placement import MissingPartition, Placement, futures_in, outcome_of_other_id
+from kcli.metadata_log.placement import MissingPartition, Placement, aside_in, futures_in, outcome_of_other_id
 from kcli.metadata_log.renamed_log import renamed_metadata_log
 from kcli.metadata_log.replay import replay
 from kcli.metadata_log.stale_marker import blank_marker, stale_marker
@@ -490,6 +490,7 @@ class MetadataRecovery:
             [*log_directory.misnamed(), *log_directory.adrift()],
             futures=futures_in(self.node.others),
             elsewhere=self.node.elsewhere,
+            aside=aside_in(self.node.of_one_node[1:]),
         )
 
     def _offsets(self, kind: FileKind) -> Mapping[TopicPartition, int]:

@@ -1,5 +1,6 @@
 """A partition's directory that was copied to the name of a partition which the topic does not have."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from kcli.inspector.verify import Finding
 from kcli.log.recovery.stray_copies import lacking_in_file
 from tests.cli.run import kcli
 from tests.cli.test_recover_renamed_logs import rows
-from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, logs, loud
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
 from tests.inspector.test_verify_split_logs import ends_of
 
 __all__ = ["directory"]  # a fixture
@@ -129,3 +130,83 @@ def test_offsets_without_damage_are_not_lacking(directory: Path) -> None:
     ends, data = ends_of(log), log.read_bytes()
     log.write_bytes(data[: ends[1][0]] + data[ends[2][0] : ends[-2][0]])
     assert [*lacking_in_file(log, copy)] == []
+
+
+DATED = f"{PARTITION}-20261128"
+"""The name under which an operator keeps a copy with `cp -a`: to Kafka that of a partition of a topic `java-none-0`."""
+
+
+def dated(directory: Path) -> Path:
+    return Path(shutil.copytree(directory / PARTITION, directory / DATED))
+
+
+def cut_in_a_batch(log: Path) -> None:
+    os.truncate(log, ends_of(log)[1][0] + 20)
+
+
+def cut_behind_a_batch(log: Path) -> None:
+    os.truncate(log, ends_of(log)[1][0])
+
+
+def emptied(log: Path) -> None:
+    os.truncate(log, 0)
+
+
+@pytest.mark.parametrize("damage", [cut_in_a_batch, cut_behind_a_batch, emptied], ids=lambda each: each.__name__)
+def test_a_copy_with_a_date_behind_its_name_fills_a_log(
+    directory: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    log = logs(directory)[0]
+    whole = log.read_bytes()
+    copy = dated(directory)
+    damage(log)
+    first, stray = loud(directory)[:2]
+    assert (first.path, first.severity, first.lost_first_offset) == (str(log), "error", None)
+    assert f"{copy / log.name}, a copy of the file, has what it lacks" in str(first.found)
+    assert first.command == f"kcli recover --salvage --dry-run '{directory}'"
+    assert (stray.kind, stray.path, stray.severity) == ("partition-stray", str(copy), "warning")
+    assert f"it is a copy of {PARTITION}, and has what that lacks" in str(stray.found)
+    assert stray.action.startswith("keep it until salvage")
+    out = tmp_path / "out"
+    (row,) = (row for row in rows(directory, "--out", out) if row["kind"] == "refilled")
+    assert row["source"] == f"{DATED}/{log.name}"
+    assert (out / PARTITION / log.name).read_bytes() == whole
+    assert (out / DATED / log.name).read_bytes() == whole
+    assert of(out, "partition-stray").action == "nothing is lost with it: move it out of the log directory"
+
+
+@pytest.mark.parametrize(("number", "kind"), [(0, "log-missing"), (-1, "log-end")])
+def test_a_log_that_only_the_copy_has(directory: Path, tmp_path: Path, number: int, kind: str) -> None:
+    log = logs(directory)[number]
+    whole = log.read_bytes()
+    copy = dated(directory)
+    for path in files_of(log) if number else [log]:
+        path.unlink()
+    missing = of(directory, kind)
+    assert f"its batches are in {copy / log.name}" in str(missing.found)
+    assert missing.lost_first_offset is None
+    assert of(directory, "partition-stray").action.startswith("keep it until salvage")
+    out = tmp_path / "out"
+    assert [row["name"] for row in rows(directory, "--out", out) if row["kind"] == "restored"] == [log.name]
+    assert (out / PARTITION / log.name).read_bytes() == (out / DATED / log.name).read_bytes() == whole
+
+
+def test_a_directory_that_got_a_date_behind_its_name(directory: Path, tmp_path: Path) -> None:
+    before = [log.read_bytes() for log in logs(directory)]
+    away = (directory / PARTITION).rename(directory / DATED)
+    missing = of(directory, "partition-missing")
+    assert f"it has the name {DATED}" in str(missing.found)
+    assert missing.command == f"mv -nT -- '{away}' '{directory / PARTITION}'"
+    assert [each.kind for each in loud(directory)] == ["partition-missing"]
+    out = tmp_path / "out"
+    found = rows(directory, "--out", out, of=[DATED])
+    assert [row["name"] for row in found if row["kind"] == "renamed"] == [PARTITION]
+    assert [log.read_bytes() for log in logs(out)] == before
+
+
+def test_a_directory_of_another_topic_is_no_copy_for_its_name(directory: Path) -> None:
+    copy = dated(directory)
+    shutil.copyfile(directory / OTHER / "partition.metadata", copy / "partition.metadata")
+    log = logs(directory)[0]
+    cut_in_a_batch(log)
+    assert "has what" not in "".join(str(each.found) for each in loud(directory))

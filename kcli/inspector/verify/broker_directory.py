@@ -15,6 +15,7 @@ Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLo
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -47,6 +48,7 @@ from kcli.log.recovery.identity import Exchanged, what_was_exchanged
 from kcli.log.recovery.node_directories import meta_of, same_path
 from kcli.log.recovery.shared import shared_text
 from kcli.log.source import read_whole
+from kcli.log.trash import FILES, deleted_from, is_trash
 from kcli.metadata.topic_names import fault
 from kcli.metadata_log.known_properties import NEW_CLUSTER_ID, text_of
 from kcli.metadata_log.lost import has_replica, marked_broker_epoch, other_topic, why_stray
@@ -64,6 +66,8 @@ WRITE_ANEW = "stop the broker, and write the file anew"
 OFFSETS_LEAST = 3
 """If at least so many logs end before their offset in a checkpoint, the checkpoint may be wrong; if fewer do, these
 logs are too short."""
+PUT_BACK_MAX = 12
+"""The maximum number of files in a trash that one command puts back."""
 UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content", "meta-properties-node")
 """The kinds of findings about a meta.properties that Kafka cannot use, or cannot use beside others."""
 NOT_PUBLISHED = (
@@ -520,12 +524,15 @@ class BrokerDirectory:
             return
         right = self._around.topic_id(topic)
         other = None if image is None else other_topic(image, partition, found.topic_id, self._around.node_id)
+        if any(each.renamed is not None and each.renamed.path == found.path for each in self._around.missing):
+            return  # the finding of the missing partition names the directory
         if image is not None and other is not None and not has_replica(image, partition, self._around.node_id):
-            if all(each.renamed is None or each.renamed.path != found.path for each in self._around.missing):
-                yield _aside(found.path, other.name)
+            yield _aside(found.path, other.name)
         elif fault(topic) is not None:
             stray = _stray_finding(found.path, "warning", "a name that no topic can have")
             yield replace(stray, command=_move_out(found.path))
+        elif found.topic_id is None and is_trash(found.path):
+            yield _trash(found.path)
         elif found.topic_id is None:
             yield _partition_metadata("missing", path, right, "no such file")
         elif right is not None and found.topic_id != right:
@@ -705,13 +712,16 @@ class BrokerDirectory:
             return _future_finding(path, missing.future.path, missing.future_end, reached, expected)
         if missing.renamed is not None:
             other = missing.renamed.path
-            fate = "deletes the latter" if missing.renamed.name.state == "delete" else "leaves the latter aside"
+            state, is_inside = missing.renamed.name.state, other.parent == self._around.path
+            fate = "deletes the latter" if state == "delete" else "leaves the latter aside"
             outcome = f"a start makes an empty one, and {fate}"
-            is_inside = other.parent == self._around.path
+            back = "give the directory its name back"
             if is_inside and partition_named(other.name) is None:
                 outcome = "Kafka does not start with a directory of that name"
-            elif not is_inside:
+            elif not is_inside and not state:
                 outcome = "a start makes an empty one"
+            elif not is_inside:  # in another log directory of the node
+                back = "move it back here, under its name"
             moves = [(other, path)]
             if missing.emptied is not None:
                 moves.insert(0, (path, next_steps.beside(path)))
@@ -731,7 +741,7 @@ class BrokerDirectory:
                     if is_inside
                     else f"it is {other}"
                 ),
-                action=f"{outcome}; stop the broker, and give the directory its name back{anew}",
+                action=f"{outcome}; stop the broker, and {back}{anew}",
                 command=command,
             )
         if missing.adrift:
@@ -1150,6 +1160,28 @@ def without_topic_id(finding: Finding) -> Finding:
         return finding
     command = next_steps.recover_log_directory(Path(finding.path).parents[1])
     return replace(finding, action="mend the metadata log first: it has the topic ids", command=command)
+
+
+def _trash(path: Path) -> Finding:
+    """Return the finding of a file manager's trash, whose name Kafka takes for that of a partition. The command puts
+    back what was deleted from partitions' directories and is missing there, if that is not too much."""
+    deleted = [*deleted_from(path)]
+    missed = [(one, other) for one, other in deleted if other.parent.is_dir() and not os.path.lexists(other)]
+    such = f", with {os.path.relpath(deleted[0][1], path.parent)}" if deleted else ""
+    such += f" and {len(deleted) - 1:,} more" if len(deleted) > 1 else ""
+    finding = replace(
+        _stray_finding(path, "warning", f"the trash of a file manager{such}"),
+        expected="the directories of partitions",
+        action="move it out of the log directory",
+        command=_move_out(path),
+    )
+    if not missed:
+        return finding
+    return replace(
+        finding,
+        action="stop the broker, put back what the partitions lack, and move the trash out of the log directory",
+        command=next_steps.move(missed) if len(missed) <= PUT_BACK_MAX else next_steps.look(path / FILES),
+    )
 
 
 def _aside(path: Path, topic: str) -> Finding:

@@ -11,13 +11,16 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from formats.file_name import FileKind
+from formats.file_name import FileKind, parse
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
+from kcli.inspector.verify.gaps import Gaps
+from kcli.inspector.verify.segment_names import INDEX_KINDS, file_beside
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.log_directory import LogDirectory, partition_named
-from kcli.log.recovery.stray_copies import is_copy, lacking_in_file, logs_in_both, stray_copies
+from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
+from kcli.log.recovery.partition_copies import compared
+from kcli.log.recovery.stray_copies import is_copy, is_named_copy, lacking_in_file, logs_in_both, stray_copies
 from kcli.protocol.topic_partition import TopicPartition
 
 RANGES_SHOWN = 3
@@ -59,8 +62,11 @@ def _of_stray(finding: Finding, around: Surroundings, copies: Copies) -> Finding
     original = next((each for each in of if is_copy(stray, around.path / each)), None)
     if original is None:
         return None
-    files = logs_in_both(around.path / original, stray)
-    ranges = [each for log, copy in files for each in lacking_in_file(log, copy)]
+    directory, name = around.path / original, partition_named(original)
+    assert name is not None, "it is the name of a partition"
+    ranges = compared(
+        PartitionDirectory(directory, name), PartitionDirectory(stray, name), (None, None), is_better=True
+    ).other_only
     changed = replace(
         finding,
         severity="warning",
@@ -70,12 +76,54 @@ def _of_stray(finding: Finding, around: Surroundings, copies: Copies) -> Finding
     )
     if not ranges:
         return changed
-    return replace(
+    changed = replace(
         changed,
         found=f"{changed.found}, and has what that lacks: {_text(ranges)}",
         action=f"keep it until salvage has put these into {original}, in a copy",
         command=next_steps.salvage_log_directory(around.path),
     )
+    if all(_is_salvaged(each, directory, stray, around) for each in ranges):
+        return changed
+    action = f"keep it: {original} lacks these, and salvage does not put them there"
+    return replace(changed, action=action, command=next_steps.dump(stray))
+
+
+def _is_salvaged(lost: tuple[int, int], directory: Path, stray: Path, around: Surroundings) -> bool:
+    """Whether salvage puts these offsets of a copy back: they are in a .log file that the directory lacks, or that it
+    lacks batches of. Raises UnreadableInput."""
+    for log, copy in logs_in_both(directory, stray):
+        missing = lacking_in_file(log, copy, _until(log, around))
+        if not any(True for _ in missing.lacking(*lost)):
+            return True
+    logs = sorted(path for path in stray.glob(f"*{FileKind.LOG}") if parse(path.name) is not None)
+    holder = next((path for path in reversed(logs) if (_base(path) or 0) <= lost[0]), None)
+    if holder is None or (directory / holder.name).exists() or not is_named_copy(stray, directory):
+        return False
+    name = partition_named(directory.name)
+    assert name is not None, "it is the directory of a partition"
+    partition = TopicPartition(name.topic, name.partition)
+    reached = max(points.get(partition, 0) for points in (around.recovery_points, around.high_watermarks))
+    is_followed = any(path.stem >= holder.stem for path in directory.glob(f"*{FileKind.LOG}"))
+    return (
+        is_followed
+        or reached > lost[0]
+        or any(file_beside(directory / holder.name, kind).exists() for kind in INDEX_KINDS)
+    )
+
+
+def _base(log: Path) -> int | None:
+    name = parse(log.name)
+    return None if name is None else name.base_offset
+
+
+def _until(log: Path, around: Surroundings) -> int | None:
+    """Return the base offset of the segment that follows a .log file; None if there is none, or if the log may lack
+    offsets because it was compacted."""
+    name = partition_named(log.absolute().parent.name)
+    if name is None or around.gaps(TopicPartition(name.topic, name.partition)) is not Gaps.LOSS:
+        return None
+    bases = (_base(path) for path in log.parent.glob(f"*{FileKind.LOG}"))
+    return min((each for each in bases if each is not None and each > (_base(log) or 0)), default=None)
 
 
 def _of_damage(finding: Finding, log: Path, around: Surroundings, copies: Copies) -> Finding | None:
@@ -85,17 +133,24 @@ def _of_damage(finding: Finding, log: Path, around: Surroundings, copies: Copies
     partition = None if name is None or name.state else TopicPartition(name.topic, name.partition)
     for stray in () if partition is None else copies.get(partition, ()):
         copy = stray / log.name
-        ranges = [*lacking_in_file(log, copy)] if copy.is_file() else []
+        ranges = [*lacking_in_file(log, copy, _until(log, around))] if copy.is_file() else []
         if ranges:
             return replace(
                 finding,
                 found=f"{finding.found}; {copy}, a copy of the file, has what it lacks: {_text(ranges)}",
                 lost_first_offset=None,
                 lost_last_offset=None,
-                action=f"{finding.action.partition(FETCH)[0]}; salvage puts these back, in a copy of the log directory",
+                action=_advice(finding),
                 command=next_steps.salvage_log_directory(around.path),
             )
     return None
+
+
+def _advice(finding: Finding) -> str:
+    """Return the advice of a finding of damage that a copy can fill."""
+    if finding.kind in ("log-cut", "log-empty"):
+        return "consumers read past the gap; salvage puts these back, in a copy of the log directory"
+    return f"{finding.action.partition(FETCH)[0]}; salvage puts these back, in a copy of the log directory"
 
 
 def _text(ranges: Sequence[tuple[int, int]]) -> str:

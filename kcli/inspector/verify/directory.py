@@ -25,7 +25,7 @@ from formats.file_name import (
     parse,
     parse_directory,
 )
-from kcli.errors import UnreadableInput
+from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify import misplaced_logs, next_steps, renamed_logs
 from kcli.inspector.verify.across_directories import (
     across_directories,
@@ -97,7 +97,7 @@ from kcli.inspector.verify.verification import (
     may_follow_from_metadata,
     status_of,
 )
-from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_log_directory
+from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, PartitionDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
 from kcli.log.recovery.node_directories import same_path
@@ -219,7 +219,7 @@ class DirectoryVerifier:
             found.append(apple_doubles(path, inside.apple_doubles))
         is_missed = inside.around is not None and _is_of_missing(path, inside.around)
         if parsed_name is not None and parsed_name.state in ("delete", "future", "stray") and not is_missed:
-            found.append(_leftover_directory(path, parsed_name, inside.around))
+            found += _leftover_directory(path, parsed_name, inside.around)
         if mine or parsed_name is not None:
             found += map(_unknown, unknown)
         found += self._logs(path, parsed_name, mine, below, inside)
@@ -1086,21 +1086,54 @@ def _promoted_to_elsewhere(around: Surroundings) -> Iterator[Finding]:
                 yield promoted_log(around, compared)
 
 
-def _leftover_directory(path: Path, name: DirectoryName, around: Surroundings | None) -> Finding:
-    """Return the finding of a directory with -delete, -future or -stray."""
+def _leftover_directory(path: Path, name: DirectoryName, around: Surroundings | None) -> Iterator[Finding]:
+    """Yield the finding of a directory with -delete, -future or -stray. A directory with the records of a partition
+    that another log directory lacks has none here if that one is verified, too, since its finding names the directory
+    already."""
     promoted = None if around is None or name.state != "future" else _promoted(path, around)
-    if promoted is None or around is None:
-        if around is None or name.state != "future":
-            return _suffixed(path, name)
+    if around is None:
+        yield _suffixed(path, name)
+    elif name.state != "future":
+        yield from _set_aside(path, name, around)
+    elif promoted is None:
         alone = only_copy(path, name, around)
-        if alone is not None:
-            return alone
         partition = TopicPartition(name.topic, name.partition)
         note = _suffixed(path, name)
-        return replace(note, action=unknown_current(f"{partition}")) if around.may_be_alone(partition) else note
-    from kcli.inspector.verify.promoted_logs import promoted_log
+        if around.may_be_alone(partition):
+            note = replace(note, action=unknown_current(f"{partition}"))
+        yield note if alone is None else alone
+    else:
+        from kcli.inspector.verify.promoted_logs import promoted_log
 
-    return promoted_log(around, promoted)
+        yield promoted_log(around, promoted)
+
+
+def _set_aside(path: Path, name: DirectoryName, around: Surroundings) -> Iterator[Finding]:
+    """Yield the finding of a directory with -delete or -stray in a log directory."""
+    finding, missed = _suffixed(path, name), around.missed_elsewhere.get(path)
+    if missed is not None:
+        if not around.is_given(missed.parent):  # else the finding of the missing partition names the directory
+            yield replace(
+                finding,
+                severity="error",
+                found=f"{missed.name}, which the metadata log places in {missed.parent}, where it is missing",
+                action="a start makes an empty one there; stop the broker, and move the directory back, under its name",
+                command=next_steps.move([(path, missed)]),
+            )
+        return
+    served = None if name.state != "stray" else _served_beside(PartitionDirectory(path, name), around)
+    if served is not None:
+        found = f"{served.name}, as an earlier start left it aside: Kafka serves {served}"
+        finding = replace(finding, found=found, action="keep it until you know that that one has all its records")
+    yield finding
+
+
+def _served_beside(directory: PartitionDirectory, around: Surroundings) -> Path | None:
+    """Return what `Surroundings.served_beside` returns; None if a file cannot be read, which another check reports."""
+    try:
+        return around.served_beside(directory)
+    except (KcliError, OSError):
+        return None
 
 
 def _suffixed(path: Path, name: DirectoryName) -> Finding:

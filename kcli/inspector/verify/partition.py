@@ -862,12 +862,25 @@ class LogVerifier:
             return True
         if short is not None:
             self._errors = True
-            renamed = self._renamed(directory, end, last)
+            renamed = self._renamed(directory, end, last) or self._renamed(directory, end, None)
             short = with_renamed(short, directory, renamed) if renamed else short
             self._short_by = beyond[0][0] if len(beyond) == 1 and not renamed else None
             self._causes.add(short, lambda other: _is_beside_log(other) and (other.offset or 0) > end)
             return True
-        return False
+        return self._finish_moved_end(directory, first, end)
+
+    def _finish_moved_end(self, directory: Path, first: int, end: int) -> bool:
+        """Add, as a cause, the finding that the segment behind the end of the log lies elsewhere. One checkpoint beyond
+        the end, which alone is too little evidence for lost offsets, shows this if a file has the name and offsets of
+        that segment. Returns whether there is such a finding."""
+        beyond = [(kind, offset) for kind, offset in self._known.ends.items() if offset > end]
+        renamed = self._renamed(directory, end, None) if beyond else []
+        short = short_log(self._segments[-1].files[FileKind.LOG], first, end, beyond, self._known)
+        if short is None or not renamed:
+            return False
+        self._errors = True
+        self._causes.add(with_renamed(short, directory, renamed), _is_beside_log)
+        return True
 
     def _returned_below(self) -> int | None:
         """Return the base offset of the segment below which Kafka had deleted all segments, although some are there

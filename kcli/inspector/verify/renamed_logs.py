@@ -1,6 +1,8 @@
 """Finding the .log file of a missing segment under a name that Kafka does not read, or compressed under its own.
 
     lost+found/#131077       fsck puts files without a name there
+    .Trash-0/files/          a file manager puts deleted files there (kcli.log.trash)
+    orders-0-20261128/       a copy of the partition's directory orders-0
     <offset>.LOG             made by a copy through a file system that does not keep upper and lower case apart
     <offset>.log.gz, .bak    made from the .log file by a log rotation or an operator
     <offset>.log             compressed in its place by a backup or an operator
@@ -44,8 +46,10 @@ from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
 from kcli.log.partition_view import ContentSource
 from kcli.log.recovery.foreign import is_of_another
 from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.recovery.stray_copies import is_named_copy
 from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource, Source
+from kcli.log.trash import is_in_trash, is_trash, original_path
 
 FILES_MAX = 10_000
 """The maximum number of files that are examined."""
@@ -103,7 +107,7 @@ class RenamedLog(NamedTuple):
     def text(self) -> str:
         """Return the path; for a .log file that was cut into parts, their number and paths."""
         if not self.others:
-            return str(self.path)
+            return f"{self.path}, in the trash of a file manager" if is_in_trash(self.path) else str(self.path)
         count = f"{len(self.files):,} parts"
         is_short = len(self.files) <= PARTS_NAMED
         paths = ", ".join(map(str, self.files)) if is_short else f"{self.path} to {self.files[-1]}"
@@ -171,7 +175,8 @@ def _part(
     files: _Files, source: Source, directory: Path, gap: Gap, proven_base: int | None = None
 ) -> RenamedLog | None:
     """Return what a file, or the joined parts in `files`, have of the missing .log file; None if they have nothing of
-    it. The `end` of the result is None if joined parts lack none of the offsets.
+    it. The `end` of the result is None if joined parts lack none of the offsets, or a sound file with the name of the
+    .log file.
 
     source: the content of the files. proven_base: the base offset of the missing .log file if an index leads to a batch
     of the files; else the files begin at the first offset of the gap. Raises UnreadableInput.
@@ -188,16 +193,28 @@ def _part(
     # A .log file of a compacted topic may lack offsets, also at its end: it is whole if it has no damage.
     is_sound = not holes if gap.is_exact else sound_bytes == source.size()
     ends_well = gap.until in (None, end) or (proven_base is not None and not gap.is_exact)
-    is_whole = len(files) > 1 and is_sound and ends_well
+    is_kept = _has_own_name(files[0], base) and sound_bytes == source.size()  # not a download that broke off
+    is_whole = (len(files) > 1 or is_kept) and is_sound and ends_well
     return RenamedLog(
         files[0], base, next_steps.salvage(directory), None if is_whole else end, others=files[1:], holes=holes
     )
 
 
+def _was(path: Path, directory: Path, name: str) -> bool:
+    """Whether a file in a trash had this name in a partition's directory."""
+    original = original_path(path)
+    return original is not None and (original.parent.name, original.name) == (directory.absolute().name, name)
+
+
+def _has_own_name(path: Path, base: int) -> bool:
+    """Whether a file has, or had before it was put into a trash, the name of the .log file with base offset `base`."""
+    return (original_path(path) or path).name == log_name(base)
+
+
 def _is_of_log(path: Path, directory: Path, base: int) -> bool:
     """Return whether a file has the name of the .log file with base offset `base`, perhaps with a dot before the name
-    or a suffix after it, and is not the .log file itself."""
-    name = _OF_LOG.fullmatch(path.name)
+    or a suffix after it, and is not the .log file itself. Of a file in a trash the name before its deletion counts."""
+    name = _OF_LOG.fullmatch((original_path(path) or path).name)
     is_other = path.parent != directory or parse(path.name) is None
     return name is not None and int(name[1]) == base and is_other
 
@@ -326,7 +343,7 @@ def compressed(path: Path, base: int, until: int | None) -> Finding | None:
 def _files(directory: Path, home: Path | None) -> Iterator[Path]:
     """Yield the files whose names are not Kafka's: in the partition's directory and its subdirectories, in the log
     directory, in subdirectories of the log directory that are not a partition's, and in the lost+found beside the log
-    directory."""
+    directory. Yield all files in a trash, and in copies of the partition's directory."""
     for path in _listed(directory):
         if path.is_dir() and not path.is_symlink():
             yield from _below(path, 0)
@@ -337,9 +354,20 @@ def _files(directory: Path, home: Path | None) -> Iterator[Path]:
     for path in _listed(home):
         if parse(path.name) is None and path.is_file():
             yield path
-        elif path.is_dir() and not path.is_symlink() and parse_directory(path.name) is None:
-            yield from _below(path, DEPTH_MAX)
+        elif path.is_dir() and not path.is_symlink():
+            if is_trash(path):
+                yield from (each for each in _below(path, DEPTH_MAX) if _may_be_of(each, directory))
+            elif parse_directory(path.name) is None:
+                yield from _below(path, DEPTH_MAX)
+            elif is_named_copy(path, directory):
+                yield from _below(path, 0)
     yield from _below(home.absolute().parent / LOST_AND_FOUND, DEPTH_MAX)
+
+
+def _may_be_of(path: Path, directory: Path) -> bool:
+    """Whether a file in a trash may have been deleted from a partition's directory."""
+    original = original_path(path)
+    return original is None or original.parent.name == directory.absolute().name
 
 
 def _below(directory: Path, depth: int) -> Iterator[Path]:
@@ -413,7 +441,7 @@ def _open(path: Path, *others: Path) -> Source:
 def _command(files: _Files, directory: Path, base: int) -> str:
     """Return the command that gives a .log file the name that its base offset demands, or makes it from its parts. If
     the present name differs from that name only in case, the command also renames the index and snapshot files beside
-    it."""
+    it; if the file lies in a trash, those that were deleted with it."""
     path, target = files[0], directory / log_name(base)
     if len(files) > 1:
         return next_steps.join(files, target)
@@ -425,6 +453,8 @@ def _command(files: _Files, directory: Path, base: int) -> str:
         name = build(FileName(kind, base))
         others = (each for each in _listed(path.parent) if each.name != name and each.name.lower() == name)
         other = next(others, None) if path.name.lower() == log_name(base) else None
+        if is_in_trash(path):
+            other = next((each for each in _listed(path.parent) if _was(each, directory, name)), None)
         if other is not None and not os.path.lexists(directory / name):
             pairs.append((other, directory / name))
     return next_steps.move(pairs)

@@ -439,7 +439,7 @@ class Surroundings:
         """Return which partitions the metadata log assigns to this log directory; None if no metadata log can be read.
         directory_id: the id of this log directory; None for the id in meta.properties. image: the metadata; None for
         that of a sound metadata log."""
-        from kcli.metadata_log.placement import Placement, futures_in
+        from kcli.metadata_log.placement import Placement, aside_in, futures_in
 
         image = image or self.image
         if image is None:
@@ -455,6 +455,7 @@ class Surroundings:
             self._astray,
             futures=futures_in(self.node.others),
             elsewhere=self.node.elsewhere,
+            aside=aside_in(self.node.of_one_node[1:]),
         )
 
     @cached_property
@@ -463,6 +464,27 @@ class Surroundings:
         directory of the node, each with the path of its directory."""
         placement = self._placement()
         return {} if placement is None or not self.is_broker else dict(placement.moved())
+
+    @cached_property
+    def missed_elsewhere(self) -> Mapping[Path, Path]:
+        """The directories here, with -delete or -stray, that have the records of partitions that another log directory
+        of the node lacks: the path of each, and the path at which it is missing."""
+        found = {}
+        for home in self.node.of_one_node[1:] if self.is_broker else ():
+            for each in self.of(home).missing:
+                if each.renamed is not None and same_path(each.renamed.path.parent, self.path):
+                    found[self.path / each.renamed.path.name] = home / each.directory_name
+        return found
+
+    def served_beside(self, directory: PartitionDirectory) -> Path | None:
+        """Return the directory from which Kafka serves the partition of a directory with -delete or -stray, if it is in
+        one of the node's log directories, and both have one topic id; None if there is none."""
+        topic_id = self.topic_id(directory.name.topic)
+        if topic_id is None or topic_id_of(directory.path) != topic_id:
+            return None
+        beside = self.path / f"{directory.partition}"
+        served = beside if beside.is_dir() else self.node.elsewhere.get(directory.partition)
+        return served if served is not None and topic_id_of(served) == topic_id else None
 
     @cached_property
     def promotions(self) -> Mapping[Path, Compared]:

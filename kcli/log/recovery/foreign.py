@@ -21,6 +21,7 @@ from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
 from formats.kernels.columns import BASE_OFFSET, POSITION, BatchRow
 from kcli.log.log_directory import LogDirectory, is_log_directory
 from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.stray_copies import is_named_copy
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource, Source
 
@@ -124,11 +125,12 @@ def _first_header(source: Source) -> tuple[BatchRow, bytearray] | None:
 
 
 def _logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the .log files of the other partitions in the log directory, with their base offsets. Yields nothing if the
-    parent directory is no log directory, because the directories in it may then be copies of one partition."""
+    """Yield the .log files of the other partitions in the log directory, with their base offsets. Copies of the
+    directory, such as orders-0-20261128 of orders-0, are no other partitions. Yields nothing if the parent directory is
+    no log directory, because the directories in it may then be copies of one partition."""
     home = directory.absolute().parent
     for each in LogDirectory(home).partitions() if is_log_directory(home) else ():
-        if each.path.name == directory.absolute().name:
+        if each.path.name == directory.absolute().name or is_named_copy(each.path, directory):
             continue
         try:
             paths = sorted(each.path.iterdir())

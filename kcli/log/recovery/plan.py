@@ -44,6 +44,7 @@ from kcli.log.recovery.salvage import (
     Salvaged,
     Unread,
     behind_damage,
+    cut_before_copies,
     exchanged_within,
     gaps_between,
     is_log,
@@ -393,7 +394,7 @@ def _salvaged(
     more = _to_salvage(last)
     view = view_anew()
     home, elsewhere, unread = _first_unread(view, options, but=more)
-    more = {name: view.size(name) for name in (*unread, *_named_above(view))} | more
+    more = {name: view.size(name) for name in (*unread, *_incomplete(view, options, checked.copies))} | more
     has_wrong = _has_wrong(view_anew())
     while has_wrong or more.keys() - logs.keys():
         has_wrong = False
@@ -406,7 +407,15 @@ def _salvaged(
             loader.tidy()
         except StartRefused:  # a bad swap file: whether the logs that it replaces are complete is not known
             return planned
-        saved = salvage(view, logs, loader.replaced, home, options.reached or None, checked.copies)
+        saved = salvage(
+            view,
+            logs,
+            loader.replaced,
+            home,
+            options.reached or None,
+            checked.copies,
+            is_compacted=options.is_compacted,
+        )
         if drops_swaps:
             _leave_swaps_out(planned, saved)
         saved.left_out += _without_wrong_snapshots(view)
@@ -436,6 +445,14 @@ def _has_wrong(view: PartitionView) -> bool:
     """Return whether salvage has something to repair even if a start loses nothing: .log files with exchanged names,
     wrong snapshots, lost end markers. The view is changed."""
     return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
+
+
+def _incomplete(view: PartitionView, options: LoadOptions, copies: Sequence[Path]) -> Iterator[str]:
+    """Yield the .log files of a view that `_named_above` returns, and those that lack batches at their ends which one
+    of the directories `copies` has. Raises UnreadableInput."""
+    yield from _named_above(view)
+    if not options.is_compacted:
+        yield from cut_before_copies(view, copies)
 
 
 def _named_above(view: PartitionView) -> list[str]:

@@ -19,7 +19,7 @@ import os
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from formats.checkpoint import parse_leader_epochs
@@ -68,7 +68,7 @@ from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
-from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories
+from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories, same_path
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint
 from kcli.log.recovery.partition_copies import Copy, Ranges, count
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
@@ -85,6 +85,7 @@ from kcli.log.recovery.wrong_log_starts import (
 )
 from kcli.log.source import read_whole
 from kcli.log.threads import in_order, thread_count
+from kcli.log.trash import FILES, INFO, is_trash
 from kcli.printable import is_utf8
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -189,11 +190,7 @@ class Recovery:
             self.partitions = [PartitionDirectory(self.directory, name)]
         else:
             self.partitions = [self._mended(each) for each in self._holder.expected_partitions()]
-            self.partitions += [
-                PartitionDirectory(path, DirectoryName(*self.identities[path].partition))
-                for path in (*self._holder.misnamed(), *self._holder.adrift())
-                if path in self.identities
-            ]
+            self.partitions += self._under_other_names({each.path for each in self.partitions})
             self.unreadable = self._holder.unreadable()
         self._shared = {} if self.is_partition else self._holder.shared_directories()
         """The partitions' directories that are in fact the directory of another partition, each with that directory:
@@ -237,6 +234,20 @@ class Recovery:
         self.wrong_starts = self._find_wrong_starts()
         """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
         self._checked = self._with_copies(self._with_completing(self.checked())) if self.salvage else {}
+
+    def _under_other_names(self, known: Collection[Path]) -> Iterator[PartitionDirectory]:
+        """Yield the directories in `identities` besides those that are `known`: their names are no partition's, or they
+        lie in another directory."""
+        for path, identity in self.identities.items():
+            if path not in known:
+                yield PartitionDirectory(path, DirectoryName(*identity.partition))
+
+    @cached_property
+    def from_others(self) -> Collection[Path]:
+        """The directories in other log directories of the broker that have the records of partitions which are missing
+        here. A copy gets these partitions; a recovery in place leaves the directories where they are."""
+        others = () if self.node is None else self.node.others
+        return {each.path for each in self.partitions if any(same_path(each.path.parent, home) for home in others)}
 
     def _pass_over_others(self, *, starts_clean: bool) -> None:
         """Add to `passed_over` the checkpoints of other brokers that make the start do harm. starts_clean: whether the
@@ -574,6 +585,8 @@ class Recovery:
                 continue
             files = planned.view.files if planned.refused is None else planned.view.original
             write_copy(files, self.disk, target if self.is_partition else target / self._name_of(each))
+            if is_trash(each.path):
+                self._copy_trash(each.path, target / self._name_of(each))
             if each.path not in self._set_aside:
                 ends.add(each, planned)
             yield planned
@@ -658,6 +671,21 @@ class Recovery:
         if self._keeps_marker and self._holder.has_directory_for_marker:
             self.disk.make_directory(target / FileKind.CLEAN_SHUTDOWN)
 
+    def _copy_trash(self, trash: Path, target: Path) -> None:
+        """Copy the deleted files in a file manager's trash, which Kafka takes for a partition's directory: some may be
+        missed. Raises OSError."""
+        for path in sorted(each for top in (FILES, INFO) for each in (trash / top, *(trash / top).rglob("*"))):
+            if path.is_symlink() or not (path.is_dir() or path.is_file()):
+                continue
+            copy = target / path.relative_to(trash)
+            if path.is_dir():
+                self.disk.make_directory(copy)
+            elif os.access(path, os.R_OK):
+                self.disk.copy(path, copy)
+            else:
+                error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+                self.unreadable.append(UnreadableInput.of(path, error))
+
     def in_place(self, backup_name: str) -> Iterator[PartitionPlan]:
         """Recover in place, and yield the plans; removed bytes are kept in `<backup_name>.tar`.
 
@@ -672,6 +700,7 @@ class Recovery:
 
     def _in_place(self, backup_name: str) -> Iterator[PartitionPlan]:
         self._rescues = False  # unreadable bytes stay in their files, since the backup cannot contain them
+        self._own = [each for each in self._own if each.path not in self.from_others]
         self._checked = {path: each.within(path) for path, each in self._checked.items()}
         backup = Backup(self.disk, self._holder.path, backup_name)
         if self.salvage and self.exchanged:

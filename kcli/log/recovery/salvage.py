@@ -396,6 +396,8 @@ def salvage(
     home: Home,
     reached: int | None = None,
     copies: Sequence[Path] = (),
+    *,
+    is_compacted: bool = False,
 ) -> Salvaged:
     """Replace .log files of a view by their readable batches, in order. Returns the changes.
 
@@ -404,7 +406,7 @@ def salvage(
     them. replaced: the .log files that a swap file has replaced, by name; if one of these is also in `files`, its
     batches after those of the swap file are restored. home: the partition; in the files that it names, batches of
     other partitions are left out. reached: the log end offset that the checkpoints state; None if they have no entry.
-    copies: as in Checked. Raises UnreadableInput.
+    copies: as in Checked. is_compacted: whether the log may lack offsets. Raises UnreadableInput.
     """
     salvaged = Salvaged()
     for name in [each for each in view.names() if each in files and not is_log(each)]:
@@ -451,7 +453,7 @@ def salvage(
             twice.has,
             magics,
         )
-        _fill(kept, name, view, copies)
+        _fill(kept, name, view, copies, None if is_compacted else following)
         kept.read(contents[0], files[name])
         for more in contents[1:]:
             kept.read_behind(more)
@@ -469,19 +471,38 @@ def salvage(
     return salvaged
 
 
-def _fill(kept: _Kept, name: str, view: PartitionView, copies: Iterable[Path]) -> None:
+def cut_before_copies(view: PartitionView, copies: Collection[Path]) -> Iterator[str]:
+    """Yield the .log files of a log that was never compacted which lack batches at their ends, though other segments
+    follow, and a directory of `copies` has these batches. Raises UnreadableInput."""
+    logs = sorted(name for name in view.names() if is_log(name)) if copies else []
+    for name, following in pairwise(logs):
+        longer = [each for each in _logs_in(copies, name) if each.stat().st_size > view.size(name)]
+        if any(any(True for _ in _lacking(view, name, each, _base_of(following))) for each in longer):
+            yield name
+
+
+def _logs_in(copies: Iterable[Path], name: str) -> Iterator[Path]:
+    return (each / name for each in copies if (each / name).is_file())
+
+
+def _lacking(view: PartitionView, name: str, copy: Path, until: int | None) -> OffsetRanges:
+    """Return the offsets that a .log file of the view lacks and a copy of the file has (see lacking_in)."""
+    own, other = view.files.get(name, Content(())), Content((FileRange(copy, 0, copy.stat().st_size),))
+    with closing(ContentSource(name, own)) as one, closing(ContentSource(str(copy), other)) as two:
+        return lacking_in(one, two, until)
+
+
+def _fill(kept: _Kept, name: str, view: PartitionView, copies: Iterable[Path], until: int | None) -> None:
     """Let `kept` take batches for the damaged bytes of a .log file from its .deleted file; if there is none, from the
-    first of the directories `copies` that has any. Raises UnreadableInput."""
+    first of the directories `copies` that has any. until: as in lacking_in. Raises UnreadableInput."""
     older = f"{name}.deleted"
     if older in view.original:
         kept.fill_from(older, view.original[older])
         return
-    own = view.files.get(name, Content(()))
-    for path in (each / name for each in copies if (each / name).is_file()):
-        other = Content((FileRange(path, 0, path.stat().st_size),))
-        with closing(ContentSource(name, own)) as log, closing(ContentSource(str(path), other)) as copy:
-            offsets = lacking_in(log, copy)
+    for path in _logs_in(copies, name):
+        offsets = _lacking(view, name, path, until)
         if any(True for _ in offsets):
+            other = Content((FileRange(path, 0, path.stat().st_size),))
             kept.fill_from(f"{path.parent.name}/{name}", other, offsets)
             return
 
@@ -774,12 +795,13 @@ class _Kept:
         self._source, self._older = "", Content(())
         self._older_rows: Iterator[BatchRow] = iter(())
         self._next_older: BatchRow | None = None
+        self._fills_end = False
 
     def fill_from(self, source: str, content: Content, offsets: OffsetRanges | None = None) -> None:
         """Let `read` fill gaps: where it leaves out bytes of the file, it keeps the batches that an older version or a
         copy of the file has for the missing offsets. source: the name of that file. content: its content. offsets: if
-        set, only batches with these offsets are kept."""
-        self._source, self._older = source, content
+        set, only batches with these offsets are kept, also where no bytes are left out at the end of the file."""
+        self._source, self._older, self._fills_end = source, content, offsets is not None
         rows = _Rows(self._name, self._home, content, Room())
         self._older_rows = (row for row in rows if offsets is None or offsets.has(first_offset(row)))
         self._next_older = next(self._older_rows, None)
@@ -815,6 +837,8 @@ class _Kept:
         if end < content.size:
             self._fill(self._limit)
             self.gaps.append(Gap(self._name, end, content.size - end, self.next_offset, None))
+        elif self._fills_end:
+            self._fill(self._limit)
 
     def _read_sorted(self, content: Content, rows: _Rows, saved_from: int) -> None:
         kept: list[tuple[int, int]] = []  # position and end of each kept batch

@@ -1,13 +1,18 @@
-"""Strays that are copies of a partition's directory in the same log directory, as `cp -r orders-0 orders-2` makes them.
+"""Strays that are copies of a partition's directory in the same log directory, as `cp -r orders-0 orders-2` or
+`cp -a orders-0 orders-0-20261128` make them.
 
 Such a directory has the topic id of the partition, and it is a stray, or becomes one at the start: its number is not
-that of a partition of the topic. Where a .log file of the partition is damaged, the .log file of the same name in the
+that of a partition of the topic, or its name goes on behind that of the partition's directory, so that Kafka reads the
+name of a topic `orders-0` in it. Where a .log file of the partition is damaged, the .log file of the same name in the
 copy may have the batches. A batch of the copy counts only if the bytes prove that both files were one: the last sound
-batch before the damage and the first one behind it are also in the copy, with the same offset, CRC and size.
+batch before the damage and the first one behind it are also in the copy, with the same offset, CRC and size. The same
+holds for a .log file that was cut behind a batch, where another segment follows. If no sound batch of a .log file is
+left, the batches of the copy have to end where the next segment begins.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
@@ -15,6 +20,7 @@ from pathlib import Path
 
 from formats.file_name import METADATA_TOPIC, FileKind, parse
 from formats.kernels.columns import BatchRow
+from kcli.errors import StartRefused
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.offset_ranges import OffsetRanges
@@ -30,7 +36,7 @@ def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[Top
     """Return, for each partition of a log directory, the strays that may be copies of its directory: those with its
     topic id. count: returns a topic's number of partitions; 0 if that is not known. Raises UnreadableInput."""
     strays: dict[tuple[str, str], list[Path]] = {}
-    served = []
+    served = {}
     for each in home.partitions():
         topic, number = each.partition
         if topic == METADATA_TOPIC or each.name.state not in ("", "stray"):
@@ -40,11 +46,39 @@ def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[Top
             if topic_id is not None:
                 strays.setdefault((topic, topic_id), []).append(each.path)
         else:
-            served.append(each)
-    if not strays:
-        return {}
-    ids = {each.partition: topic_id_of(each.path) for each in served}
-    return {each: strays[each.topic, found] for each, found in ids.items() if found and (each.topic, found) in strays}
+            served[each.path.name] = each
+    found: dict[TopicPartition, list[Path]] = {}
+    for name, each in served.items():
+        original = next((served[begin] for begin in _names_before(name) if begin in served), None)
+        if original is not None and not count(each.name.topic) and _is_same_topic(each.path, original.path):
+            found.setdefault(original.partition, []).append(each.path)
+    if strays:
+        ids = {each.partition: topic_id_of(each.path) for each in served.values()}
+        for partition, topic_id in ids.items():
+            if topic_id and (partition.topic, topic_id) in strays:
+                found.setdefault(partition, []).extend(strays[partition.topic, topic_id])
+    return found
+
+
+def is_named_copy(path: Path, directory: Path) -> bool:
+    """Whether a directory is a copy of a partition's directory beside it by name and topic id: its name goes on behind
+    that of the partition's directory, as orders-0-20261128 behind orders-0."""
+    return directory.absolute().name in _names_before(path.name) and _is_same_topic(path, directory)
+
+
+def _names_before(name: str) -> Iterator[str]:
+    """Yield what a name begins with, wherever that has the form of a partition's name and no digit follows: `orders-0`
+    for orders-0-20261128."""
+    return (name[: each.end()] for each in re.finditer(r"-[0-9]+(?=[^0-9])", name))
+
+
+def _is_same_topic(one: Path, other: Path) -> bool:
+    """Whether two directories have one topic id; False if one of the ids cannot be read, which other checks report."""
+    try:
+        topic_id = topic_id_of(one)
+        return topic_id is not None and topic_id_of(other) == topic_id
+    except (StartRefused, OSError):
+        return False
 
 
 def is_copy(stray: Path, directory: Path) -> bool:
@@ -58,9 +92,11 @@ def is_copy(stray: Path, directory: Path) -> bool:
     return False
 
 
-def lacking_in(log: Source, copy: Source) -> OffsetRanges:
+def lacking_in(log: Source, copy: Source, until: int | None = None) -> OffsetRanges:
     """Return the offsets that damaged bytes of a .log file had, by the batches that a copy of the file has between the
-    same two batches; at the end of the file, behind the same batch. Raises UnreadableInput."""
+    same two batches; at the end of the file, behind the same batch. until: the base offset of the next segment, if the
+    log was never compacted: then offsets below it count even if the bytes at the end of the file are not damaged, but
+    missing; else None. Raises UnreadableInput."""
     found = OffsetRanges()
     run: tuple[int, int] | None = None  # offsets of the copy behind the last batch that both files have
     rows = sound_batches(log)
@@ -79,15 +115,18 @@ def lacking_in(log: Source, copy: Source) -> OffsetRanges:
             own, is_same, has_same, run = next(rows, None), True, True, None
         else:
             is_same, run = False, None
-    if own is None and run is not None and is_same and has_same and end < log.size():
-        found.add(*run)
+    if own is None and run is not None and is_same and (has_same or (until is not None and run[1] + 1 == until)):
+        if end < log.size():
+            found.add(*run)
+        elif until is not None and run[0] < until:
+            found.add(run[0], min(run[1], until - 1))
     return found
 
 
-def lacking_in_file(log: Path, copy: Path) -> OffsetRanges:
+def lacking_in_file(log: Path, copy: Path, until: int | None = None) -> OffsetRanges:
     """Return what `lacking_in` returns, for two files. Raises UnreadableInput."""
     with closing(FileSource(log)) as one, closing(FileSource(copy)) as other:
-        return lacking_in(one, other)
+        return lacking_in(one, other, until)
 
 
 def logs_in_both(directory: Path, copy: Path) -> Iterator[tuple[Path, Path]]:
