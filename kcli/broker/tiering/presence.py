@@ -92,12 +92,13 @@ class StorePresence:
 
     def _absence(self, count: int) -> str:
         exists = self._exists()
-        what = "the directory has none of them" if exists else "there is no such directory"
+        what = "the directory has none" if exists else "there is no such directory"
+        segments = "1 segment that was" if count == 1 else f"{count:,} segments that were"
         first = "" if exists else "make the directory and "
         return (
-            f"{self._store.address}: {TOPIC} names {count:,} segments that were copied there, but {what}: until "
-            "they are back, nothing is copied there, and local retention deletes nothing. Mount the disk; or, if they "
-            f"are lost, {first}set remote.storage.enable=false and remote.log.delete.on.disable=true on their topics"
+            f"{self._store.address}: {TOPIC} names {segments} copied there, but {what}: until this has changed, "
+            "nothing is copied there, and local retention deletes nothing. Mount the disk; or, if the segments are lost, "
+            f"{first}set remote.storage.enable=false and remote.log.delete.on.disable=true on their topics"
         )
 
     def _create(self) -> None:

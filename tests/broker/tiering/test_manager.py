@@ -373,7 +373,7 @@ def test_a_broker_that_starts_without_the_disk_of_its_store_waits_for_it(tmp_pat
         assert consumed(node, "orders", 0, RECORDS) == [f"value {i:06}" for i in range(RECORDS)]
         code, log = node.signal(signal.SIGTERM)
     assert code == 0
-    what = "there is no such directory" if is_bare else "the directory has none of them"
+    what = "there is no such directory" if is_bare else "the directory has none"
     (line,) = [each for each in log.splitlines() if "ERROR" in each]
     assert f"{store}/kafka-tiered-storage: __remote_log_metadata names" in line
     assert what in line
