@@ -97,8 +97,8 @@ class StorePresence:
         first = "" if exists else "make the directory and "
         return (
             f"{self._store.address}: {TOPIC} names {segments} copied there, but {what}: until this has changed, "
-            "nothing is copied there, and local retention deletes nothing. Mount the disk; or, if the segments are lost, "
-            f"{first}set remote.storage.enable=false and remote.log.delete.on.disable=true on their topics"
+            "nothing is copied there, and local retention deletes nothing. Mount the disk; or, if the segments are "
+            f"lost, {first}set remote.storage.enable=false and remote.log.delete.on.disable=true on their topics"
         )
 
     def _create(self) -> None:
