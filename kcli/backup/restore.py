@@ -315,13 +315,14 @@ class _Restore:
 
     def _aborted(self, producers: ProducerTable, part: Window, restored: Restored) -> Iterator[AbortedTxn]:
         """Update `producers` by the batches of `part`. Yields the transactions that abort markers among these batches
-        end."""
+        end, each with the last stable offset that its marker left when it was appended: transactions that began after
+        the marker do not count, although `follow_producers` has seen those in `part`, too."""
         how, completed = follow_producers(producers, part.batches, memoryview(part.data))
         if how != RECOVERY_MORE:
             restored.troubles.append(f"{restored.partition}: {producers.reason}")
         for producer_id, first, marker, stable, is_aborted in completed or ():
             if is_aborted:
-                yield AbortedTxn(0, producer_id, first, marker, stable)
+                yield AbortedTxn(0, producer_id, first, marker, min(stable, marker + 1))
 
     # the end of a partition
 

@@ -32,16 +32,25 @@ _KINDS = (
 
 
 class LocalStore:
-    """A directory as a store. Raises UnreadableInput if the path is no directory."""
+    """A directory as a store. may_be_away: whether the directory may not exist yet. Raises UnreadableInput if the path
+    is no directory."""
 
-    def __init__(self, directory: Path, disk: Disk | None = None) -> None:
+    def __init__(self, directory: Path, disk: Disk | None = None, *, may_be_away: bool = False) -> None:
         self._disk = Disk() if disk is None else disk
-        inside = directory / INSIDE
-        self._root = inside if inside.is_dir() and not inside.is_symlink() else directory
+        self._directory = self._root = directory
+        if not self.find_root() and may_be_away and not os.path.lexists(directory):
+            return
         try:
             os.close(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         except OSError as error:
             raise UnreadableInput.of(self._root, error) from None
+
+    def find_root(self) -> bool:
+        """Look again which of the two directories has the partitions' directories: its disk may be mounted only now.
+        Return whether it exists."""
+        inside = self._directory / INSIDE
+        self._root = inside if inside.is_dir() and not inside.is_symlink() else self._directory
+        return self._root.is_dir()
 
     @property
     def address(self) -> str:

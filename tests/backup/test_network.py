@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
 
 from formats.checkpoint import parse_offsets
+from formats.txn_index import parse as parse_txn_index
 from kcli.backup import manifest as manifests
 from kcli.backup.manifest import Manifest, Tail
 from kcli.inspector.cluster_metadata import read_image
@@ -115,6 +116,32 @@ def test_transactions_and_groups_come_with_it(node: ServedNode, tmp_path: Path) 
     with served_node(new) as restored:
         ended = kcli("consume", "pay", "-b", restored.bootstrap, "-e", "--format", "jsonl")
     assert [json.loads(line)["value"] for line in ended.stdout.splitlines()] == ["0", "2", "3", "5", "6", "8", "9"]
+
+
+def test_the_transaction_index_is_the_one_of_the_broker(node: ServedNode, tmp_path: Path) -> None:
+    create(node, "pay")
+    producers = [Producer({"bootstrap.servers": node.bootstrap, "transactional.id": f"tx-{n}"}) for n in range(3)]
+    for each in producers:
+        each.init_transactions(30)
+    begun = producers[2]  # its transaction begins between others, and is open behind their markers
+    for number in range(6):
+        producer = producers[number % 2]
+        producer.begin_transaction()
+        producer.produce("pay", b"aborted")
+        producer.flush(10)
+        if number == 3:
+            begun.begin_transaction()
+            begun.produce("pay", b"open for long")
+            begun.flush(10)
+        producer.abort_transaction(30)
+        produce(node, "pay", b"without a transaction")
+    begun.abort_transaction(30)
+    back_up(node, tmp_path / "store")
+    new = restore(tmp_path / "store", tmp_path / "new")
+    index = f"pay-0/{0:020}.txnindex"
+    entries = parse_txn_index((tmp_path / "data" / index).read_bytes())
+    assert [each.last_stable_offset for each in entries] == [2, 5, 8, 10, 10, 10, 20]
+    assert parse_txn_index((new / index).read_bytes()) == entries
 
 
 def test_the_settings_are_those_of_the_cluster(node: ServedNode, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@
               leader deletes all segments in the tier. If its broker crashes meanwhile, the leader of the partition of
               `__remote_log_metadata` that has the record of the deletion resumes it, if the topic was deleted
 
-A task that fails logs why, waits (remote.log.manager.task.retry.backoff.ms, doubled with each failure in a row), and
-tries again. All calls of the store run in threads. Source: RemoteLogManager.
+After a start, the tasks wait until the store is there (kcli.broker.tiering.presence). A task that fails logs why, waits
+(remote.log.manager.task.retry.backoff.ms, doubled with each failure in a row), and tries again. All calls of the store
+run in threads. Source: RemoteLogManager.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kcli.broker.process.unattended import begin, report
 from kcli.broker.tiering.config import TierConfig, tier_config
 from kcli.broker.tiering.metadata_topic import MetadataTopic, NotReady
 from kcli.broker.tiering.pool import ThreadPool
+from kcli.broker.tiering.presence import StorePresence
 from kcli.broker.tiering.quota import TierRate
 from kcli.broker.tiering.reader import tiered
 from kcli.broker.tiering.reading import TierReading
@@ -114,9 +116,12 @@ class Tiering:
         self._segments = SegmentTasks(
             store, self._metadata, self.reading.indexes, copiers, deleters, context.node_id, self._now_ms
         )
+        self._presence = StorePresence(store, config.store, self._metadata, deleters, disk)
         self._tracked: dict[TieredPartition, _Tracked] = {}
         self._deletions: dict[asyncio.Task[None], TieredPartition] = {}
         self._looking: asyncio.Task[None] | None = None
+        self._finding: asyncio.Task[None] | None = None
+        self._are_open = False
         self._changed = asyncio.Event()
 
     @classmethod
@@ -143,6 +148,7 @@ class Tiering:
         """Begin to look for tiered partitions and to run their tasks."""
         self._metadata.start()
         self._looking = begin(self._look_on(), "tiered partitions are not looked at any more")
+        self._finding = begin(self._find_store(), "the store of tiered storage is not looked for any more")
 
     async def finish_deletions(self) -> None:
         """Wait until the deletions in progress are complete, at most DELETIONS_S seconds. Call this before the broker
@@ -154,8 +160,9 @@ class Tiering:
     async def stop(self) -> None:
         """End all tasks, and delete all objects if the store is configured so (delete.on.close). Raises KcliError,
         OSError if that fails."""
-        if self._looking is not None:
-            self._looking.cancel()
+        for each in (self._looking, self._finding):
+            if each is not None:
+                each.cancel()
         for tracked in self._tracked.values():
             tracked.cancel()
         for task in self._deletions:
@@ -183,7 +190,8 @@ class Tiering:
             self._changed.clear()
             wait_s = self._config.task_interval_ms / 1000
             try:
-                if not await self._look():
+                self._are_open = await self._look()
+                if not self._are_open:
                     wait_s = min(wait_s, OPENING_S)
             except Exception as error:  # noqa: BLE001  (a bug in one round must not end the loop)
                 report("tiered partitions are looked at again", error)
@@ -192,6 +200,22 @@ class Tiering:
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+    async def _find_store(self) -> None:
+        """Look for the store until it is there. Log an error if it is not, but not the same one twice in a row."""
+        told = ""
+        while not self._presence.is_known:
+            wait_s = OPENING_S
+            try:
+                await self._presence.look([*self._tracked, *self._deletions.values()], are_all=self._are_open)
+            except Exception as error:  # noqa: BLE001  (as in _look_on)
+                if str(error) != told:
+                    report("tiered storage", error)
+                told, wait_s = str(error), self._config.task_interval_ms / 1000
+            if not self._presence.is_known:
+                await asyncio.sleep(wait_s)
+        if told:
+            log.info("tiered storage: the store is there")
 
     async def _look(self) -> bool:
         """Begin and end tasks so that each tiered replica has those that it needs; resume abandoned deletions. Return
@@ -273,7 +297,8 @@ class Tiering:
 
     async def _repeat(self, tracked: _Tracked, work: Callable[[_Tracked], Awaitable[None]]) -> None:
         """Call `work` at the task interval, or after the backoff if it has failed, until the partition is not
-        followed."""
+        followed. Begin once the store is there."""
+        await self._presence.wait()
         failures = 0
         while True:
             try:

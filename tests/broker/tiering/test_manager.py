@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from formats.checkpoint import EpochEntry
@@ -337,3 +339,62 @@ def test_a_store_that_fails_delays_all_and_loses_nothing(tmp_path: Path) -> None
     assert "copy in the tier" in log
     assert "Traceback" not in log
     assert not orphans(tmp_path)
+
+
+@pytest.mark.parametrize("is_bare", [True, False])
+def test_a_broker_that_starts_without_the_disk_of_its_store_waits_for_it(tmp_path: Path, *, is_bare: bool) -> None:
+    """is_bare: there is nothing in the mount point; otherwise an empty directory with the name of the store."""
+    store, away = tmp_path / "remote", tmp_path / "away"
+    with tiered_node(tmp_path) as node:
+        with Client(node.address) as client:
+            client.create_topic("orders", 1, CONFIGS)
+        produce(node, "orders", 0, RECORDS // 2)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS // 2 - 150, lambda: offsets(node, "orders"))
+        local = offsets(node, "orders")["local"]
+    store.rename(away)
+    store.mkdir()
+    if not is_bare:
+        (store / "kafka-tiered-storage").mkdir()
+    with tiered_node(tmp_path) as node:
+        with Client(node.address) as client:
+            client.create_topic("new", 1, CONFIGS)
+        produce(node, "orders", RECORDS // 2, RECORDS // 2)
+        produce(node, "new", 0, RECORDS // 2)
+        time.sleep(1)
+        assert [each.name for each in store.rglob("*")] == ([] if is_bare else ["kafka-tiered-storage"])
+        assert offsets(node, "orders")["local"] == local
+        assert offsets(node, "new")["local"] == 0
+        for each in store.iterdir():
+            each.rmdir()
+        store.rmdir()
+        away.rename(store)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS - 150, lambda: offsets(node, "orders"))
+        wait_until(lambda: offsets(node, "new")["local"] > RECORDS // 2 - 150, lambda: offsets(node, "new"))
+        assert consumed(node, "orders", 0, RECORDS) == [f"value {i:06}" for i in range(RECORDS)]
+        code, log = node.signal(signal.SIGTERM)
+    assert code == 0
+    what = "there is no such directory" if is_bare else "the directory has none"
+    (line,) = [each for each in log.splitlines() if "ERROR" in each]
+    assert f"{store}/kafka-tiered-storage: __remote_log_metadata names" in line
+    assert what in line
+    assert "Mount the disk" in line
+    assert not orphans(tmp_path)
+
+
+def test_the_segments_of_a_store_that_is_lost_can_be_forgotten(tmp_path: Path) -> None:
+    with tiered_node(tmp_path) as node:
+        with Client(node.address) as client:
+            client.create_topic("orders", 1, CONFIGS)
+        produce(node, "orders", 0, RECORDS // 2)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS // 2 - 150, lambda: offsets(node, "orders"))
+    shutil.rmtree(tmp_path / "remote")
+    with tiered_node(tmp_path) as node:
+        time.sleep(0.5)
+        assert not (tmp_path / "remote").exists()
+        (tmp_path / "remote/kafka-tiered-storage").mkdir(parents=True)
+        alter(node, "orders", remote_storage_enable="false", remote_log_delete_on_disable="true")
+        wait_until(lambda: offsets(node, "orders")["start"] > RECORDS // 2 - 150, lambda: offsets(node, "orders"))
+        alter(node, "orders", remote_storage_enable="true", remote_log_delete_on_disable="false")
+        produce(node, "orders", RECORDS // 2, RECORDS // 2)
+        wait_until(lambda: offsets(node, "orders")["local"] > RECORDS - 150, lambda: offsets(node, "orders"))
+    assert objects(tmp_path)
