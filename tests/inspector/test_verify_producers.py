@@ -114,6 +114,22 @@ RIGHT = (AbortedTxn(0, 7, 0, 4, 2), AbortedTxn(0, 8, 2, 5, 6))
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [(3, 8, 0), (5, 8, 0), (4, 8, 1), (6, 8, 1), (9, 8, 1), (2, 8, 1), (5, 9, 1), (6, 9, 2)],
+)
+def test_last_stable_offsets_of_a_follower(tmp_path: Path, first: int, second: int, count: int) -> None:
+    """A follower has the transaction of producer 8 from offset 5 on, if it came together with the marker of producer 7
+    at offset 2; a producer's own next transaction does not count."""
+    log = Log().batch(7, 0, 0, TRANSACTIONAL).marker(7, 0, ControlType.ABORT).batch()
+    log = log.batch(8, 0, 0, TRANSACTIONAL).marker(8, 0, ControlType.ABORT).batch()
+    log = log.batch(8, 0, 2, TRANSACTIONAL).marker(8, 0, ControlType.COMMIT)
+    entries = AbortedTxn(0, 7, 0, 2, first), AbortedTxn(0, 8, 5, 7, second)
+    (tmp_path / f"{0:020}.txnindex").write_bytes(txn_index.build(entries))
+    found = [kind for kind, _ in verify(tmp_path, log) if kind != "txnindex-order"]
+    assert found == ["txnindex-stable-offset"] * count
+
+
+@pytest.mark.parametrize(
     ("entries", "kinds"),
     [
         (RIGHT, []),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.file_name import FileKind, parse, parse_directory
+from formats.kernels.columns import BatchRow
 from formats.kernels.log_check import LogCheck
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import index_files, next_start, next_steps
@@ -45,7 +47,7 @@ from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, file_be
 from kcli.inspector.verify.text_mode import as_text_mode
 from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery.retention import NEVER, timestamp_of
-from kcli.log.segment_reader import Window
+from kcli.log.segment_reader import Window, sound_batches
 from kcli.log.source import FileSource
 
 if TYPE_CHECKING:  # imported at run time only if a log has the files or batches that these modules check
@@ -117,6 +119,12 @@ def _check_control(batch: bytes) -> tuple[int, int, str | None]:
     from kcli.log.producer_state import check_control  # imported only if a log has control batches
 
     return check_control(batch)
+
+
+def _sound_batches(log: Path) -> Iterator[BatchRow]:
+    """Yield the batches of a .log file with a right CRC; none of a file that cannot be read."""
+    with suppress(UnreadableInput), closing(FileSource(log)) as source:
+        yield from sound_batches(source)
 
 
 def _deleted_logs(directory: Path, first: int) -> Iterator[Path]:
@@ -335,8 +343,7 @@ class LogVerifier:
             self._of_indexes += index_files.too_few(offsets, check.last_position)
         if times is not None:
             self._of_indexes += index_files.too_few_times(times, offsets, check.max_timestamp)
-        if self._txn is not None:
-            self._of_indexes += self._txn.end(breaks=check.breaks, reaches=end)
+        self._end_txn(path, end)
         if self._is_whole:
             of_log = self._as_appended(path, following, of_log)
             of_log = self._find_tail(segment, of_log, cut, end)
@@ -502,6 +509,11 @@ class LogVerifier:
 
             self._txn = TxnIndexCheck(txn_path, txn_path or file_beside(path, FileKind.TXN_INDEX), self._check.breaks)
             self._of_indexes += self._txn.alone()
+
+    def _end_txn(self, log: Path, end: int) -> None:
+        if self._txn is not None:
+            batches = partial(_sound_batches, log)
+            self._of_indexes += self._txn.end(breaks=self._check.breaks, reaches=end, batches=batches)
 
     @property
     def _known_end(self) -> int:

@@ -1,11 +1,19 @@
-"""Checks the transaction index of a segment against the abort markers in its log, in the order of the markers."""
+"""Checks the transaction index of a segment against the abort markers in its log, in the order of the markers.
+
+The last stable offset of an entry is the first offset of a transaction of another producer that is open at the marker;
+without one, the offset behind the marker. A follower appends all batches of a Fetch response before it writes entries:
+if none is open at the marker, it takes the first transaction behind the marker, if it came in the same response.
+Source: UnifiedLog.append, ProducerStateManager.lastStableOffset.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from formats.kernels.columns import BatchRow
 from formats.txn_index import ENTRY, VERSION, AbortedTxn
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
@@ -40,6 +48,7 @@ class TxnIndexCheck:
         self._breaks = breaks
         self._missing: list[tuple[int, Aborted]] = []
         self._extra: list[int] = []
+        self._followers: deque[tuple[int, int, int, Finding]] = deque()
 
     def alone(self) -> Iterator[Finding]:
         """Yield the findings for which the log is not needed: wrong length, wrong versions, offsets that contradict
@@ -105,7 +114,29 @@ class TxnIndexCheck:
             if entry.last_stable_offset != stable if certain else entry.last_stable_offset > stable:
                 most = "" if certain else " or below"
                 found = f"last stable offset {entry.last_stable_offset:,}"
-                yield self._finding("txnindex-stable-offset", *place, f"{stable:,}{most}", found, offset=last)
+                finding = self._finding("txnindex-stable-offset", *place, f"{stable:,}{most}", found, offset=last)
+                if certain and last + 1 == stable < entry.last_stable_offset:
+                    self._followers.append((last, producer, entry.last_stable_offset, finding))
+                else:
+                    yield finding
+
+    def _not_of_followers(self, batches: Iterable[BatchRow]) -> Iterator[Finding]:
+        """Yield the findings of last stable offsets that no follower writes either: see the module. batches: those of
+        the segment."""
+        behind: list[tuple[int, int, int, Finding]] = []
+        for batch in batches:
+            if batch.is_control or not batch.is_transactional:
+                continue
+            while self._followers and self._followers[0][0] < batch.base_offset:
+                behind.append(self._followers.popleft())
+            for each in [each for each in behind if each[1] != batch.producer_id]:
+                behind.remove(each)
+                if each[2] != batch.base_offset:
+                    yield each[3]
+            if not behind and not self._followers:
+                break
+        yield from (each[3] for each in (*behind, *self._followers))
+        self._followers.clear()
 
     def _is_missing(self, transaction: Aborted) -> Iterator[Finding]:
         """Note that a transaction has no entry. If entries are noted already that are missing at another place of the
@@ -125,14 +156,16 @@ class TxnIndexCheck:
         kind = "txnindex-missing-entry" if self._path else "txnindex-missing"
         yield self._finding(kind, at * ENTRY.size, 0, expected, found, offset=last)
 
-    def end(self, *, breaks: int, reaches: int) -> Iterator[Finding]:
+    def end(self, *, breaks: int, reaches: int, batches: Callable[[], Iterable[BatchRow]]) -> Iterator[Finding]:
         """Yield findings for the remaining entries, which have no marker in the log.
 
         breaks: LogCheck.breaks at the end of the segment; if it has risen within the segment, markers may be lost
         there, and only entries that end at or above `reaches` make findings. reaches: the last offset of the segment's
-        last batch plus 1.
+        last batch plus 1. batches: returns the sound batches of the segment.
         """
         yield from self._flush()
+        if self._followers:
+            yield from self._not_of_followers(batches())
         if self._size > MOST_BYTES or self._zeros is not None:
             return
         self._extra += range(self._at, self._count)
