@@ -101,6 +101,7 @@ def fetch(
     for each in partitions:  # a topic's name becomes a directory's name
         if (reason := fault(each.partition.topic)) is not None:
             raise UsageError(reason)
+    tier.check_read(partitions)
     starts: dict[TopicPartition, int] = {}
     results = []
     with new_directory(disk, target) as partial, SyncedTogether(disk) as files:

@@ -233,6 +233,8 @@ def _stored(entry: os.DirEntry[str], name: str) -> Iterator[StoredObject]:
         size = entry.stat(follow_symlinks=False).st_size if is_file else 0
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise UnreadableInput.of(entry.path, error) from None
     yield StoredObject(name, size, None if is_file else _odd(entry, "no regular file"))
 
 
