@@ -27,6 +27,7 @@ DEPTH_MAX = 32
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link, which is not followed"),
     (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISREG, "a file beside the directories of partitions"),
 )
 

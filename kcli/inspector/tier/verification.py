@@ -279,12 +279,21 @@ class TierVerification:
     ) -> Finding:
         is_log = FileKind.LOG in missing
         found = f"no {', '.join(missing)}" if objects.sizes else NO_OBJECTS
+        odds = {kind: odd for kind in missing if (odd := self._tier.inventory.in_place_of(objects.name(kind)))}
+        found += "".join(f"; {kind} is {odd}" for kind, odd in odds.items())
         lost = (segment.start_offset, segment.end_offset) if is_log else None
         if lost:
             found += f"; {offsets_text(*lost)} lost"
         expected = "all objects" if segment.state is None else f"all objects, as the state is {segment.state.name}"
         path = self._path(objects, missing[0])
-        return self._of_segment(each, segment, path, "tier-object-missing", expected, found, lost)
+        finding = self._of_segment(each, segment, path, "tier-object-missing", expected, found, lost)
+        return self._look_at(finding, self._path(objects, next(iter(odds)))) if odds else finding
+
+    @staticmethod
+    def _look_at(finding: Finding, path: str) -> Finding:
+        """Return the finding of a missing object with a next step for what the store has in place of it."""
+        action = "see what it is: an object is a regular file, and a link is not followed"
+        return replace(finding, action=action, command=next_steps.list_file(path))
 
     def _of_segment(
         self,
@@ -500,16 +509,20 @@ class TierVerification:
         if objects.told is not None and objects.told.damage is not None:
             return self._without_manifest(each, objects.told.damage, (objects.start_offset, None))
         size = objects.sizes.get(FileKind.LOG)
-        return Finding(
-            path=self._path(objects, FileKind.LOG),
+        odd = self._tier.inventory.in_place_of(objects.name(FileKind.LOG))
+        nothing = f"no {FileKind.LOG}" if odd is None else f"no {FileKind.LOG}; {FileKind.LOG} is {odd}"
+        path = self._path(objects, FileKind.LOG)
+        finding = Finding(
+            path=path,
             kind="tier-object-missing",
             severity="error",
             offset=objects.start_offset,
             expected="batches, which tell what the segment has",
-            found=f"no {FileKind.LOG}" if size is None else f"{size:,} bytes without a sound batch",
+            found=nothing if size is None else f"{size:,} bytes without a sound batch",
             action="look for these offsets in other replicas' local logs, and in copies of the tier",
             command=self._fetch(each),
         )
+        return finding if odd is None else self._look_at(finding, path)
 
     def _gaps(self, each: PartitionTier) -> Iterator[Finding]:
         for first, last in each.plan().gaps:
