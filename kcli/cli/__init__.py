@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+BYTES_SHOWN = 60
+
 
 def main() -> NoReturn:
     """Run `kcli` with the process's arguments, and exit."""
@@ -43,6 +45,9 @@ def _run() -> int:
         return error.exit_status
     except OSError as error:
         note(f"kcli: {error_text(error)}")
+        return 1
+    except UnicodeDecodeError as error:  # confluent-kafka decodes the names in a broker's answer
+        note(f"kcli: a name or a text is not UTF-8: {error.object[:BYTES_SHOWN]!r}")
         return 1
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1

@@ -201,6 +201,8 @@ def _coverage(tier: str, directory: Path, copies: ExitStack) -> TierCoverage:
         raise UsageError("--tier needs the log directory that the partition is in, with its checkpoints")
     store = open_tier(tier, copies.enter_context(spool_for(tier)))
     found = Tier.read(store, home, None if name is None else name.topic)
+    for error in (error for each in found.partitions for error in each.unread):  # the plan reports those of `home`
+        raise error
     return TierCoverage(found, directory, tier, copies)
 
 

@@ -142,6 +142,8 @@ def list_segments(
     The state is that of the metadata log; a dash where the objects alone tell. Where they have no batch that tells the
     last offset, there is a question mark. A segment that lacks objects is named by kcli tier verify, objects without a
     segment by kcli tier orphans.
+
+    Exit status: 0 listed, 2 something could not be read.
     """
     tier = _read(store, log_dir, topic, key_pairs)
     if output is Format.JSONL:
@@ -150,6 +152,10 @@ def list_segments(
     elif rows := list(_listed(tier, _segment_row, _lost_row)):
         write_text(aligned([HEADINGS, *rows]))
     _tell_damage(tier)
+    errors = tier.all_unread()
+    for error in errors:
+        note(printable(f"kcli: {error}"))
+    raise typer.Exit(UnreadableInput.exit_status if errors else 0)
 
 
 def _listed(
@@ -159,7 +165,7 @@ def _listed(
     and for the objects of a segment whose last offset no metadata and no batch shows."""
     for each in tier.partitions:
         shown = [(segment.start_offset, of_segment(tier, each, segment)) for segment in each.cache.segments()]
-        shown += ((objects.start_offset, of_lost(objects)) for objects in each.lost)
+        shown += ((objects.start_offset, of_lost(objects)) for objects in (*each.lost, *each.hidden))
         yield from (found for _, found in sorted(shown, key=itemgetter(0)))
 
 
@@ -422,7 +428,9 @@ def attach_topic(
     tier = _read(store, None, topic)
     if tier.store.is_plugin:
         raise UsageError(f"{printable(store)}: attach takes a tier in the layout of LocalTieredStorage alone")
-    attachments = [attachment(tier, each) for each in chosen(tier.partitions, topic, topic_id)]
+    partitions = chosen(tier.partitions, topic, topic_id)
+    tier.check_read(partitions)
+    attachments = [attachment(tier, each) for each in partitions]
     now_ms = current_ms()
     configs = pairs(option, "-o")
     plan = plan_attaching(log_dir, attachments, configs=configs, count=metadata_partitions, now_ms=now_ms)

@@ -26,6 +26,7 @@ QUIET, NOTICE = 0, 6  # levels of syslog
 AUTHENTICATION = KafkaError._AUTHENTICATION  # noqa: SLF001 (so librdkafka names its own errors)
 ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 (so librdkafka names its own errors)
 PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 (librdkafka's own codes have no public name)
+NAME_SHOWN = 60
 NOBODY = {
     ALL_BROKERS_DOWN,
     KafkaError._TIMED_OUT,  # noqa: SLF001 (librdkafka's own codes have no public name)
@@ -184,6 +185,9 @@ class Connection:
             except KafkaException as error:
                 if kafka_error(error).code() not in NOBODY:
                     raise Refused(topic or "", kafka_error(error)) from None
+            except UnicodeDecodeError as error:
+                reason = f"a name in the broker's answer is not UTF-8: {error.object[:NAME_SHOWN]!r}"
+                raise KcliError(f"{self.bootstrap}: {reason}") from None
             else:
                 self.trouble.down_since = None
                 return found

@@ -117,6 +117,7 @@ def _check(path: str) -> None:
 
 def _read(store: str, log_directory: str | None, topic: str | None, only: TieredPartition | None = None) -> Tier:
     tier = Tier.read(tier_store(store), None if log_directory is None else Path(log_directory), topic, only)
+    tier.check_read(())
     troubles = [] if tier.log is None else [each for each in tier.log.troubles if each.kind != "refused"]
     if troubles:
         log.warning("%s: %s; kcli tier verify tells more", troubles[0].path, troubles[0].reason)
@@ -131,7 +132,7 @@ def _alone(tier: Tier, options: SourceOptions) -> Iterator[PartitionFiles]:
     for each in tier.partitions:
         topic, partition, topic_id = each.partition
         is_known = each.local is None and (each.has_metadata or tier.log is None)
-        if not is_known or not each.copied() or not options.wants(topic, partition):
+        if not is_known or not (each.copied() or each.unread) or not options.wants(topic, partition):
             continue
         if ids.setdefault(topic, topic_id) != topic_id:
             reason = f"two topics of the tier have this name, with the ids {ids[topic]} and {topic_id}"
@@ -157,6 +158,7 @@ def _address(tier: Tier, name: str) -> str:
 
 def _joined(files: PartitionFiles, tier: Tier, each: PartitionTier, store: str) -> PartitionFiles:
     """Return a partition's files with the segments of the tier that are before its local ones."""
+    tier.check_read([each])
     first = files.segments[0].base_offset if files.segments else None
     plan = each.plan(first)
     if not plan.gaps and not each.copied():

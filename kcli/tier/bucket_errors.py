@@ -18,6 +18,7 @@ CHECK_CREDENTIALS = {
 CHECK_ENDPOINT = {"s3": "AWS_ENDPOINT_URL, AWS_REGION", "gs": "GOOGLE_BASE_URL", "az": "AZURE_STORAGE_ENDPOINT"}
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _STATUS = re.compile(r"\bstatus(?: code)?: ([1-5]\d\d)\b")
+_ILLEGAL = re.compile(r'illegal: "([^"]{1,20})"')
 _HOST = re.compile(r"https?://(?:[^/@\s]*@)?([\w.:\[\]-]+)")
 _NO_BUCKET = ("NoSuchBucket", "InvalidBucketName", "ContainerNotFound", "InvalidResourceName")
 _BAD_CREDENTIALS = (
@@ -117,7 +118,9 @@ def _otherwise(service: str, error: BaseException, text: str, server: str) -> st
     if "Account must be specified" in text:
         return "the account is not known; set AZURE_STORAGE_ACCOUNT_NAME"
     if type(error).__name__ == "InvalidPathError" or "invalid path" in text:
-        return "an object's name there has an empty part or '..', and kcli cannot list it: move such objects away"
+        found = _ILLEGAL.search(text)
+        what = "an empty part" if found is None else f"the part '{found[1]}'" if "." in found[1] else f"'{found[1]}'"
+        return f"an object's name there has {what}, and kcli cannot list it: move such objects away"
     if "invalid list response" in text or "Parse(" in text:
         return no_store(service, server)
     if "builder error" in text or "Unable to parse" in text or "Configuration" in text:

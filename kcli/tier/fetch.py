@@ -45,7 +45,7 @@ from kcli.tier.lineage import Part, Plan
 from kcli.tier.store import DamagedObject
 from kcli.tier.stored_segment import INDEX_BYTES_MAX, read_object, survey, too_large
 from kcli.tier.tier import PartitionTier, Tier
-from kcli.tier.unread import gap_reason, unread
+from kcli.tier.unread import gap_reason, no_object, unread
 
 LOCAL_KINDS = (
     FileKind.LOG,
@@ -101,6 +101,7 @@ def fetch(
     for each in partitions:  # a topic's name becomes a directory's name
         if (reason := fault(each.partition.topic)) is not None:
             raise UsageError(reason)
+    tier.check_read(partitions)
     starts: dict[TopicPartition, int] = {}
     results = []
     with new_directory(disk, target) as partial, SyncedTogether(disk) as files:
@@ -216,7 +217,8 @@ class _Writer:
             self.fetched.missing.append(Range(part.first, part.last, str(objects.told.damage)))
             return None
         if FileKind.LOG not in objects.sizes:
-            reason = f"{self._tier.store.place(objects.name(FileKind.LOG))}: no such object"
+            place = self._tier.store.place(objects.name(FileKind.LOG))
+            reason = f"{place}: {no_object(self._tier, objects)}"
             self.fetched.missing.append(Range(part.first, part.last, reason))
             return None
         if not part.is_whole:

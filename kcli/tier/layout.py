@@ -74,6 +74,10 @@ class Inventory:
     partitions: dict[TieredPartition, dict[Key, SegmentObjects]] = field(default_factory=dict)
     others: list[StoredObject] = field(default_factory=list)
 
+    def in_place_of(self, name: str) -> str | None:
+        """Return, in words, what the store has under the name of an object that it does not have; None if nothing."""
+        return next((each.odd for each in self.others if each.name == name), None)
+
     def objects_of(self, segment: RemoteSegment) -> SegmentObjects:
         """Return the objects of a segment; the result lists none if the store has none."""
         key = segment.start_offset, segment.id

@@ -27,6 +27,7 @@ DEPTH_MAX = 32
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link, which is not followed"),
     (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISREG, "a file beside the directories of partitions"),
 )
 
@@ -242,6 +243,8 @@ def _stored(entry: os.DirEntry[str], name: str) -> Iterator[StoredObject]:
         size = entry.stat(follow_symlinks=False).st_size if is_file else 0
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise UnreadableInput.of(entry.path, error) from None
     yield StoredObject(name, size, None if is_file else _odd(entry, "no regular file"))
 
 

@@ -45,18 +45,22 @@ class Trouble(NamedTuple):
 class MetadataLog:
     """What the topic __remote_log_metadata says. directories: the directories of the topic's partitions in the log
     directory, by partition number. count: the number of the topic's partitions; topic_ids: the ids of all topics of the
-    cluster; both are None if they are not known. troubles: the records and bytes that could not be replayed."""
+    cluster; both are None if they are not known. troubles: the records and bytes that could not be replayed. unread: by
+    partition number, the error of a directory or file of the topic that the system does not let kcli read."""
 
     metadata: RemoteLogMetadata = field(default_factory=RemoteLogMetadata)
     directories: dict[int, Path] = field(default_factory=dict)
     count: int | None = None
     topic_ids: Collection[UUID] | None = None
     troubles: list[Trouble] = field(default_factory=list)
+    unread: dict[int, UnreadableInput] = field(default_factory=dict)
 
     def knows(self, partition: TieredPartition) -> bool:
         """Whether the log directory has the metadata of a partition: it has records of it, or it has the partition of
-        `__remote_log_metadata` to which brokers write such records."""
+        `__remote_log_metadata` to which brokers write such records, and all of that could be read."""
         metadata = self.metadata
+        if self.unread and (self.count is None or metadata_partition(partition, self.count) in self.unread):
+            return False
         if partition in metadata.caches or partition in metadata.deleting:
             return True
         return self.count is not None and metadata_partition(partition, self.count) in self.directories
@@ -73,7 +77,7 @@ class MetadataLog:
     def is_whole(self) -> bool:
         """Whether every record was read, and replayed as Kafka does it: then a segment that the metadata does not name
         is not in the tier."""
-        return all(each.kind == "refused" for each in self.troubles)
+        return not self.unread and all(each.kind == "refused" for each in self.troubles)
 
 
 def read_metadata_log(log_directory: Path, image: MetadataImage | None = None) -> MetadataLog:
@@ -93,29 +97,35 @@ def read_metadata_log(log_directory: Path, image: MetadataImage | None = None) -
             found.directories[each.name.partition] = each.path
     committed = directory.legible_offsets(FileKind.REPLICATION_OFFSETS)
     for number, path in found.directories.items():
-        _replay(path, committed.get(TopicPartition(TOPIC, number), 0), found)
+        _replay(path, number, committed.get(TopicPartition(TOPIC, number), 0), found)
     return found
 
 
-def _replay(directory: Path, high_watermark: int, found: MetadataLog) -> None:
-    """Replay one partition of the topic into `found`. A missing offset is a trouble, as the topic is not compacted and
-    has no transactions."""
+def _replay(directory: Path, number: int, high_watermark: int, found: MetadataLog) -> None:
+    """Replay a partition of the topic, of this number, into `found`. A missing offset is a trouble, as the topic is not
+    compacted and has no transactions."""
     damages: list[Trouble] = []
 
     def damaged(error: str | UnreadableInput) -> None:
-        damages.append(Trouble(directory, "unreadable", str(error).removeprefix(f"{directory}/")))
+        if isinstance(error, UnreadableInput) and error.errno is not None:
+            found.unread.setdefault(number, error)
+        else:
+            damages.append(Trouble(directory, "unreadable", str(error).removeprefix(f"{directory}/")))
+
+    def is_explained() -> bool:
+        return bool(damages) or number in found.unread
 
     expected = 0
     try:
         for path, record in read_records(directory, damaged):
-            if record.offset > expected and not damages:
+            if record.offset > expected and not is_explained():
                 damages.append(Trouble(path, "unreadable", f"no records of {_range_text(expected, record.offset - 1)}"))
             expected = record.offset + 1
             if record.marker is None:
                 found.troubles += _apply(found.metadata, path, record.offset, record.value)
     except UnreadableInput as error:
         damaged(error)
-    if expected < high_watermark and not damages:
+    if expected < high_watermark and not is_explained():
         lost = _range_text(expected, high_watermark - 1)
         reason = f"no records of {lost}, which are below the high watermark"
         damages.append(Trouble(directory, "unreadable", reason))

@@ -262,6 +262,8 @@ class PluginStore:
         except DamagedObject as error:
             return error
         except UnreadableInput as error:
+            if error.is_denied:
+                raise
             return DamagedObject(error.path, error.reason)
         except KcliError:  # the manifest was deleted after it was listed
             return DamagedObject(self._place(name, MANIFEST), UNFINISHED)

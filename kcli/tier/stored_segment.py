@@ -9,27 +9,29 @@ leader_epoch_checkpoint   the leader epochs of the log up to the end of the segm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from formats import offset_index, time_index
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind
 from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, LEADER_EPOCH, START, BatchRow
-from kcli.errors import KcliError
+from kcli.errors import KcliError, UnreadableInput
 from kcli.log.index_entries import OFFSET_ENTRY_BYTES, OffsetIndexReader
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import SEGMENT_BYTES_MAX, Source
 from kcli.tier.layout import SegmentObjects
 from kcli.tier.segment import RemoteSegment
-from kcli.tier.store import KeyMissing, Store, StoreFailed
+from kcli.tier.store import DamagedObject, KeyMissing, Store, StoreFailed
 
 CHECKPOINT_BYTES_MAX = 4 << 20
 """The size of the largest leader_epoch_checkpoint that is read: more than 100,000 leader epochs."""
 INDEX_BYTES_MAX = 64 << 20
 HEADER_WINDOW_BYTES = 4 << 10
 """The size of the window in which the first batch is read, if it is not larger."""
+OnUnread = Callable[[UnreadableInput], None]
+"""Called with the error of each object that could not be read, and may be sound."""
 
 
 def read_object(store: Store, name: str, limit_bytes: int) -> bytes:
@@ -44,8 +46,14 @@ def read_object(store: Store, name: str, limit_bytes: int) -> bytes:
         source.close()
 
 
+def is_unread(error: KcliError) -> bool:
+    """Whether the error means that an object could not be read, rather than that it is missing or damaged."""
+    return isinstance(error, UnreadableInput) and not isinstance(error, DamagedObject)
+
+
 def epochs_in(store: Store, objects: SegmentObjects) -> tuple[EpochEntry, ...] | None:
-    """Return the entries of a segment's leader_epoch_checkpoint; None if it is missing or cannot be read."""
+    """Return the entries of a segment's leader_epoch_checkpoint; None if it is missing or damaged. Raises
+    UnreadableInput."""
     if FileKind.REMOTE_LEADER_EPOCHS not in objects.sizes:
         return None
     try:
@@ -53,9 +61,11 @@ def epochs_in(store: Store, objects: SegmentObjects) -> tuple[EpochEntry, ...] |
         return LeaderEpochCache(parse_leader_epochs(read_object(store, name, CHECKPOINT_BYTES_MAX))).entries
     except KeyMissing:  # the manifest, too, has the segment's own epochs
         return None
-    except StoreFailed:
-        raise
-    except (KcliError, FormatError, ValueError):
+    except KcliError as error:
+        if is_unread(error):
+            raise
+        return None
+    except (FormatError, ValueError):
         return None
 
 
@@ -65,9 +75,9 @@ def has_epochs_of(epochs: Sequence[EpochEntry], segment: RemoteSegment) -> bool:
     return not segment.leader_epochs or own == segment.leader_epochs
 
 
-def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
+def segment_of(store: Store, objects: SegmentObjects, on_unread: OnUnread) -> RemoteSegment | None:
     """Return the segment as its manifest or its objects describe it; None if there is neither a manifest that describes
-    it nor a .log object with a readable batch."""
+    it nor a .log object with a readable batch. Raises StoreFailed."""
     if objects.told is not None and objects.told.segment is not None:
         return objects.told.segment
     size = objects.sizes.get(FileKind.LOG)
@@ -75,20 +85,22 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
         return None
     try:
         source = store.open(objects.name(FileKind.LOG))
-    except StoreFailed:
-        raise
-    except KcliError:
+    except KcliError as error:
+        _pass_over(error, on_unread)
         return None
     try:
         last = _last_batch(source, _near_end(store, objects, size)) or _last_batch(source, 0)
         if last is None or last.last_offset < objects.start_offset:
             return None
-        epochs = epochs_in(store, objects)
+        epochs = None
+        try:
+            epochs = epochs_in(store, objects)
+        except UnreadableInput as error:
+            _pass_over(error, on_unread)
         if not epochs or _contradict(epochs, source, last):
             epochs = _epochs_of_batches(source, objects.start_offset)
-    except StoreFailed:
-        raise
-    except KcliError:
+    except KcliError as error:
+        _pass_over(error, on_unread)
         return None
     finally:
         source.close()
@@ -101,6 +113,14 @@ def segment_of(store: Store, objects: SegmentObjects) -> RemoteSegment | None:
         leader_epochs=LeaderEpochCache(epochs).entries_in(objects.start_offset, last.last_offset + 1),
         has_txn_index=FileKind.TXN_INDEX in objects.sizes,
     )
+
+
+def _pass_over(error: KcliError, on_unread: OnUnread) -> None:
+    """Call `on_unread` if an object could not be read. Raises StoreFailed."""
+    if isinstance(error, StoreFailed):
+        raise error
+    if isinstance(error, UnreadableInput) and is_unread(error):
+        on_unread(error)
 
 
 def too_large(size: int) -> str | None:
@@ -132,8 +152,8 @@ def survey(source: Source) -> tuple[int | None, int | None, str | None]:
 
 
 def indexed_offset(store: Store, objects: SegmentObjects) -> int:
-    """Return the greatest offset in the .index and .timeindex objects of a segment; -1 if they have no entry, or cannot
-    be read. Raises StoreFailed."""
+    """Return the greatest offset in the .index and .timeindex objects of a segment; -1 if they have no entry, or are
+    missing or damaged. Raises UnreadableInput, StoreFailed."""
     found = -1
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         if not 0 < objects.sizes.get(kind, 0) <= INDEX_BYTES_MAX:
@@ -141,9 +161,11 @@ def indexed_offset(store: Store, objects: SegmentObjects) -> int:
         try:
             data = read_object(store, objects.name(kind), INDEX_BYTES_MAX)
             entries = (offset_index if kind is FileKind.OFFSET_INDEX else time_index).parse(data).entries
-        except StoreFailed:
-            raise
-        except (KcliError, FormatError):
+        except KcliError as error:
+            if is_unread(error):
+                raise
+            continue
+        except FormatError:
             continue
         if entries:
             found = max(found, objects.start_offset + entries[-1].relative_offset)

@@ -11,6 +11,8 @@ by a deletion, or are another cluster's; objects of a copied segment that are no
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,6 +35,7 @@ from kcli.tier.layout import Inventory, SegmentObjects, directory_name, inventor
 from kcli.tier.lineage import Plan, from_segment_start, plan, were_deleted
 from kcli.tier.metadata_log import MetadataLog, read_metadata_log
 from kcli.tier.segment import RemoteSegment, SegmentState, TieredPartition
+from kcli.tier.store import StoreFailed
 from kcli.tier.stored_segment import epochs_in, has_epochs_of, segment_of, survey
 
 if TYPE_CHECKING:
@@ -76,7 +79,8 @@ class LocalLog:
 class PartitionTier:
     """One partition in the tier. has_metadata: whether the segments in `cache` come from the metadata log; else they
     come from the store's objects. log_start_offset: the partition's entry in log-start-offset-checkpoint. lost: without
-    metadata, the objects of segments whose offsets are not known, as their .log object has no batch or is missing."""
+    metadata, the objects of segments whose offsets are not known, as their .log object has no batch or is missing.
+    hidden: the same, as their .log object could not be read. unread: the errors of objects that could not be read."""
 
     partition: TieredPartition
     cache: SegmentCache
@@ -85,6 +89,8 @@ class PartitionTier:
     log_start_offset: int | None = None
     lineage: tuple[EpochEntry, ...] = ()
     lost: list[SegmentObjects] = field(default_factory=list)
+    hidden: list[SegmentObjects] = field(default_factory=list)
+    unread: list[UnreadableInput] = field(default_factory=list)
 
     def copied(self) -> list[RemoteSegment]:
         """Return the segments whose copy is complete, or, without metadata, all segments."""
@@ -125,13 +131,14 @@ class PartitionTier:
 @dataclass(slots=True)
 class Tier:
     """A store, with its partitions. log: the replayed `__remote_log_metadata` of the log directory; None without a log
-    directory."""
+    directory. unread: the errors of files in the log directory that the system does not let kcli read."""
 
     store: Store
     inventory: Inventory
     log_directory: Path | None = None
     log: MetadataLog | None = None
     partitions: list[PartitionTier] = field(default_factory=list)
+    unread: list[UnreadableInput] = field(default_factory=list)
 
     @classmethod
     def read(
@@ -142,7 +149,8 @@ class Tier:
         only: TieredPartition | None = None,
     ) -> Tier:
         """Read the store, and the log directory if there is one. topic, only: read only this topic, or only this
-        partition of it; None for all.
+        partition of it; None for all. Objects and files that could not be read are in `unread`, here and in
+        PartitionTier.
 
         Raises UnreadableInput if the store or the log directory cannot be listed.
         """
@@ -150,11 +158,15 @@ class Tier:
         prefix = prefix if only is None else f"{directory_name(only)}/"
         tier = cls(store, inventory(store.list_objects(prefix)), log_directory)
         if log_directory is not None:
-            tier.log = read_metadata_log(log_directory, _cluster_image(log_directory))
+            for kind in (FileKind.LOG_START_OFFSETS, FileKind.REPLICATION_OFFSETS):
+                _probe(log_directory / kind, tier.unread)
+            tier.log = read_metadata_log(log_directory, _cluster_image(log_directory, tier.unread))
+            tier.unread += tier.log.unread.values()
             tier._list_again(topic, only)
         names = {*tier.inventory.partitions, *(tier.log.metadata.caches if tier.log else ())}
         names = names if only is None else {only}
-        local = {} if log_directory is None else _local_partitions(log_directory, {each.topic_id for each in names})
+        wanted = {each for each in names if topic in (None, each.topic)}
+        local = {} if log_directory is None else _local_partitions(log_directory, wanted, tier.unread)
         starts = (
             {} if log_directory is None else LogDirectory(log_directory).legible_offsets(FileKind.LOG_START_OFFSETS)
         )
@@ -167,6 +179,16 @@ class Tier:
     def objects(self, segment: RemoteSegment) -> SegmentObjects:
         """Return the objects of a segment."""
         return self.inventory.objects_of(segment)
+
+    def all_unread(self) -> list[UnreadableInput]:
+        """Return an error for each object and file that could not be read, once."""
+        errors = [*self.unread, *(error for each in self.partitions for error in each.unread)]
+        return list({str(error): error for error in errors}.values())
+
+    def check_read(self, partitions: Iterable[PartitionTier]) -> None:
+        """Raise the first error if something of the log directory, or of these partitions, could not be read."""
+        for error in (*self.unread, *(error for each in partitions for error in each.unread)):
+            raise error
 
     def _list_again(self, topic: str | None, only: TieredPartition | None) -> None:
         """List again the objects of partitions for which the metadata and the first list disagree. topic, only: as in
@@ -189,28 +211,31 @@ class Tier:
         has_metadata = self.log is not None and self.log.knows(partition)
         if self.log is not None and has_metadata:
             cache = self.log.metadata.caches.get(partition, SegmentCache())
+            found = PartitionTier(partition, cache, has_metadata, local, start)
         else:
-            cache = self._from_objects(partition)
-        found = PartitionTier(partition, cache, has_metadata, local, start)
-        if not has_metadata:
-            stored = self.inventory.partitions.get(partition, {}).values()
-            found.lost = [objects for objects in stored if cache.segment(objects.id) is None]
+            found = PartitionTier(partition, SegmentCache(), has_metadata, local, start)
+            self._add_from_objects(found)
         found.lineage = self._lineage(found)
         return found
 
-    def _from_objects(self, partition: TieredPartition) -> SegmentCache:
-        """Return the segments that the store has of a partition. Segments with higher end offsets supersede others, as
-        if they had been copied later."""
-        stored = self.inventory.partitions.get(partition, {}).values()
-        found = [each for each in (segment_of(self.store, objects) for objects in stored) if each is not None]
-        cache = SegmentCache()
-        for segment in sorted(found, key=lambda each: (each.end_offset, -each.start_offset, each.id)):
-            cache.put_copied(segment)
-        return cache
+    def _add_from_objects(self, found: PartitionTier) -> None:
+        """Add the segments that the store has of a partition. Segments with higher end offsets supersede others, as if
+        they had been copied later."""
+        segments: list[RemoteSegment] = []
+        for objects in self.inventory.partitions.get(found.partition, {}).values():
+            errors: list[UnreadableInput] = []
+            segment = segment_of(self.store, objects, errors.append)
+            found.unread += errors
+            if segment is not None:
+                segments.append(segment)
+            else:
+                (found.hidden if errors else found.lost).append(objects)
+        for segment in sorted(segments, key=lambda each: (each.end_offset, -each.start_offset, each.id)):
+            found.cache.put_copied(segment)
 
     def _lineage(self, tier: PartitionTier) -> tuple[EpochEntry, ...]:
         """Return the leader epochs of the local log. Without a local log, return those in the leader_epoch_checkpoint
-        of the last segment, which has the epochs of all earlier segments, too. If that checkpoint cannot be read, or
+        of the last segment, which has the epochs of all earlier segments, too. If that checkpoint is damaged, or
         does not have the segment's own epochs, take that of the last earlier segment with a right one, and add the
         epochs of the segments after it."""
         if tier.local is not None and tier.local.epochs:
@@ -219,7 +244,13 @@ class Tier:
         cache, behind, end = LeaderEpochCache(), len(copied), -1
         while behind:
             last = copied[behind - 1]
-            epochs = epochs_in(self.store, self.objects(last))
+            try:
+                epochs = epochs_in(self.store, self.objects(last))
+            except StoreFailed:
+                raise
+            except UnreadableInput as error:
+                epochs = None
+                tier.unread.append(error)
             if epochs and has_epochs_of(epochs, last):
                 cache, end = LeaderEpochCache(epochs), last.end_offset
                 break
@@ -235,31 +266,55 @@ def _last_epoch(segment: RemoteSegment) -> int:
     return segment.leader_epochs[-1].epoch if segment.leader_epochs else -1
 
 
-def _local_partitions(log_directory: Path, topic_ids: set[str]) -> dict[TieredPartition, LocalLog]:
-    """Return the local logs of partitions whose topic ids are in `topic_ids`."""
+def _local_partitions(
+    log_directory: Path, tiered: set[TieredPartition], unread: list[UnreadableInput]
+) -> dict[TieredPartition, LocalLog]:
+    """Return the local logs of the topics of `tiered`. The errors of files that it cannot read go into `unread`."""
+    topic_ids, topics = {each.topic_id for each in tiered}, {each.topic for each in tiered}
     found = {}
     for each in LogDirectory(log_directory).partitions():
         if each.name.state:
             continue
         try:
             topic_id = topic_id_of(each.path)
-        except (StartRefused, OSError):  # `kcli verify` reports this error
+        except StartRefused:  # `kcli verify` reports this error
+            continue
+        except OSError as error:
+            if each.name.topic in topics:
+                unread.append(UnreadableInput.of(error.filename or each.path, error))
             continue
         if topic_id is not None and topic_id in topic_ids:
-            found[TieredPartition(each.name.topic, each.name.partition, topic_id)] = _local_log(each.path)
+            found[TieredPartition(each.name.topic, each.name.partition, topic_id)] = _local_log(each.path, unread)
     return found
 
 
-def _local_log(directory: Path) -> LocalLog:
+def _local_log(directory: Path, unread: list[UnreadableInput]) -> LocalLog:
+    try:
+        os.scandir(directory).close()
+    except OSError as error:
+        unread.append(UnreadableInput.of(directory, error))
+    logs = sorted(files_of_kind(directory, FileKind.LOG))
+    for path in (directory / LEADER_EPOCHS, *(path for _, path in logs[-1:])):
+        _probe(path, unread)
     try:
         epochs = LeaderEpochCache(parse_leader_epochs(read_whole(directory / LEADER_EPOCHS))).entries
     except (UnreadableInput, FormatError, ValueError):
-        return LocalLog(directory, sorted(files_of_kind(directory, FileKind.LOG)), None)
-    return LocalLog(directory, sorted(files_of_kind(directory, FileKind.LOG)), epochs)
+        return LocalLog(directory, logs, None)
+    return LocalLog(directory, logs, epochs)
 
 
-def _cluster_image(log_directory: Path) -> MetadataImage | None:
-    """Return the image of the cluster's metadata log in a log directory; None if the log is missing or damaged."""
+def _probe(path: Path, unread: list[UnreadableInput]) -> None:
+    """Open a file, and add the error to `unread` if the file exists and the system does not let kcli read it."""
+    try:
+        FileSource(path).close()
+    except UnreadableInput as error:
+        if error.errno not in (None, errno.ENOENT):
+            unread.append(error)
+
+
+def _cluster_image(log_directory: Path, unread: list[UnreadableInput]) -> MetadataImage | None:
+    """Return the image of the cluster's metadata log in a log directory; None if the log is missing or damaged, or
+    cannot be read: then the error is added to `unread`."""
     from kcli.metadata_log.replay import refuse, replay  # imported late: it loads the schemas of metadata records
 
     directory = log_directory / METADATA_DIRECTORY
@@ -267,7 +322,14 @@ def _cluster_image(log_directory: Path) -> MetadataImage | None:
         return None
     try:
         return replay(directory, PartitionView(directory).original, refuse, around_damage=False)
-    except (KcliError, OSError):
+    except UnreadableInput as error:
+        if error.errno is not None:
+            unread.append(error)
+        return None
+    except OSError as error:
+        unread.append(UnreadableInput.of(error.filename or directory, error))
+        return None
+    except KcliError:
         return None
 
 
@@ -277,7 +339,7 @@ def chosen(partitions: Iterable[PartitionTier], topic: str, topic_id: str | None
     found = [
         each for each in partitions if each.partition.topic == topic and topic_id in (None, each.partition.topic_id)
     ]
-    found = [each for each in found if each.local is not None or each.cache.segments() or each.lost]
+    found = [each for each in found if each.local is not None or each.cache.segments() or each.lost or each.hidden]
     local = {each.partition.topic_id for each in found if each.local is not None}
     ids = sorted({each.partition.topic_id for each in found})
     if len(ids) > 1 and len(local) == 1:

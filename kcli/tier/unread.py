@@ -57,8 +57,14 @@ def lost_reason(tier: Tier, objects: SegmentObjects) -> str:
     if objects.told is not None and objects.told.damage is not None:
         return str(objects.told.damage)
     size = objects.sizes.get(FileKind.LOG)
-    found = "no such object" if size is None else f"{size:,} bytes without a batch of the segment"
+    found = no_object(tier, objects) if size is None else f"{size:,} bytes without a batch of the segment"
     return f"{tier.store.place(objects.name(FileKind.LOG))}: {found}"
+
+
+def no_object(tier: Tier, objects: SegmentObjects) -> str:
+    """Return, in words, that the store has no .log object of a segment, or what it has in place of it."""
+    odd = tier.inventory.in_place_of(objects.name(FileKind.LOG))
+    return "no such object" if odd is None else f"no object, but {odd}"
 
 
 def _lost(tier: Tier, each: PartitionTier, planned: Plan) -> Iterator[Unread]:

@@ -2,9 +2,12 @@
 
 import json
 import os
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -153,3 +156,36 @@ def test_what_the_client_library_does_not_take(cluster: Cluster) -> None:
     odd = cluster.run("topics", "create", os.fsdecode(b"\xff"), "--partitions", "1")
     assert odd.status == 2
     assert odd.stderr.endswith("is not UTF-8\n")
+
+
+def test_a_name_that_is_not_utf8(cluster: Cluster) -> None:
+    """A broker between kcli and the cluster changes the topic's name."""
+    topic = cluster.topic()
+    host, _, port = cluster.address.rpartition(":")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def changed(data: bytes) -> bytes:
+            new, old = (int(each).to_bytes(4) for each in (listener.getsockname()[1], port))
+            return data.replace(topic.encode(), b"\xff" * len(topic)).replace(old, new)
+
+        def serve(near: socket.socket) -> None:
+            def pass_on(source: socket.socket, target: socket.socket) -> None:
+                with suppress(OSError):
+                    while data := source.recv(1 << 16):
+                        target.sendall(changed(data))
+
+            with near, socket.create_connection((host, int(port))) as far:
+                threading.Thread(target=pass_on, args=(near, far), daemon=True).start()
+                pass_on(far, near)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        ended = kcli("topics", "list", "-b", f"127.0.0.1:{listener.getsockname()[1]}")
+        listener.shutdown(socket.SHUT_RDWR)
+    assert (ended.stdout, ended.status) == ("", 1)
+    assert len(ended.stderr.splitlines()) == 1
+    assert "is not UTF-8" in ended.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -290,10 +291,15 @@ def test_a_listing_that_goes_in_circles(proxy: Proxy) -> None:
         list(store.list_objects())
 
 
-def test_a_key_that_is_no_path(s3: str) -> None:
-    client(s3).put_object(Bucket="scratch", Key="empty//part", Body=b"")
-    with pytest.raises(UnreadableInput, match="empty part"):
-        list(BucketStore(Bucket("s3", "scratch", "empty")).list_objects())
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [("empty//part", "an empty part"), ("escape/\x1bpart", r"'\u{1b}'"), ("delete/\x7f", r"'\u{7f}'")],
+)
+def test_a_key_that_is_no_path(s3: str, key: str, reason: str) -> None:
+    client(s3).put_object(Bucket="scratch", Key=key, Body=b"")
+    with pytest.raises(UnreadableInput, match=re.escape(f"has {reason}, and")):
+        list(BucketStore(Bucket("s3", "scratch", key.partition("/")[0])).list_objects())
+    client(s3).delete_object(Bucket="scratch", Key=key)
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,26 @@ def test_objects_without_a_log_and_without_metadata(copy: Copy) -> None:
     assert found.consequences == {"tier-gap": 1}
 
 
+@pytest.mark.parametrize("is_alone", [False, True])
+@pytest.mark.parametrize("what", ["a symbolic link, which is not followed", "a named pipe", "a directory"])
+def test_what_is_in_place_of_a_log_is_named(copy: Copy, what: str, is_alone: bool) -> None:
+    path = copy.object(172, ".log")
+    path.rename(copy.remote / "moved")
+    if what == "a named pipe":
+        os.mkfifo(path)
+    elif what == "a directory":
+        path.mkdir()
+    else:
+        path.symlink_to(copy.remote / "moved")
+    (found,) = copy.verified(is_alone=is_alone)
+    assert found.kind == "tier-object-missing"
+    assert f"{found.found}".startswith(f"no .log; .log is {what}")
+    assert found.command == f"ls -ld -- {path}"
+    if not is_alone:
+        results = copy.fetched(copy.data.with_name("new"))
+        assert [each.reason for fetched in results for each in fetched.missing] == [f"{path}: no object, but {what}"]
+
+
 def test_consequences_are_counted(copy: Copy) -> None:
     cut(".log", 6000)(copy)
     (found,) = copy.verified()

@@ -141,6 +141,8 @@ def plan_attaching(
     if metadata_topic is not None and any(node_id not in each.replicas for each in metadata_topic.partitions.values()):
         found.troubles.append(f"{TOPIC} has partitions that node {node_id} has no replica of")
     log = read_metadata_log(log_directory, image)
+    for unread in log.unread.values():
+        raise unread
     found.troubles += [f"{each.path}: {each.reason}" for each in log.troubles if each.kind != "refused"]
     if metadata_topic is None:
         found.troubles += _troubles_of_left_over(found, log)

@@ -157,7 +157,11 @@ class TierCoverage:
             sound = sound_offsets({name: content})
         except StoreFailed:
             raise
-        except (ObjectMissing, UnreadableInput):
+        except UnreadableInput as error:
+            if error.is_denied:
+                raise
+            return None
+        except ObjectMissing:
             return None
         first, last = segment.start_offset, segment.end_offset
         has_all = all(not any(sound.lacking(*each)) for each in _common(have, first, last))

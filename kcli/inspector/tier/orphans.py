@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from formats.file_name import FileKind
 from kcli.errors import UnreadableInput, UsageError
-from kcli.inspector.tier.verification import metadata_causes
+from kcli.inspector.tier.verification import metadata_causes, of_unread
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.tier.layout import SegmentObjects, directory_name
@@ -52,6 +52,9 @@ class Orphans:
     def findings(self) -> Iterator[Finding]:
         """Yield a finding for each segment with objects that no metadata names, or whose topic is gone, and for each
         segment that lacks all objects. Findings about damage in the metadata log come first."""
+        self.unreadable = self._tier.all_unread()
+        for error in self.unreadable:
+            yield from of_unread(self._tier, error)
         yield from metadata_causes(self._tier).settle(self._findings())
 
     def _findings(self) -> Iterator[Finding]:
@@ -59,7 +62,7 @@ class Orphans:
             stored = self._tier.inventory.partitions.get(each.partition, {})
             self.bytes += sum(sum(objects.sizes.values()) for objects in stored.values())
             if not each.has_metadata:
-                if stored:
+                if stored and not self._log.unread:
                     yield self._unknown(each.partition, len(stored))
                 continue
             for objects in stored.values():

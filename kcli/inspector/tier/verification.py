@@ -27,6 +27,7 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.partition import LogVerifier
 from kcli.inspector.verify.segment_names import SegmentFiles, read_header
 from kcli.inspector.verify.tier_objects import of_object
+from kcli.inspector.verify.unread_file import unread_file
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
@@ -90,9 +91,12 @@ class TierVerification:
         self.is_partial = False
         self.unreadable: list[UnreadableInput] = []
         self._commands: dict[TieredPartition, str | None] = {}
+        self._told: set[str] = set()
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings: those of the metadata log, then partition by partition; causes first."""
+        for error in self._tier.all_unread():
+            yield from self._unread(error)
         yield from metadata_causes(self._tier).settle(self._findings())
 
     def _findings(self) -> Iterator[Finding]:
@@ -103,7 +107,7 @@ class TierVerification:
 
     def _partition(self, each: PartitionTier) -> Iterator[Finding]:
         is_left_behind = self._tier.log is not None and self._tier.log.is_left_behind(each.partition)
-        if self._tier.log is not None and not each.has_metadata:
+        if self._tier.log is not None and not each.has_metadata and not self._tier.log.unread:
             yield self._unknown(each)
         for segment in each.cache.segments():
             # A deleted topic's segment without objects is no finding: a command of kcli tier orphans has removed the
@@ -114,7 +118,16 @@ class TierVerification:
         for objects in each.lost:
             causes.add(self._without_log(each, objects), partial(_begins_at, objects.start_offset))
         is_deleted = self._tier.log is not None and each.partition in self._tier.log.metadata.deleting
-        yield from causes.settle([] if is_deleted else self._gaps(each))
+        is_hidden = bool(self._tier.unread or each.unread)  # what could not be read may have these offsets
+        yield from causes.settle([] if is_deleted or is_hidden else self._gaps(each))
+
+    def _unread(self, error: UnreadableInput) -> Iterator[Finding]:
+        """Add an error to `unreadable`. Yield the finding of a file or object that the system does not let kcli read:
+        `kcli.cli.verify` writes a line about any other error."""
+        if str(error) not in self._told:
+            self._told.add(str(error))
+            self.unreadable.append(error)
+            yield from of_unread(self._tier, error)
 
     def _segment(self, each: PartitionTier, segment: RemoteSegment) -> Iterator[Finding]:
         objects = self._tier.objects(segment)
@@ -140,9 +153,9 @@ class TierVerification:
             except StoreFailed:
                 raise
             except UnreadableInput as error:
-                self.unreadable.append(error)
+                found += self._unread(error)
             except KcliError as error:
-                self.unreadable.append(self._unreadable(objects, FileKind.LOG, error))
+                found += self._unread(self._unreadable(objects, FileKind.LOG, error))
         found += self._epochs_object(each, segment, objects)
         if each.lineage and not is_within(segment, each.lineage):
             found.append(self._outside(segment, objects))
@@ -201,9 +214,9 @@ class TierVerification:
             found = [of_object(_at(finding, addresses)) for finding in verifier.findings()]
             hidden = {self._address(objects, kind) for kind in damaged}
             found = [self._placed(finding, each, objects) for finding in found if finding.path not in hidden]
-            self.unreadable += (
-                UnreadableInput(addresses.get(error.path, error.path), error.reason) for error in verifier.unreadable
-            )
+            for each_error in verifier.unreadable:
+                place = addresses.get(each_error.path, each_error.path)
+                found += self._unread(UnreadableInput(place, each_error.reason, each_error.errno))
             first, last = _ends(files[FileKind.LOG], verifier)
         has_errors = any(finding.severity == "error" for finding in found)
         cause = self._contradiction(each, segment, objects, (first, last), has_errors=has_errors)
@@ -266,12 +279,21 @@ class TierVerification:
     ) -> Finding:
         is_log = FileKind.LOG in missing
         found = f"no {', '.join(missing)}" if objects.sizes else NO_OBJECTS
+        odds = {kind: odd for kind in missing if (odd := self._tier.inventory.in_place_of(objects.name(kind)))}
+        found += "".join(f"; {kind} is {odd}" for kind, odd in odds.items())
         lost = (segment.start_offset, segment.end_offset) if is_log else None
         if lost:
             found += f"; {offsets_text(*lost)} lost"
         expected = "all objects" if segment.state is None else f"all objects, as the state is {segment.state.name}"
         path = self._path(objects, missing[0])
-        return self._of_segment(each, segment, path, "tier-object-missing", expected, found, lost)
+        finding = self._of_segment(each, segment, path, "tier-object-missing", expected, found, lost)
+        return self._look_at(finding, self._path(objects, next(iter(odds)))) if odds else finding
+
+    @staticmethod
+    def _look_at(finding: Finding, path: str) -> Finding:
+        """Return the finding of a missing object with a next step for what the store has in place of it."""
+        action = "see what it is: an object is a regular file, and a link is not followed"
+        return replace(finding, action=action, command=next_steps.list_file(path))
 
     def _of_segment(
         self,
@@ -362,8 +384,11 @@ class TierVerification:
             return
         except StoreFailed:
             raise
+        except UnreadableInput as error:
+            yield from self._unread(error)
+            return
         except KcliError as error:
-            self.unreadable.append(self._unreadable(objects, kind, error))
+            yield from self._unread(self._unreadable(objects, kind, error))
             return
         own.truncate_from_start(segment.start_offset)
         own.truncate_from_end(segment.end_offset + 1)
@@ -484,16 +509,20 @@ class TierVerification:
         if objects.told is not None and objects.told.damage is not None:
             return self._without_manifest(each, objects.told.damage, (objects.start_offset, None))
         size = objects.sizes.get(FileKind.LOG)
-        return Finding(
-            path=self._path(objects, FileKind.LOG),
+        odd = self._tier.inventory.in_place_of(objects.name(FileKind.LOG))
+        nothing = f"no {FileKind.LOG}" if odd is None else f"no {FileKind.LOG}; {FileKind.LOG} is {odd}"
+        path = self._path(objects, FileKind.LOG)
+        finding = Finding(
+            path=path,
             kind="tier-object-missing",
             severity="error",
             offset=objects.start_offset,
             expected="batches, which tell what the segment has",
-            found=f"no {FileKind.LOG}" if size is None else f"{size:,} bytes without a sound batch",
+            found=nothing if size is None else f"{size:,} bytes without a sound batch",
             action="look for these offsets in other replicas' local logs, and in copies of the tier",
             command=self._fetch(each),
         )
+        return finding if odd is None else self._look_at(finding, path)
 
     def _gaps(self, each: PartitionTier) -> Iterator[Finding]:
         for first, last in each.plan().gaps:
@@ -523,6 +552,21 @@ def metadata_causes(tier: Tier) -> Causes:
     for trouble in troubles[:TROUBLES_MAX]:
         causes.add(of_metadata(trouble), _may_follow, is_of_many=True)
     return causes
+
+
+def of_unread(tier: Tier, error: UnreadableInput) -> Iterator[Finding]:
+    """Yield the finding of an object, or of a file in the log directory, if the system does not let kcli read it: for
+    lack of a permission, or because the disk fails."""
+    if not (error.is_denied or error.is_disk_error):
+        return
+    finding = unread_file(error)
+    if Path(error.path).is_relative_to(tier.store.address):
+        finding = replace(finding, expected="an object that can be read", found=error.reason)
+        if error.is_disk_error:
+            finding = replace(
+                finding, action="the disk fails: copy the tier to another one before all else", command=None
+            )
+    yield finding
 
 
 def _may_follow(finding: Finding) -> bool:
