@@ -70,6 +70,7 @@ from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories, same_path
+from kcli.log.recovery.older_topics import of_older_topic, strays_by_partition
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint
 from kcli.log.recovery.partition_copies import Copy, Ranges, count
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
@@ -405,6 +406,10 @@ class Recovery:
         identity = self.identities.get(directory.path)
         return directory if identity is None else replace(directory, name=DirectoryName(*identity.partition))
 
+    @cached_property
+    def _strays(self) -> Mapping[TopicPartition, list[Path]]:
+        return strays_by_partition(self._holder.partitions()) if self._has_holder else {}
+
     @property
     def _homes(self) -> Sequence[Path]:
         """The known log directories of the node."""
@@ -524,6 +529,10 @@ class Recovery:
         """Return the offset that the log had reached, and in words the files that say so; 0 if no file says so."""
         ends = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
         known = max(self._believed(each).get(directory.partition, 0) for each in ends)
+        strays = self._strays.get(directory.partition, ()) if known and not directory.name.state else ()
+        if strays:
+            stated = [self._believed(each).get(directory.partition, 0) for each in ends]
+            known = max(0 if of_older_topic(directory.path, strays, each) else each for each in stated)
         reached = reached_by_snapshots(directory.path, known)
         return reached, "a producer snapshot" if reached > known else "the checkpoints"
 
