@@ -370,7 +370,9 @@ class DirectoryVerifier:
         below: the facts about its subdirectories. inside: collects the facts about the log in the directory itself.
         """
         is_tier = parsed_name is not None and parsed_name.state == "remote"
-        contents, own = self._sorted_out(mine, is_partition=parsed_name is not None and not is_tier)
+        contents, own = self._sorted_out(
+            mine, _recovered_from(parsed_name, inside.around), is_partition=parsed_name is not None and not is_tier
+        )
         misplaced: list[Finding] = []
         longer: list[RenamedLog] = []
         logs = LogsFound()
@@ -492,13 +494,17 @@ class DirectoryVerifier:
             if finding is not None:
                 yield finding
 
-    def _sorted_out(self, mine: list[Entry], *, is_partition: bool) -> tuple[_Contents, list[Finding]]:
+    def _sorted_out(
+        self, mine: list[Entry], recovered_from: int, *, is_partition: bool
+    ) -> tuple[_Contents, list[Finding]]:
         """Return the files by type, and the findings for which no file has to be read: wrong file types, permissions,
-        leftovers."""
+        leftovers. recovered_from: the offset from which on a start recovers segments."""
         contents = _Contents()
+        logs = [(entry, name) for entry, name in mine if name.kind is FileKind.LOG and not name.state]
+        bases = [name.base_offset or 0 for entry, name in logs if entry.is_file()]
         found: list[Finding] = []
         for entry, name in mine:
-            if is_partition and (odd := odd_type(entry, name)) is not None:
+            if is_partition and (odd := odd_type(entry, name, bases, recovered_from)) is not None:
                 found.append(odd)
                 continue
             try:
@@ -610,6 +616,16 @@ def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iter
             found=f"the log ends at {bounds.end:,}",
             action=f"nothing to do: the snapshot has the metadata, and a start begins the log anew at {offset:,}",
         )
+
+
+def _recovered_from(name: DirectoryName | None, around: Surroundings | None) -> int:
+    """Return the offset from which on a start recovers the segments of a partition; OFFSET_MAX if it recovers none, or
+    if that is not known."""
+    if name is None or around is None:
+        return OFFSET_MAX
+    if name.topic == METADATA_TOPIC:
+        return 0
+    return OFFSET_MAX if around.is_clean else around.start_points.get(TopicPartition(name.topic, name.partition), 0)
 
 
 def _keys(name: DirectoryName, around: Surroundings) -> Home | None:

@@ -179,6 +179,7 @@ class Recovery:
     failures: list[StartRefused] = field(default_factory=list)
     unreadable: list[UnreadableInput] = field(default_factory=list)
     backup: Path | None = None
+    _foretells: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if not self.directory.is_dir():
@@ -425,6 +426,7 @@ class Recovery:
     def plans(self) -> Iterator[PartitionPlan]:
         """Yield the plan of each partition that can be read, by topic and number: what a start does to it, or with
         salvage what salvage does."""
+        self._foretells = not self.salvage
         return (planned for _, planned in self._plans(self._own if self.salvage else self.partitions))
 
     def _plans(self, partitions: Sequence[PartitionDirectory]) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
@@ -567,6 +569,7 @@ class Recovery:
             if directory.path in self.in_the_place
             else self._checked.get(directory.path, NOT_CHECKED),
             rescue=self._rescues,
+            foretell=self._foretells,
         )
         if self.salvage and FileKind.RECOVERY_POINTS in self.of_others:
             whole = planned(replace(options, recovery_point=0))
