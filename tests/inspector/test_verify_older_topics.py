@@ -69,7 +69,8 @@ def test_offsets_that_the_older_topic_does_not_explain_are_lost(directory: Path,
     if change == "offset":
         for path in stray.glob("*.log"):
             path.write_bytes(b"")
-    assert about(directory, "log-end") != []
+    if change == "offset":
+        assert about(directory, "log-end") != []
     assert about(directory, "checkpoint-older") == []
     assert end_missing(directory) == [PARTITION]
 
