@@ -4,13 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
 from formats.file_name import FileKind
 from kcli.inspector.verify import Verification
 from kcli.log.disk import Disk
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import make_partition_directory, topic_id_of
+from kcli.log.recovery.older_topics import older_beside
 from kcli.protocol.topic_partition import TopicPartition
 from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import PARTITION, directory
@@ -61,18 +60,22 @@ def test_the_offsets_of_an_older_topic_are_not_lost(directory: Path) -> None:
     assert end_missing(directory) == []
 
 
-@pytest.mark.parametrize("change", ["id", "offset"])
-def test_offsets_that_the_older_topic_does_not_explain_are_lost(directory: Path, change: str) -> None:
-    """Either the stray is of the topic itself, or its log has not reached the offset."""
-    own = topic_id_of(directory / PARTITION)
-    stray = renew(directory, own if change == "id" and own else OLDER_ID)
-    if change == "offset":
-        for path in stray.glob("*.log"):
-            path.write_bytes(b"")
-    if change == "offset":
-        assert about(directory, "log-end") != []
+def test_offsets_that_the_older_topic_has_not_reached_are_lost(directory: Path) -> None:
+    for path in renew(directory).glob("*.log"):
+        path.write_bytes(b"")
+    assert about(directory, "log-end") != []
     assert about(directory, "checkpoint-older") == []
     assert end_missing(directory) == [PARTITION]
+
+
+def test_a_stray_of_the_topic_itself_explains_nothing(directory: Path) -> None:
+    own = topic_id_of(directory / PARTITION)
+    assert own is not None
+    stray, offset = renew(directory), point_of(directory)
+    assert older_beside(directory / PARTITION, offset) == stray
+    assert older_beside(directory / PARTITION, 1 << 40) is None
+    (stray / FileKind.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {own}")
+    assert older_beside(directory / PARTITION, offset) is None
 
 
 def test_a_copy_from_before_the_strays_is_no_second_directory(directory: Path) -> None:

@@ -56,9 +56,9 @@ def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[Top
         original = next((served[begin] for begin in _names_before(name) if begin in served), None)
         if original is not None and not count(each.name.topic) and _is_same_topic(each.path, original.path):
             found.setdefault(original.partition, []).append(each.path)
-    deeper = [(partition_named(each.name), each) for each in home.adrift()]
-    for name, path in deeper:
-        own = None if name is None or name.state else served.get(path.name)
+    for path in home.adrift():
+        parsed = partition_named(path.name)
+        own = None if parsed is None or parsed.state else served.get(path.name)
         if own is not None and _is_same_topic(path, own.path):
             found.setdefault(own.partition, []).append(path)
     if strays:
