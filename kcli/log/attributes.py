@@ -1,12 +1,15 @@
 """Files and directories that Linux lets nobody change, not even root: those with the attribute `i` (immutable) or `a`
-(append only) of chattr. Kafka opens these for writing when it starts, and fails with "Operation not permitted":
+(append only) of chattr. Kafka opens or changes these when it starts, and fails with "Operation not permitted":
 
     .log, .txnindex      of every segment
     .index, .timeindex   of the active segment, and of a segment that the start recovers
     .lock                of the log directory
+    .kafka_cleanshutdown, which it deletes, and recovery-point-offset-checkpoint, which it replaces
+    directories          in which it makes, renames and deletes files
 
-With any other such file it starts: the log directory goes offline when Kafka is to write, rename or delete the file.
-An append-only file is no better, as Kafka opens no file in that mode.
+With any other such file the log directory goes offline when Kafka is to open it for writing, rename or delete it: an
+index of a closed segment at the first read that looks into it, leader-epoch-checkpoint when the leader changes. An
+append-only file is no better, as Kafka opens no file in that mode. All this was tried with Kafka 4.3.
 
 Source: FileRecords.open, TransactionIndex, AbstractIndex, LogLoader.load (resizeIndexes), FileLock; ioctl_iflags(2).
 """
@@ -27,6 +30,8 @@ from kcli.log.log_directory import LogDirectory
 _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS, where a long has 64 bits
 _FLAGS = {"i": 0x10, "a": 0x20}  # FS_IMMUTABLE_FL, FS_APPEND_FL
 _WORDS = {"i": "immutable", "a": "append only"}
+FAILS_LATER = "the log directory goes offline when Kafka is to write or replace it"
+_OPENED = (FileKind.LOG, FileKind.TXN_INDEX, FileKind.LOCK, FileKind.CLEAN_SHUTDOWN, FileKind.RECOVERY_POINTS)
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
@@ -70,7 +75,7 @@ def sealed(path: Path, name: FileName, active: int | None) -> Sealed | None:
     if not attributes:
         return None
     is_active = active is not None and (name.base_offset or 0) >= active
-    is_opened = name.kind in (FileKind.LOG, FileKind.TXN_INDEX) or (name.kind in _INDEXES and is_active)
+    is_opened = name.kind in _OPENED or (name.kind in _INDEXES and is_active)
     return Sealed(path, attributes, is_opened and not name.state)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.log.attributes import Sealed, sealed_files
+from kcli.log.attributes import FAILS_LATER, Sealed, sealed_files
 
 SEALED = "file-attribute"
 SEVERAL = 2
@@ -19,7 +19,7 @@ NAMED_MAX = 5
 
 def sealed_finding(found: Sealed) -> Finding:
     """Return the finding of a file or directory that nobody may change."""
-    outcome = "Kafka does not start with it" if found.refuses else "Kafka starts, and fails when it is to change it"
+    outcome = "Kafka does not start with it" if found.refuses else FAILS_LATER
     return Finding(
         path=str(found.path),
         kind=SEALED,

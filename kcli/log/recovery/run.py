@@ -40,7 +40,7 @@ from formats.properties import PartitionMetadata, build_partition_metadata
 from formats.properties import build as build_properties
 from formats.properties import parse as parse_properties
 from kcli.errors import StartRefused, UnreadableInput, error_text
-from kcli.log.attributes import Sealed, sealed_files
+from kcli.log.attributes import FAILS_LATER, Sealed, sealed_files
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.linked_files import start_with_links
@@ -890,7 +890,7 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 def _sealed_text(first: Sealed, count: int) -> str:
     """Return, in words, that nobody may change a file or directory, and how many more there are. count: of all."""
     more = f", as {count - 1:,} more" if count > 1 else ""
-    outcome = "" if first.refuses else ": Kafka starts, and fails when it is to change it"
+    outcome = "" if first.refuses else f"; {FAILS_LATER}"
     return f"{first.words}: even root may not change it{more}{outcome} (Operation not permitted)"
 
 
