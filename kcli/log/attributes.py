@@ -32,6 +32,12 @@ _FLAGS = {"i": 0x10, "a": 0x20}  # FS_IMMUTABLE_FL, FS_APPEND_FL
 _WORDS = {"i": "immutable", "a": "append only"}
 FAILS_LATER = "the log directory goes offline when Kafka is to write or replace it"
 _OPENED = (FileKind.LOG, FileKind.TXN_INDEX, FileKind.LOCK, FileKind.CLEAN_SHUTDOWN, FileKind.RECOVERY_POINTS)
+_SELDOM_WRITTEN = (
+    FileKind.META_PROPERTIES,
+    FileKind.PARTITION_METADATA,
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.KRAFT_SNAPSHOT,
+)
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
@@ -43,6 +49,12 @@ class Sealed:
     path: Path
     attributes: str
     refuses: bool
+
+    @property
+    def is_seldom_written(self) -> bool:
+        """Whether Kafka runs on with the file: it replaces it seldom, or only deletes it at last."""
+        name = parse(self.path.name)
+        return not self.refuses and name is not None and name.kind in _SELDOM_WRITTEN
 
     @property
     def words(self) -> str:

@@ -60,6 +60,15 @@ def test_an_index_counts_for_the_start_in_the_active_segment(sealable: Path) -> 
     assert finding.refuses_start
 
 
+def test_a_file_that_kafka_seldom_writes_is_a_warning(sealable: Path) -> None:
+    """Real Kafka starts with it, and serves the partition."""
+    path = seal(sealable / PARTITION / "partition.metadata")
+    (finding,) = loud(sealable)
+    assert (finding.path, finding.severity, finding.refuses_start) == (str(path), "warning", False)
+    rows = map(json.loads, kcli("recover", "--format", "jsonl", sealable).stdout.splitlines())
+    assert {"refused", "passed-over"}.isdisjoint(each["kind"] for each in rows)
+
+
 def test_several_are_one_finding(sealable: Path) -> None:
     one, two = seal(logs(sealable)[0]), seal(logs(sealable)[1], "a")
     (finding,) = loud(sealable)

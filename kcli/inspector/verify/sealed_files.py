@@ -23,7 +23,7 @@ def sealed_finding(found: Sealed) -> Finding:
     return Finding(
         path=str(found.path),
         kind=SEALED,
-        severity="error",
+        severity="warning" if found.is_seldom_written else "error",
         expected="a file that Kafka may write" if found.path.is_file() else "a directory in which Kafka may write",
         found=f"{found.words}: even root may not change it; {outcome} (Operation not permitted)",
         refuses_start=found.refuses,

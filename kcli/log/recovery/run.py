@@ -341,7 +341,7 @@ class Recovery:
     def _look_at_attributes(self) -> None:
         """Add to `refusals` the files that nobody may change, because of an attribute of chattr, if a start writes
         them; to `passed_over` other such files, if there are only these. There is one text for all."""
-        found = list(sealed_files(self._holder.path))
+        found = [each for each in sealed_files(self._holder.path) if not each.is_seldom_written]
         if not found:
             return
         first = min(found, key=lambda each: (not each.refuses, each.path))
