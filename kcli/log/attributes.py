@@ -4,7 +4,8 @@
     .log, .txnindex      of every segment
     .index, .timeindex   of the active segment, and of a segment that the start recovers
     .lock                of the log directory
-    .kafka_cleanshutdown, which it deletes, and recovery-point-offset-checkpoint, which it replaces
+    .deleted, .cleaned, .swap, .kafka_cleanshutdown, which it deletes or renames
+    recovery-point-offset-checkpoint, quorum-state, which it replaces
     directories          in which it makes, renames and deletes files
 
 With any other such file the log directory goes offline when Kafka is to open it for writing, rename or delete it: an
@@ -31,13 +32,21 @@ _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS, where a long has 64 bits
 _FLAGS = {"i": 0x10, "a": 0x20}  # FS_IMMUTABLE_FL, FS_APPEND_FL
 _WORDS = {"i": "immutable", "a": "append only"}
 FAILS_LATER = "the log directory goes offline when Kafka is to write or replace it"
-_OPENED = (FileKind.LOG, FileKind.TXN_INDEX, FileKind.LOCK, FileKind.CLEAN_SHUTDOWN, FileKind.RECOVERY_POINTS)
+_OPENED = (
+    FileKind.LOG,
+    FileKind.TXN_INDEX,
+    FileKind.LOCK,
+    FileKind.CLEAN_SHUTDOWN,
+    FileKind.RECOVERY_POINTS,
+    FileKind.QUORUM_STATE,
+)
 _SELDOM_WRITTEN = (
     FileKind.META_PROPERTIES,
     FileKind.PARTITION_METADATA,
     FileKind.PRODUCER_SNAPSHOT,
     FileKind.KRAFT_SNAPSHOT,
 )
+_TIDIED = ("deleted", "cleaned", "swap")
 _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
@@ -88,7 +97,7 @@ def sealed(path: Path, name: FileName, active: int | None) -> Sealed | None:
         return None
     is_active = active is not None and (name.base_offset or 0) >= active
     is_opened = name.kind in _OPENED or (name.kind in _INDEXES and is_active)
-    return Sealed(path, attributes, is_opened and not name.state)
+    return Sealed(path, attributes, is_opened or name.state in _TIDIED)
 
 
 def sealed_files(home: Path) -> Iterator[Sealed]:

@@ -60,6 +60,16 @@ def test_an_index_counts_for_the_start_in_the_active_segment(sealable: Path) -> 
     assert finding.refuses_start
 
 
+def test_a_file_that_a_start_deletes_or_replaces(sealable: Path) -> None:
+    left = logs(sealable)[0].with_name(f"{0:020}.index.deleted")
+    left.touch()
+    for path in (left, sealable / "recovery-point-offset-checkpoint", sealable / "__cluster_metadata-0/quorum-state"):
+        seal(path)
+        (finding,) = (each for each in loud(sealable) if each.kind == "file-attribute")
+        assert (finding.path, finding.refuses_start) == (str(path), True)
+        subprocess.run(["chattr", "-i", path], check=True)
+
+
 def test_a_file_that_kafka_seldom_writes_is_a_warning(sealable: Path) -> None:
     """Real Kafka starts with it, and serves the partition."""
     path = seal(sealable / PARTITION / "partition.metadata")
