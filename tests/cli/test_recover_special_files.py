@@ -78,6 +78,14 @@ def test_the_index_of_the_active_segment(directory: Path, suffix: str) -> None:
     assert "Kafka does not start" in found_by_verify(directory, path)
 
 
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
+def test_a_pipe_that_a_start_reads(directory: Path, name: str) -> None:
+    """Real Kafka is still starting after a minute."""
+    path = directory / PARTITION / name
+    pipe(path)
+    assert "Kafka's start waits at it for ever" in found_by_verify(directory, path)
+
+
 def test_a_log_that_is_no_file(directory: Path) -> None:
     """Kafka removes its indexes, and begins the log at the next segment."""
     crashed(directory)

@@ -221,6 +221,8 @@ def odd_type(path: Path, name: FileName, bases: Sequence[int], recovered_from: i
     outcome, refuses = "the log directory goes offline when Kafka opens it", False
     if name.state:
         outcome = "Kafka passes it over"
+    elif name.kind in _READ_WHOLE and file_type == _PIPE:
+        outcome, refuses = "Kafka's start waits at it for ever", True
     elif is_foretold(path.name) and file_type not in ("nothing", "a directory"):
         is_alone = (
             name.kind is FileKind.LOG and not bases
@@ -261,9 +263,11 @@ def foreign_link(path: Path) -> Finding | None:
     )
 
 
+_READ_WHOLE = (FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA)
+_PIPE = "a named pipe"
 _TYPES = (
     (stat.S_ISDIR, "a directory"),
-    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISFIFO, _PIPE),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),
