@@ -84,6 +84,9 @@ def test_a_pipe_that_a_start_reads(directory: Path, name: str) -> None:
     path = directory / PARTITION / name
     pipe(path)
     assert "Kafka's start waits at it for ever" in found_by_verify(directory, path)
+    snapshot = max((directory / PARTITION).glob("*.snapshot"))
+    pipe(snapshot)
+    assert "a start of Kafka that reads it, as it does the latest one, waits" in found_by_verify(directory, snapshot)
 
 
 def test_a_log_that_is_no_file(directory: Path) -> None:

@@ -223,6 +223,8 @@ def odd_type(path: Path, name: FileName, bases: Sequence[int], recovered_from: i
         outcome = "Kafka passes it over"
     elif name.kind in _READ_WHOLE and file_type == _PIPE:
         outcome, refuses = "Kafka's start waits at it for ever", True
+    elif name.kind is FileKind.PRODUCER_SNAPSHOT and file_type == _PIPE and not name.state:
+        outcome = "a start of Kafka that reads it, as it does the latest one, waits at it for ever"
     elif is_foretold(path.name) and file_type not in ("nothing", "a directory"):
         is_alone = (
             name.kind is FileKind.LOG and not bases
