@@ -153,6 +153,10 @@ class ContentSource:
             source.close()
 
 
+class NotRegular(UnreadableInput):
+    """A pipe, a socket or a device, or a link to one, has the name of one of Kafka's files."""
+
+
 class NameTaken(StartRefused):
     """A file is to be created or opened, but a directory or the like has its name."""
 
@@ -187,7 +191,7 @@ class PartitionView:
                     else:
                         self.in_the_way.add(entry.name)
                         if parse(entry.name) is not None and _is_special(path):
-                            raise UnreadableInput(str(path), "not a regular file")
+                            raise NotRegular(str(path), "not a regular file")
                     path = directory
         except OSError as error:
             raise UnreadableInput.of(path, error) from error

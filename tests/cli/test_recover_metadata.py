@@ -530,7 +530,7 @@ def test_meta_properties_without_version(tmp_path: Path) -> None:
     assert [row["file"] for row in found if row["kind"] == "refused"] == ["meta.properties"]
 
 
-@pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000016409.snapshot", "partition.metadata"])
+@pytest.mark.parametrize("name", ["00000000000000016409.snapshot", "partition.metadata"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_what_is_no_regular_file(tmp_path: Path, name: str, kind: str) -> None:
     directory = copied(tmp_path)

@@ -63,6 +63,27 @@ def test_the_damage_comes_before_the_copy_that_can_fill_it(directory: Path, tmp_
     assert of(out, "partition-stray").action == "nothing is lost with it: move it out of the log directory"
 
 
+def test_a_snapshot_of_the_log_directory_inside_it_fills_damage(directory: Path, tmp_path: Path) -> None:
+    """Such as a file server makes it, in .snapshot; of another topic's directory nothing is taken."""
+    log = logs(directory)[0]
+    whole = log.read_bytes()
+    inside = Path(shutil.copytree(directory, tmp_path / "hourly.0"))
+    (directory / ".snapshot").mkdir()
+    inside = inside.rename(directory / ".snapshot/hourly.0")
+    first, last = zero_batches(log, 2, 3)
+    (damage,) = (each for each in loud(directory) if each.path == str(log))
+    assert f"{inside / PARTITION / log.name}, a copy of the file, has what it lacks" in str(damage.found)
+    assert damage.command == f"kcli recover --salvage --dry-run '{directory}'"
+    out = tmp_path / "out"
+    (row,) = (row for row in rows(directory, "--out", out) if row["kind"] == "refilled")
+    source = f".snapshot/hourly.0/{PARTITION}/{log.name}"
+    assert (row["source"], row["first_offset"], row["last_offset"]) == (source, first, last)
+    assert (out / PARTITION / log.name).read_bytes() == whole
+    assert not (out / ".snapshot").exists()
+    (inside / PARTITION / "partition.metadata").write_text(f"version: 0\ntopic_id: {'A' * 20}BQ")
+    assert "refilled" not in {row["kind"] for row in rows(directory, "--out", tmp_path / "other")}
+
+
 def test_a_copy_of_a_sound_partition_is_a_warning(directory: Path) -> None:
     copy = copied(directory)
     finding = of(directory, "partition-stray")

@@ -82,6 +82,7 @@ from kcli.inspector.verify.missing_snapshots import forgotten_producers
 from kcli.inspector.verify.others_checkpoints import checkpoints_of_others
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments
 from kcli.inspector.verify.renamed_logs import RenamedLog
+from kcli.inspector.verify.sealed_files import many_sealed, sealed_finding
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, file_beside, log_name
 from kcli.inspector.verify.small_files import REBUILD_EPOCHS
 from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, with_refusals
@@ -97,6 +98,7 @@ from kcli.inspector.verify.verification import (
     may_follow_from_metadata,
     status_of,
 )
+from kcli.log.attributes import sealed_in
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, PartitionDirectory, is_log_directory
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
@@ -196,7 +198,7 @@ class DirectoryVerifier:
         parsed_name = parse_directory(path.absolute().name)
         is_kafkas = parsed_name is not None and parsed_name.state != "remote"
         odd = odd_files(path, [name for name, _, _ in listed]) if is_kafkas else OddFiles()
-        found += odd.findings
+        found += [*odd.findings, *map(sealed_finding, sealed_in(path) if is_kafkas or around is not None else ())]
         mine += ((path / name, right) for name, right in odd.right_names.items())
         listed = [each for each in listed if each[0] not in odd.names | odd.outdated]
         # The metadata log comes first: the checks of other partitions need its topics, and its damage. Links come last,
@@ -267,12 +269,17 @@ class DirectoryVerifier:
                 self._all.unreadable.append(UnreadableInput.of(entry.path, error))
 
     def _causes(self, around: Surroundings | None) -> Causes:
-        """Return the causes of findings in many files of a log directory: no .log files at all, files that their owner
-        may not read or write, or partitions that have a directory in another log directory, too."""
+        """Return the causes of findings in many files of a log directory: no .log files at all, files that nobody may
+        change or that their owner may not read or write, partitions that have a directory in another log directory."""
         causes = Causes(self._tell)
         if around is not None:
             try:
-                for each in (without_logs(around), _closed_files(around.path), second_metadata_log(around)):
+                for each in (
+                    without_logs(around),
+                    many_sealed(around.path),
+                    _closed_files(around.path),
+                    second_metadata_log(around),
+                ):
                     if each is not None:
                         causes.add(*each, is_of_many=True)
                 for finding, follows in copied_directories(around):
@@ -363,7 +370,9 @@ class DirectoryVerifier:
         below: the facts about its subdirectories. inside: collects the facts about the log in the directory itself.
         """
         is_tier = parsed_name is not None and parsed_name.state == "remote"
-        contents, own = self._sorted_out(mine, is_partition=parsed_name is not None and not is_tier)
+        contents, own = self._sorted_out(
+            mine, _recovered_from(parsed_name, inside.around), is_partition=parsed_name is not None and not is_tier
+        )
         misplaced: list[Finding] = []
         longer: list[RenamedLog] = []
         logs = LogsFound()
@@ -485,13 +494,17 @@ class DirectoryVerifier:
             if finding is not None:
                 yield finding
 
-    def _sorted_out(self, mine: list[Entry], *, is_partition: bool) -> tuple[_Contents, list[Finding]]:
+    def _sorted_out(
+        self, mine: list[Entry], recovered_from: int, *, is_partition: bool
+    ) -> tuple[_Contents, list[Finding]]:
         """Return the files by type, and the findings for which no file has to be read: wrong file types, permissions,
-        leftovers."""
+        leftovers. recovered_from: the offset from which on a start recovers segments."""
         contents = _Contents()
+        logs = [(entry, name) for entry, name in mine if name.kind is FileKind.LOG and not name.state]
+        bases = [name.base_offset or 0 for entry, name in logs if entry.is_file()]
         found: list[Finding] = []
         for entry, name in mine:
-            if is_partition and (odd := odd_type(entry, name)) is not None:
+            if is_partition and (odd := odd_type(entry, name, bases, recovered_from)) is not None:
                 found.append(odd)
                 continue
             try:
@@ -603,6 +616,16 @@ def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iter
             found=f"the log ends at {bounds.end:,}",
             action=f"nothing to do: the snapshot has the metadata, and a start begins the log anew at {offset:,}",
         )
+
+
+def _recovered_from(name: DirectoryName | None, around: Surroundings | None) -> int:
+    """Return the offset from which on a start recovers the segments of a partition; OFFSET_MAX if it recovers none, or
+    if that is not known."""
+    if name is None or around is None:
+        return OFFSET_MAX
+    if name.topic == METADATA_TOPIC:
+        return 0
+    return OFFSET_MAX if around.is_clean else around.start_points.get(TopicPartition(name.topic, name.partition), 0)
 
 
 def _keys(name: DirectoryName, around: Surroundings) -> Home | None:

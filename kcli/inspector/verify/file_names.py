@@ -22,6 +22,7 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.segment_names import INDEX_KINDS, log_name, read_header
 from kcli.log.linked_files import is_link_to_batches
+from kcli.log.recovery.special_files import is_foretold, outcome_of
 from kcli.log.source import FileSource
 
 _KINDS = (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
@@ -203,9 +204,10 @@ def _base_of(log: Path) -> int | None:
     return None if header is None else header.first
 
 
-def odd_type(path: Path, name: FileName) -> Finding | None:
+def odd_type(path: Path, name: FileName, bases: Sequence[int], recovered_from: int) -> Finding | None:
     """Return a finding for a directory, a pipe, a broken link and so on with the name of one of Kafka's files; None for
-    a regular file."""
+    a regular file. bases: the base offsets of the partition's .log files that are regular files. recovered_from: the
+    offset from which on a start recovers segments."""
     try:
         mode = path.stat().st_mode
         file_type = next((text for test, text in _TYPES if test(mode)), None)
@@ -216,9 +218,19 @@ def odd_type(path: Path, name: FileName) -> Finding | None:
     if file_type is None:
         return None
     link = f"a symbolic link to {path.readlink()}: " if path.is_symlink() else ""
-    outcome = "the log directory goes offline when Kafka opens it"
+    outcome, refuses = "the log directory goes offline when Kafka opens it", False
     if name.state:
         outcome = "Kafka passes it over"
+    elif name.kind in _READ_WHOLE and file_type == _PIPE:
+        outcome, refuses = "Kafka's start waits at it for ever", True
+    elif name.kind is FileKind.PRODUCER_SNAPSHOT and file_type == _PIPE and not name.state:
+        outcome = "a start of Kafka that reads it, as it does the latest one, waits at it for ever"
+    elif is_foretold(path.name) and file_type not in ("nothing", "a directory"):
+        is_alone = (
+            name.kind is FileKind.LOG and not bases
+        )  # Kafka then creates a log with this name, if its offset is 0
+        told = outcome_of(path, [0] if is_alone else bases, recovered_from)
+        outcome, refuses = told.outcome, told.fails
     elif name.kind is FileKind.LOG:
         outcome = "Kafka passes it over, and with it the segment"
     elif name.kind is FileKind.PRODUCER_SNAPSHOT:
@@ -229,6 +241,7 @@ def odd_type(path: Path, name: FileName) -> Finding | None:
         severity="error",
         expected="a file",
         found=f"{link}{file_type}; {outcome}",
+        refuses_start=refuses,
         action="stop the broker, look for the file itself, and move this away",
         command=next_steps.move([(path, path.with_name(f"{path.name}.moved"))]),
     )
@@ -252,9 +265,11 @@ def foreign_link(path: Path) -> Finding | None:
     )
 
 
+_READ_WHOLE = (FileKind.LEADER_EPOCHS, FileKind.PARTITION_METADATA)
+_PIPE = "a named pipe"
 _TYPES = (
     (stat.S_ISDIR, "a directory"),
-    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISFIFO, _PIPE),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),

@@ -103,6 +103,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "log-promoted",
         "file-name",
         "file-type",
+        "file-attribute",
         "log-foreign",
         "records-foreign",
         "log-replaced",

@@ -29,6 +29,7 @@ from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.foreign import appended_from
 from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.recovery.older_topics import older_beside
 from kcli.printable import names_text
 
 if TYPE_CHECKING:  # imported at run time for damaged logs, and for a coordinator's topic
@@ -560,6 +561,13 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     if agreed and not others:
         return []
     return beyond + others
+
+
+def without_older_topics(beyond: list[tuple[FileKind, int]], directory: Path) -> list[tuple[FileKind, int]]:
+    """Return the `witnesses` without the checkpoints whose offset is that of an older topic of the same name."""
+    return [
+        (kind, offset) for kind, offset in beyond if kind not in CHECKPOINT_KINDS or not older_beside(directory, offset)
+    ]
 
 
 def short_log(log: Path, start: int, end: int, beyond: Sequence[tuple[FileKind, int]], known: Known) -> Finding | None:

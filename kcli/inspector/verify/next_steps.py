@@ -266,6 +266,12 @@ def permit_directory(path: str | Path) -> str:
     return _command("chmod", "u+rwx", "--", path)
 
 
+def unseal(paths: Sequence[Path], attributes: str, *, deeply: bool = False) -> str:
+    """Return the command that takes attributes of chattr off files and directories. deeply: also off all that the
+    directories contain."""
+    return _command("chattr", *(["-R"] if deeply else []), f"-{attributes}", "--", *paths)
+
+
 def give_owner(path: Path) -> str:
     """Return the command that gives a file, or a directory with all in it, the owner and the group of its parent
     directory."""

@@ -40,6 +40,7 @@ from kcli.inspector.verify.lost_offsets import (
     superseded_log,
     with_renamed,
     without_marker,
+    without_older_topics,
     witnesses,
 )
 from kcli.inspector.verify.segment import check_log
@@ -861,7 +862,7 @@ class LogVerifier:
         behind = [base for base in self._orphans if base >= end]
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
-        beyond = witnesses(end, known, max(snapshots, default=0))
+        beyond = without_older_topics(witnesses(end, known, max(snapshots, default=0)), directory)
         short = short_log(self._segments[-1].files[FileKind.LOG], self._segments[0].base, end, beyond, known)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:

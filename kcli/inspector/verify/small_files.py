@@ -17,6 +17,7 @@ from kcli.inspector.verify.index_files import read_file
 from kcli.inspector.verify.lost_offsets import CHECKPOINT_KINDS
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.log_directory import read_properties
+from kcli.log.recovery.older_topics import older_beside
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ REWRITE = "stop the broker; recovery writes the file anew from the logs, with --
 REBUILD_EPOCHS = "stop the broker; salvage rebuilds the file from the batches, with --in-place for --dry-run"
 CLEANER_STARTS = "nothing to do: the cleaner starts again from the log's start"
 FIND_OUT = "find out what changed it; Kafka writes the file anew while it runs"
+ANEW = "nothing to do: Kafka writes the file anew while it runs"
 LOOK = "look for a lost segment: the log was further than it reaches now"
 MOVE_QUORUM_STATE = (
     "stop the controller, and move the file away: a start writes it anew; where there are other voters, start it only "
@@ -237,6 +239,11 @@ def check_offsets(
             yield _start_behind_end(path, topic, partition, offset, bounds)
         elif offset > bounds.end and bounds.is_sound and not (bounds.is_short and kind in CHECKPOINT_KINDS):
             expected = f"{name}: an offset up to {bounds.end:,}, where the log ends"
+            older = older_beside(path.parent / f"{name}", offset) if kind in CHECKPOINT_KINDS else None
+            if older is not None:
+                found = f"{offset:,}: that of another topic of this name, whose records are in {older.name}"
+                yield _finding(path, "checkpoint-older", "warning", expected, f"{found}; no offset is lost", ANEW)
+                continue
             yield _finding(
                 path,
                 "checkpoint-offset",

@@ -341,8 +341,11 @@ def directories_beside(directory: Path) -> Beside:
 
 def shares_partitions(one: Path, other: Path) -> bool:
     """Whether at least half of the partitions' directories of the smaller of two log directories lie in both, by their
-    names; False if none does."""
-    names, others = ({each.name for each in LogDirectory(path).partitions()} for path in (one, other))
+    names without the suffix of a stray, which one of two may have become since; False if none does."""
+    names, others = (
+        {each.name._replace(state="", unique=None) if each.name.state == "stray" else each.name for each in found}
+        for found in (LogDirectory(path).partitions() for path in (one, other))
+    )
     return bool(names & others) and 2 * len(names & others) >= min(len(names), len(others))
 
 

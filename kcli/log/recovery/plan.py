@@ -18,7 +18,7 @@ from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.producer_snapshot import ProducerEntry
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from kcli.log.partition_view import Content, FileRange, PartitionView, is_as_stored, offset_of, paths_in
+from kcli.log.partition_view import Content, FileRange, NotRegular, PartitionView, is_as_stored, offset_of, paths_in
 from kcli.log.recovery.apply import INDEXES, MOVED
 from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs, with_right_epochs, wrong_epochs
 from kcli.log.recovery.batch_magic import RightMagic, with_right_magics, wrong_magics
@@ -64,6 +64,7 @@ from kcli.log.recovery.snapshots import (
     unfounded_transactions,
     wrong_snapshots,
 )
+from kcli.log.recovery.special_files import is_foretold, outcome_of, type_of
 from kcli.log.recovery.swap import has_all_batches_of, lost_with_swap
 from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
 from kcli.log.recovery.wrong_log_starts import HiddenOffsets
@@ -169,6 +170,7 @@ def plan(
     exchanged: Mapping[str, Path] | None = None,
     checked: Checked = NOT_CHECKED,
     rescue: bool = False,
+    foretell: bool = False,
 ) -> PartitionPlan:
     """Return the plan of a start on a partition's directory. Raises UnreadableInput.
 
@@ -179,10 +181,13 @@ def plan(
     salvage rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave
     out the bytes of the directory's files that cannot be read, instead of raising UnreadableInput; `saved.unread` then
     lists these files. Without `rescue`, a circular symbolic link in place of a .log file is left out, as Kafka does.
+    foretell: the plan is not carried out; it also says what a start does with a pipe or device in place of a .log file
+    or an index (see kcli.log.recovery.special_files).
     """
     readable: dict[str, Content | None] = {}
     unread: list[Unread] = []
     circular: list[str] = []
+    special: list[Path] = []
     while True:
         try:
             planned = _plan(directory, options, with_salvage, advance, exchanged or {}, checked, readable, circular)
@@ -190,6 +195,10 @@ def plan(
             path = Path(error.path)
             if path.parent != directory or path.name in readable:
                 raise
+            if foretell and isinstance(error, NotRegular) and is_foretold(path.name):
+                special.append(path)
+                readable[path.name] = None if is_log(path.name) else Content(())
+                continue
             if not rescue:
                 if error.errno != ELOOP or not is_log(path.name):
                     raise
@@ -201,7 +210,31 @@ def plan(
             readable |= _in_place_of(path.name, found if unread[-1].readable_bytes else None)
         else:
             planned.saved.unread = unread
+            if special:
+                return _with_special(planned, special)
             return _without_losses(planned, readable) if unread and with_salvage else planned
+
+
+def _with_special(planned: PartitionPlan, special: Sequence[Path]) -> PartitionPlan:
+    """Return the plan of a start with what it does with pipes and devices in place of files: it fails at one of them,
+    or passes them over."""
+    if planned.refused is not None:
+        return planned
+    options = planned.options
+    recovered_from = options.recovery_point if not options.clean else OFFSET_MAX
+    bases = [offset_of(name) for name in planned.view.files if is_log(name)]
+    told = [(path, outcome_of(path, bases, recovered_from)) for path in special]
+    failing = next(((path, each) for path, each in told if each.fails), None)
+    if failing is not None:
+        refused = StartRefused(failing[0].name, f"{type_of(failing[0])}; {failing[1].outcome}")
+        return replace(planned, offsets=None, refused=refused, events=[], lost=[])
+    named = {event.file for event in planned.events if event.kind is EventKind.PASSED_OVER}
+    events = [
+        Event(EventKind.PASSED_OVER, path.name, f"{type_of(path)}; {each.outcome}")
+        for path, each in told
+        if path.name not in named
+    ]
+    return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 
 
 def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | None]:

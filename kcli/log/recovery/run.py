@@ -40,6 +40,7 @@ from formats.properties import PartitionMetadata, build_partition_metadata
 from formats.properties import build as build_properties
 from formats.properties import parse as parse_properties
 from kcli.errors import StartRefused, UnreadableInput, error_text
+from kcli.log.attributes import FAILS_LATER, Sealed, sealed_files
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.linked_files import start_with_links
@@ -69,6 +70,7 @@ from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.misdirected import Home
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories, same_path
+from kcli.log.recovery.older_topics import of_older_topic, strays_by_partition
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint
 from kcli.log.recovery.partition_copies import Copy, Ranges, count
 from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, misdirected, plan
@@ -177,6 +179,7 @@ class Recovery:
     failures: list[StartRefused] = field(default_factory=list)
     unreadable: list[UnreadableInput] = field(default_factory=list)
     backup: Path | None = None
+    _foretells: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if not self.directory.is_dir():
@@ -196,9 +199,9 @@ class Recovery:
         """The partitions' directories that are in fact the directory of another partition, each with that directory:
         nothing is written for them."""
         self._own = [each for each in self.partitions if each.path not in self._shared]
-        self._linked: set[str] = set()
-        """The files in `refusals` that are links to files which also have other names: a copy has a separate file for
-        each name."""
+        self._linked, self._sealed = set[str](), set[str]()
+        """The files in `refusals` that are links to files which also have other names, and that which stands for all
+        files that nobody may change: a copy has a separate file for each name, without the attribute."""
         if self.looks_around:
             self._look_through_holder()
         self._copies = () if self.node is None or self.is_partition else self.node.copies
@@ -328,18 +331,30 @@ class Recovery:
         self._linked = {each.file for each in refused}
         self.refusals += refused
         self.passed_over += harmed
+        self._look_at_attributes()
         try:
             self._holder.offsets(FileKind.REPLICATION_OFFSETS)
         except StartRefused as refused:  # a start reads this checkpoint only if there is a log
             if refused.file not in {each.file for each in self.passed_over}:
                 self.refusals.append(refused)
 
+    def _look_at_attributes(self) -> None:
+        """Add to `refusals` the files that nobody may change, because of an attribute of chattr, if a start writes
+        them; to `passed_over` other such files, if there are only these. There is one text for all."""
+        found = [each for each in sealed_files(self._holder.path) if not each.is_seldom_written]
+        if not found:
+            return
+        first = min(found, key=lambda each: (not each.refuses, each.path))
+        told = StartRefused(str(first.path.relative_to(self._holder.path)), _sealed_text(first, len(found)))
+        self._sealed = {told.file}
+        (self.refusals if first.refuses else self.passed_over).append(told)
+
     def _look_at(self, node: NodeDirectories) -> None:
         """Add to `refusals` what keeps Kafka from starting with all log directories of the broker. If the broker can
         start without this log directory, an I/O error in it only takes the directory offline: these errors go from
         `refusals` to `failures`, and a text about each to `passed_over`. If the broker's other log directories are not
         known, these errors stay in `refusals`, with a text that says that Kafka may start without this directory."""
-        failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
+        failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS} | self._sealed
         if node.may_have_others:
             self.refusals = [
                 StartRefused(each.file, f"{each.reason}{MAY_GO_OFFLINE}", each.position)
@@ -392,6 +407,10 @@ class Recovery:
         identity = self.identities.get(directory.path)
         return directory if identity is None else replace(directory, name=DirectoryName(*identity.partition))
 
+    @cached_property
+    def _strays(self) -> Mapping[TopicPartition, list[Path]]:
+        return strays_by_partition(self._holder.partitions()) if self._has_holder else {}
+
     @property
     def _homes(self) -> Sequence[Path]:
         """The known log directories of the node."""
@@ -407,6 +426,7 @@ class Recovery:
     def plans(self) -> Iterator[PartitionPlan]:
         """Yield the plan of each partition that can be read, by topic and number: what a start does to it, or with
         salvage what salvage does."""
+        self._foretells = not self.salvage
         return (planned for _, planned in self._plans(self._own if self.salvage else self.partitions))
 
     def _plans(self, partitions: Sequence[PartitionDirectory]) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
@@ -511,6 +531,10 @@ class Recovery:
         """Return the offset that the log had reached, and in words the files that say so; 0 if no file says so."""
         ends = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
         known = max(self._believed(each).get(directory.partition, 0) for each in ends)
+        strays = self._strays.get(directory.partition, ()) if known and not directory.name.state else ()
+        if strays:
+            stated = [self._believed(each).get(directory.partition, 0) for each in ends]
+            known = max(0 if of_older_topic(directory.path, strays, each) else each for each in stated)
         reached = reached_by_snapshots(directory.path, known)
         return reached, "a producer snapshot" if reached > known else "the checkpoints"
 
@@ -545,6 +569,7 @@ class Recovery:
             if directory.path in self.in_the_place
             else self._checked.get(directory.path, NOT_CHECKED),
             rescue=self._rescues,
+            foretell=self._foretells,
         )
         if self.salvage and FileKind.RECOVERY_POINTS in self.of_others:
             whole = planned(replace(options, recovery_point=0))
@@ -622,6 +647,8 @@ class Recovery:
         path = self._holder.path / refused.file
         if path.name == FileKind.LEADER_EPOCHS:
             return "written anew"
+        if refused.file in self._sealed:
+            return None if in_place or self.is_partition else "without the attribute in the copy"
         if refused.file in self._linked:
             return None if in_place or self.is_partition else "a file of its own in the copy"
         if refused.file in MENDED:
@@ -858,6 +885,13 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
     place = f"{Path(last.filename).name}:{last.lineno}"
     reason = f"kcli fails with it, a bug to report: {type(error).__name__} at {place}: {error_text(error)}"
     return UnreadableInput(str(directory), reason)
+
+
+def _sealed_text(first: Sealed, count: int) -> str:
+    """Return, in words, that nobody may change a file or directory, and how many more there are. count: of all."""
+    more = f", as {count - 1:,} more" if count > 1 else ""
+    outcome = "" if first.refuses else f"; {FAILS_LATER}"
+    return f"{first.words}: even root may not change it{more}{outcome} (Operation not permitted)"
 
 
 def _copy_text(copy: Copy) -> str:

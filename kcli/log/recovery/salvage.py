@@ -503,8 +503,15 @@ def _fill(kept: _Kept, name: str, view: PartitionView, copies: Iterable[Path], u
         offsets = _lacking(view, name, path, until)
         if any(True for _ in offsets):
             other = Content((FileRange(path, 0, path.stat().st_size),))
-            kept.fill_from(f"{path.parent.name}/{name}", other, offsets)
+            kept.fill_from(_place(path, view.directory), other, offsets)
             return
+
+
+def _place(copy: Path, directory: Path) -> str:
+    """Return the path of a copy of a .log file, from the log directory that has the partition's directory on."""
+    home = directory.absolute().parent
+    path = copy.absolute()
+    return str(path.relative_to(home)) if path.is_relative_to(home) else f"{copy.parent.name}/{copy.name}"
 
 
 def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int, int | None]) -> Iterator[PutBack]:

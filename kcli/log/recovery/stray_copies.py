@@ -1,6 +1,9 @@
 """Strays that are copies of a partition's directory in the same log directory, as `cp -r orders-0 orders-2` or
 `cp -a orders-0 orders-0-20261128` make them.
 
+A copy of the whole log directory in there, as the snapshots of a file server are (.snapshot/hourly.0), has such copies,
+too: the directories of the same names.
+
 Such a directory has the topic id of the partition, and it is a stray, or becomes one at the start: its number is not
 that of a partition of the topic, or its name goes on behind that of the partition's directory, so that Kafka reads the
 name of a topic `orders-0` in it. Where a .log file of the partition is damaged, the .log file of the same name in the
@@ -21,7 +24,7 @@ from pathlib import Path
 from formats.file_name import METADATA_TOPIC, FileKind, parse
 from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused
-from kcli.log.log_directory import LogDirectory
+from kcli.log.log_directory import LogDirectory, partition_named
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.segment_reader import sound_batches
@@ -34,7 +37,8 @@ BATCHES_COMPARED = 1_000
 
 def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[TopicPartition, Sequence[Path]]:
     """Return, for each partition of a log directory, the strays that may be copies of its directory: those with its
-    topic id. count: returns a topic's number of partitions; 0 if that is not known. Raises UnreadableInput."""
+    topic id; and the directories of its name and topic id that lie deeper than Kafka looks. count: returns a topic's
+    number of partitions; 0 if that is not known. Raises UnreadableInput."""
     strays: dict[tuple[str, str], list[Path]] = {}
     served = {}
     for each in home.partitions():
@@ -52,6 +56,11 @@ def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[Top
         original = next((served[begin] for begin in _names_before(name) if begin in served), None)
         if original is not None and not count(each.name.topic) and _is_same_topic(each.path, original.path):
             found.setdefault(original.partition, []).append(each.path)
+    for path in home.adrift():
+        parsed = partition_named(path.name)
+        own = None if parsed is None or parsed.state else served.get(path.name)
+        if own is not None and _is_same_topic(path, own.path):
+            found.setdefault(own.partition, []).append(path)
     if strays:
         ids = {each.partition: topic_id_of(each.path) for each in served.values()}
         for partition, topic_id in ids.items():
