@@ -10,7 +10,7 @@
 
 With any other such file the log directory goes offline when Kafka is to open it for writing, rename or delete it: an
 index of a closed segment at the first read that looks into it, leader-epoch-checkpoint when the leader changes. An
-append-only file is no better, as Kafka opens no file in that mode. All this was tried with Kafka 4.3.
+append-only file is no better, as Kafka opens no file in that mode. Most of this was tried with Kafka 4.3.
 
 Source: FileRecords.open, TransactionIndex, AbstractIndex, LogLoader.load (resizeIndexes), FileLock; ioctl_iflags(2).
 """
