@@ -148,6 +148,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
         found, moved = misplaced(directory, settings.server)
         recovery.passed_over += [each for each in found if each.file not in exchanged]
+    recovery.passed_over += _unserved(topics, recovery, metadata)
     if out is not None:
         plans = recovery.write_to(out)
     elif in_place:
@@ -185,6 +186,17 @@ def _refuse_moved_log(metadata: MetadataRecovery, directory: Path) -> None:
         command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
         reason = f"the metadata log; move it back into {metadata.home} first: {command}"
         raise UnreadableInput(str(metadata.misplaced_log), reason)
+
+
+def _unserved(topics: KnownTopics, recovery: Recovery, metadata: MetadataRecovery) -> Iterator[StartRefused]:
+    """Yield the topics of coordinators in a log directory of which groups or transactional ids are unknown to Kafka,
+    unless directories that have exchanged their names, or misplaced .log files, explain it."""
+    if recovery.is_partition:
+        return
+    damaged = [*metadata.exchanged_directories, *recovery.exchanged, *recovery.exchanged.values()]
+    damaged += (recovery.directory / each.file for each in recovery.passed_over)
+    names = (parse_directory(name) for path in damaged for name in (path.name, path.parent.name))
+    yield from topics.unserved({name.topic for name in names if name is not None})
 
 
 def _coverage(tier: str, directory: Path, copies: ExitStack) -> TierCoverage:

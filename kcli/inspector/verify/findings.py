@@ -105,6 +105,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "file-type",
         "log-foreign",
         "records-foreign",
+        "records-unserved",
         "log-replaced",
         "log-returned",
         "log-start-offset",
