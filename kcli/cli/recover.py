@@ -34,6 +34,7 @@ from kcli.printable import printable
 if TYPE_CHECKING:
     from kcli.inspector.tier.coverage import Coverage, Range, TierCoverage
     from kcli.inspector.transactions import StatePartition
+    from kcli.inspector.verify.salvageable import KnownTopics
     from kcli.log.recovery.loader import Event
     from kcli.log.recovery.plan import PartitionPlan
     from kcli.log.recovery.run import Recovery
