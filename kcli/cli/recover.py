@@ -115,7 +115,13 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     of_others = metadata.of_others = topics.of_others
     if salvage or out is not None or in_place:
         _refuse_moved_log(metadata, directory)
-    records = StateRecords(metadata.node.others, metadata.other_replicas, now_ms, settings.producer_expiration_ms)
+    records = StateRecords(
+        metadata.node.others,
+        metadata.other_replicas,
+        now_ms,
+        settings.producer_expiration_ms,
+        topics.copied_groups,
+    )
     recovery = Recovery(
         directory,
         now_ms,
@@ -389,7 +395,8 @@ class _Show:
         recovery = self._recovery
         self._refuse(recovery.refusals, partial(recovery.mended_by, in_place=self._in_place), changes=changes)
         found = (*recovery.refusals, *recovery.failures, *recovery.passed_over)
-        self._has_next = any(map(recovery.could_mend, found))
+        is_copied = not recovery.is_partition and bool(self._records.copied_groups())
+        self._has_next = is_copied or any(map(recovery.could_mend, found))
         self._pass_over(recovery.passed_over)
         self._pass_over([] if recovery.is_partition else list(self._metadata.foreign_checkpoints))
         if recovery.node_id is not None:

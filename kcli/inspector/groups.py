@@ -36,6 +36,7 @@ from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember
 from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.home_partition import is_home, unserved_lines
 from kcli.inspector.partition_paths import PartitionPaths
+from kcli.java.hashing import partition_of
 from kcli.log.coordinator_records import CoordinatorRecord, ErrorHandler, read_records, segments
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.segment_reader import Window, read_segment
@@ -50,6 +51,9 @@ NONE = replayed.NONE
 DEFAULT_ASSIGNOR = "uniform"
 ENTRY = struct.Struct(">ii")
 """An entry of an offset index: relative offset, position in bytes."""
+RECORDS_IN_BATCH = 100
+"""The largest number of records of one batch that `records_to_copy` yields: it stays below max.message.bytes, as an
+offset's metadata is at most 4 KiB."""
 STABLE = 0
 """The state of a member that has its target assignment, in CurrentMemberAssignment records."""
 
@@ -101,6 +105,20 @@ class GroupFiles:
             for shard in shards
             for place, each in shard.offsets.of_group(group).items()
         }
+
+    def records_to_copy(self, names: Iterable[str]) -> Iterator[tuple[int, list[records.Pair]]]:
+        """Yield records of the committed offsets of these groups that are to be appended to the partition of
+        __consumer_offsets in which Kafka looks for a group, each list with the number of that partition. A group is
+        left out if that partition has records of it."""
+        for name in names:
+            number = self._numbers.get(name)
+            if number is None or not self._count or is_home(name, number, self._count):
+                continue
+            home = partition_of(name, self._count)
+            offsets = sorted(self._shards[number].offsets.of_group(name).items())
+            found = [records.offset_record(name, *place, each) for place, each in offsets]
+            for start in range(0, len(found), RECORDS_IN_BATCH):
+                yield home, found[start : start + RECORDS_IN_BATCH]
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log end offset by partition, of these partitions and of those that earlier calls asked for. A

@@ -41,11 +41,13 @@ grown topic."""
 
 class Place(NamedTuple):
     """Where records of an id lie. directory: that of the partition which has them. home: the number of the partition in
-    which Kafka looks. is_here: whether that partition is in one of the log directories."""
+    which Kafka looks. is_here: whether that partition is in one of the log directories. is_new: whether it is, and has
+    no record of the id, not even one that deletes another."""
 
     directory: Path
     home: int
     is_here: bool
+    is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ def _places(read: Mapping[int, _Records], paths: Mapping[int, Path], count: int)
         for text in each.live:
             home = partition_of(text, count)
             if home != number and (home not in read or text not in read[home].live):
-                found.append((each.named[text], Place(paths[number], home, home in read)))
+                is_new = home in read and text not in read[home].named
+                found.append((each.named[text], Place(paths[number], home, home in read, is_new)))
     return found
 
 

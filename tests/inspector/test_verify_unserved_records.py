@@ -35,15 +35,16 @@ TOPICS = [  # the golden directory, the topic, its number of partitions before a
 ]
 
 
-def grown(data: Path, topic: str, count: int) -> None:
+def grown(data: Path, topic: str, count: int, replicas: list[int] | None = None) -> None:
     """Give a topic more partitions, as CreatePartitions does: records in the metadata log, and empty directories."""
     image = image_of(data)
     known = image.topics[topic]
     before, first = len(known.partitions), known.partitions[0]
     for number in range(before, count):
-        node = {"replicas": first.replicas, "isr": first.replicas, "leader": first.replicas[0], "leaderEpoch": 0}
-        where = {"partitionId": number, "topicId": from_uuid(known.id)}
-        where["directories"] = [*map(from_uuid, first.directories)]
+        node: dict[str, object] = {"leader": first.replicas[0], "leaderEpoch": 0}
+        where: dict[str, object] = {"partitionId": number, "topicId": from_uuid(known.id)}
+        node["replicas"] = node["isr"] = replicas or first.replicas
+        where["directories"] = [from_uuid(first.directories[0])] * len(replicas or first.replicas)
         appended(data, ("PartitionRecord", 1, {**where, **node, "partitionEpoch": 0, "leaderRecoveryState": 0}))
         made = data / f"{topic}-{number}"
         made.mkdir()
@@ -61,6 +62,11 @@ def image_of(data: Path) -> MetadataImage:
 def unserved(data: Path, topic: str) -> list[Finding]:
     """Return the findings about a topic's partitions that are no notes."""
     return [each for each in loud(data) if f"/{topic}-" in each.path]
+
+
+def state_of_any(data: Path, topic: str) -> set[str]:
+    found = unserved_state([data], image_of(data)).get(topic)
+    return set() if found is None else set(found.places)
 
 
 def state_of(data: Path, topic: str) -> UnservedState:
@@ -113,9 +119,40 @@ def test_recover_foretells_it_and_salvage_keeps_all(
     assert kept.exit_code == 0
     for number in range(before):
         log = Path(f"{topic}-{number}") / LOG
-        assert (tmp_path / "out" / log).read_bytes() == (data / log).read_bytes()
-    (finding,) = unserved(tmp_path / "out", topic)
-    assert finding.kind == "records-unserved"
+        assert (tmp_path / "out" / log).read_bytes().startswith((data / log).read_bytes())
+    assert topic == GROUPS or [each.kind for each in unserved(tmp_path / "out", topic)] == ["records-unserved"]
+
+
+@pytest.mark.parametrize("options", [["--out"], ["--in-place"]])
+def test_salvage_appends_committed_offsets_where_kafka_looks(tmp_path: Path, options: list[str]) -> None:
+    data = copied(tmp_path, "groups/data")
+    before = GroupFiles([data])
+    offsets = {each.group: before.committed(each.group) for each in before.all()}
+    grown(data, GROUPS, 7)
+    places = state_of(data, GROUPS).places
+    (finding,) = unserved(data, GROUPS)
+    assert "; salvage appends " in finding.action
+    assert finding.command == f"kcli recover --salvage --dry-run {data}"
+    assert f"kcli recover --salvage --out NEW {data}" in kcli("recover", data).stdout
+    out = tmp_path / "out" if options == ["--out"] else data
+    told = kcli("recover", "--salvage", *options, *([out] if out != data else []), data)
+    assert told.exit_code == 0
+    assert "; salvage appends " in told.stdout
+    assert not {name for name in places if offsets[name]} & state_of_any(out, GROUPS)
+    after = GroupFiles([out])
+    assert {name: after.committed(name) for name in offsets} == offsets
+    assert not [each for each in unserved(out, GROUPS) if each.kind != "records-unserved"]
+
+
+def test_salvage_appends_nothing_where_another_broker_has_a_replica(tmp_path: Path) -> None:
+    data = copied(tmp_path, "groups/data")
+    grown(data, GROUPS, 7, replicas=[1, 2])
+    (finding,) = unserved(data, GROUPS)
+    assert finding.command is not None
+    assert finding.command.startswith(f"kcli groups describe --data-dir {data} -- ")
+    assert "kcli groups reset GROUP" in finding.action
+    assert kcli("recover", "--salvage", "--out", tmp_path / "out", data).exit_code == 0
+    assert not any((tmp_path / "out" / f"{GROUPS}-{number}" / LOG).stat().st_size for number in (4, 5, 6))
 
 
 def test_keys_tell_it_when_a_snapshot_stands_for_the_records(tmp_path: Path) -> None:

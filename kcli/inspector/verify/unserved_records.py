@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kcli.group.records import TOPIC
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.printable import names_text
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.inspector.verify.surroundings import Surroundings
@@ -38,7 +40,12 @@ def unserved_records(around: Surroundings, explained: Collection[str]) -> Iterat
             continue
         is_group = each.what == "group"
         action = OUTCOMES[each.what]
-        if is_group:
+        command = next_steps.describe_groups(around.path, here[:NAMES_SHOWN]) if is_group else None
+        copied = copied_groups(around)
+        if is_group and copied:
+            action += f"; {copied_text(each, copied)}, in a copy"
+            command = next_steps.salvage_log_directory(around.path)
+        elif is_group:
             action += (
                 "; the command shows the offsets, and once Kafka runs, kcli groups reset GROUP --topic "
                 "TOPIC:PARTITION --to-offset N --execute commits each anew, before the group's consumers start"
@@ -50,8 +57,27 @@ def unserved_records(around: Surroundings, explained: Collection[str]) -> Iterat
             expected=f"each {each.what} in the partition that the hash of its id gives of {each.count:,}",
             found=unserved_text(each, here),
             action=action,
-            command=next_steps.describe_groups(around.path, here[:NAMES_SHOWN]) if is_group else None,
+            command=command,
         )
+
+
+def copied_groups(around: Surroundings) -> list[str]:
+    """Return the groups in a grown __consumer_offsets whose committed offsets salvage of this log directory appends to
+    the partition in which Kafka looks: that one is in this log directory, has no record of the group, and has no other
+    replica."""
+    state = around.unserved.get(TOPIC)
+    if state is None or not state.before:
+        return []
+    homes = {each.home for each in state.places.values() if each.is_new}
+    alone = {each for each in homes if not around.is_replicated(TopicPartition(TOPIC, each))}
+    alone = {each for each in alone if (around.path / f"{TOPIC}-{each}").is_dir()}
+    return [name for name, place in state.places.items() if place.is_new and place.home in alone]
+
+
+def copied_text(state: UnservedState, copied: Collection[str]) -> str:
+    """Return what salvage does for the groups `copied`, in words."""
+    whose = "their committed offsets" if len(copied) == len(state.places) else f"those of {len(copied):,} of them"
+    return f"salvage appends {whose} to the partition in which Kafka looks"
 
 
 def unserved_text(state: UnservedState, names: list[str]) -> str:
