@@ -349,7 +349,7 @@ class MetadataRecovery:
     @cached_property
     def _partition_counts(self) -> Mapping[str, int]:
         """The numbers of partitions by topic, without topics of coordinators that have grown."""
-        found = unserved_state([self.directory, *self.node.others], self._readable)
+        found = unserved_state([self.directory, *self.node.others, self.home], self._readable)
         return counts_of_keys(self._readable, found)
 
     @cached_property

@@ -5,9 +5,10 @@ Kafka takes the partition from a hash of the id, modulo the topic's number of pa
 coordinator grow (`kafka-topics --alter --partitions`) and moves no record: most ids then have another partition, in
 which they have no record. A coordinator still loads the old records, and no client's request comes to them.
 
-A topic has grown if the records of the metadata log show partitions that were created later than the first. If these
-records are gone (a snapshot stands for them), it has grown if all records outside of their partition fit one smaller
-number of partitions, and that is no chance. Other causes, such as exchanged directories, are found by
+A topic has grown if the records of the metadata log show partitions that were created later than the first, and most
+records outside of their partition fit the number of partitions before. If the records of the metadata log are gone (a
+snapshot stands for them), it has grown if all records outside of their partition fit one smaller number of partitions,
+and that is no chance. Other causes, such as exchanged directories, are found by
 kcli.log.recovery.exchanged_names and kcli.log.recovery.misdirected; a grown topic is none of theirs.
 
 Source: GroupCoordinatorService.partitionFor, TransactionStateManager.partitionFor; ReplicationControlManager
@@ -78,7 +79,11 @@ def unserved_state(homes: Sequence[Path], image: MetadataImage | None) -> dict[s
         if known is None or not any(owners(path, topic, count).keys() - {number} for number, path in paths.items()):
             continue
         read = {number: _read(path, topic) for number, path in paths.items()}
-        before = _before(homes, from_uuid(known.id)) or _before_by_keys(read, count)
+        foreign = _foreign(read, count)
+        before = _before(homes, from_uuid(known.id))
+        if 2 * sum(_fits(before, each) for each in foreign) < len(foreign):  # another cause, after the topic grew
+            before = 0
+        before = before or _before_by_keys(foreign, count)
         places = dict(sorted(_places(read, paths, count)))
         if before or places:
             found[topic] = UnservedState(topic, KEYS_OF[topic], count, before, places)
@@ -149,7 +154,7 @@ def _before(homes: Sequence[Path], topic_id: str) -> int:
     between them.
     """
     before, last, name = 0, -1, ""
-    for home in homes:
+    for home in dict.fromkeys(homes):
         with suppress(UnreadableInput):
             for _, path in segments(home / METADATA_DIRECTORY):
                 source = FileSource(path)
@@ -168,15 +173,26 @@ def _before(homes: Sequence[Path], topic_id: str) -> int:
     return before
 
 
-def _before_by_keys(read: Mapping[int, _Records], count: int) -> int:
+def _foreign(read: Mapping[int, _Records], count: int) -> set[tuple[int, str]]:
+    """Return the numbers of partitions with the hashed texts of keys whose records belong to another partition."""
+    return {
+        (number, text) for number, each in read.items() for text in each.named if partition_of(text, count) != number
+    }
+
+
+def _fits(count: int, foreign: tuple[int, str]) -> bool:
+    """Whether a record belonged to the partition that has it when the topic had `count` partitions."""
+    number, text = foreign
+    return count > 0 and partition_of(text, count) == number
+
+
+def _before_by_keys(foreign: Collection[tuple[int, str]], count: int) -> int:
     """Return the smaller number of partitions that all records outside of their partition fit; 0 if there is none, or
     if it fits too few ids to be no chance."""
-    foreign = {(number, text) for number, each in read.items() for text in each.named}
-    foreign = {(number, text) for number, text in foreign if partition_of(text, count) != number}
-    ids = {text for _, text in foreign}
-    if not ids:
+    if not foreign:
         return 0
+    ids = {text for _, text in foreign}
     tried = range(max(number for number, _ in foreign) + 1, count)
     if sum(1 / each ** len(ids) for each in tried) > CHANCE_MAX:
         return 0
-    return next((each for each in tried if all(partition_of(text, each) == number for number, text in foreign)), 0)
+    return next((each for each in tried if all(_fits(each, one) for one in foreign)), 0)

@@ -279,7 +279,8 @@ class Surroundings:
         kcli.metadata_log.unserved_state)."""
         from kcli.metadata_log.unserved_state import unserved_state
 
-        return unserved_state([self.path, *self.node.others], self.image)
+        homes = [self.path, *self.node.others, *([] if self.metadata is None else [self.metadata.home])]
+        return unserved_state(homes, self.image)
 
     @cached_property
     def _partition_counts(self) -> Mapping[str, int]:
