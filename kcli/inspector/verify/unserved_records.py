@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kcli.group.records import TOPIC
+from kcli.coordinator.machine import GROUPS_TOPIC as TOPIC
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.printable import names_text
