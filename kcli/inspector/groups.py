@@ -27,6 +27,7 @@ from uuid import UUID
 from formats import internal_topic
 from formats.errors import FormatError, UnknownType
 from formats.kernels.columns import BatchRow
+from kcli.coordinator.machine import Pair
 from kcli.errors import KcliError, UnreadableInput
 from kcli.group import committed as replayed
 from kcli.group import records
@@ -106,7 +107,7 @@ class GroupFiles:
             for place, each in shard.offsets.of_group(group).items()
         }
 
-    def records_to_copy(self, names: Iterable[str]) -> Iterator[tuple[int, list[records.Pair]]]:
+    def records_to_copy(self, names: Iterable[str]) -> Iterator[tuple[int, list[Pair]]]:
         """Yield records of the committed offsets of these groups that are to be appended to the partition of
         __consumer_offsets in which Kafka looks for a group, each list with the number of that partition. A group is
         left out if that partition has records of it."""
