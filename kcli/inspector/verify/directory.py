@@ -309,7 +309,7 @@ class DirectoryVerifier:
         whole += (or_exchanged(each, around) for each in below.short if Path(each.path).parent.name not in names)
         of_transactions = transaction_findings(around, below.logs, below.harmed, self._unfit)
         whole += (each for each in of_transactions if Path(each.path).name not in names)
-        whole += unserved_records(around, _topics_of(names | _with_errors(whole)))
+        whole += unserved_records(around, _topics_of({*names, *map(str, below.harmed), *_with_errors(whole)}))
         self._all.unclean += any(each.kind == "unclean-shutdown" for each in whole)
         self._all.unknown += any(each.kind == "metadata-log-absent" for each in whole)
         self._all.is_partial |= any(each.kind == "log-directory-elsewhere" for each in whole)
