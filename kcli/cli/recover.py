@@ -34,6 +34,7 @@ from kcli.printable import printable
 if TYPE_CHECKING:
     from kcli.inspector.tier.coverage import Coverage, Range, TierCoverage
     from kcli.inspector.transactions import StatePartition
+    from kcli.inspector.verify.salvageable import KnownTopics
     from kcli.log.recovery.loader import Event
     from kcli.log.recovery.plan import PartitionPlan
     from kcli.log.recovery.run import Recovery
@@ -114,7 +115,13 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     of_others = metadata.of_others = topics.of_others
     if salvage or out is not None or in_place:
         _refuse_moved_log(metadata, directory)
-    records = StateRecords(metadata.node.others, metadata.other_replicas, now_ms, settings.producer_expiration_ms)
+    records = StateRecords(
+        metadata.node.others,
+        metadata.other_replicas,
+        now_ms,
+        settings.producer_expiration_ms,
+        topics.copied_groups,
+    )
     recovery = Recovery(
         directory,
         now_ms,
@@ -148,6 +155,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
         found, moved = misplaced(directory, settings.server)
         recovery.passed_over += [each for each in found if each.file not in exchanged]
+    recovery.passed_over += _unserved(topics, recovery, metadata)
     if out is not None:
         plans = recovery.write_to(out)
     elif in_place:
@@ -185,6 +193,17 @@ def _refuse_moved_log(metadata: MetadataRecovery, directory: Path) -> None:
         command = move([(metadata.misplaced_log, metadata.home / METADATA_DIRECTORY)])
         reason = f"the metadata log; move it back into {metadata.home} first: {command}"
         raise UnreadableInput(str(metadata.misplaced_log), reason)
+
+
+def _unserved(topics: KnownTopics, recovery: Recovery, metadata: MetadataRecovery) -> Iterator[StartRefused]:
+    """Yield the topics of coordinators in a log directory of which groups or transactional ids are unknown to Kafka,
+    unless directories that have exchanged their names, or misplaced .log files, explain it."""
+    if recovery.is_partition:
+        return
+    damaged = [*metadata.exchanged_directories, *recovery.exchanged, *recovery.exchanged.values()]
+    damaged += (recovery.directory / each.file for each in recovery.passed_over)
+    names = (parse_directory(name) for path in damaged for name in (path.name, path.parent.name))
+    yield from topics.unserved({name.topic for name in names if name is not None})
 
 
 def _coverage(tier: str, directory: Path, copies: ExitStack) -> TierCoverage:
@@ -376,7 +395,8 @@ class _Show:
         recovery = self._recovery
         self._refuse(recovery.refusals, partial(recovery.mended_by, in_place=self._in_place), changes=changes)
         found = (*recovery.refusals, *recovery.failures, *recovery.passed_over)
-        self._has_next = any(map(recovery.could_mend, found))
+        is_copied = not recovery.is_partition and bool(self._records.copied_groups())
+        self._has_next = is_copied or any(map(recovery.could_mend, found))
         self._pass_over(recovery.passed_over)
         self._pass_over([] if recovery.is_partition else list(self._metadata.foreign_checkpoints))
         if recovery.node_id is not None:

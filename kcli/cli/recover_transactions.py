@@ -1,13 +1,15 @@
 """What `kcli recover` tells of producers whose epochs the transaction coordinator has lost, and what its salvage writes
-for them: see kcli.inspector.transaction_state."""
+for them: see kcli.inspector.transaction_state. Salvage also writes the committed offsets of groups in a topic that has
+grown: see kcli.inspector.verify.unserved_records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kcli.coordinator.machine import GROUPS_TOPIC
 from kcli.log.disk import Disk
 
 if TYPE_CHECKING:
@@ -23,12 +25,14 @@ class StateRecords:
     """Writes the transaction coordinator's records with which producers can go on whose last epochs are lost. others:
     the other log directories of the broker. replicas: returns the other nodes that have replicas of a partition; if
     there are any, they have the lost records, and none are written. now_ms, expiration_ms: see
-    CoordinatorCheck. written: the contradictions that `write` has mended."""
+    CoordinatorCheck. copied_groups: returns the groups whose committed offsets `write` appends to the partition in
+    which Kafka looks for them. written: the contradictions that `write` has mended."""
 
     others: Sequence[Path]
     replicas: Callable[[TopicPartition], Sequence[int]]
     now_ms: int
     expiration_ms: int
+    copied_groups: Callable[[], Collection[str]] = tuple
     written: list[Unfit] = field(default_factory=list)
 
     def mends(self, found: Unfit) -> bool:
@@ -36,10 +40,10 @@ class StateRecords:
         return found.mended is not None and not self.replicas(found.partition)
 
     def write(self, home: Path) -> None:
-        """Write the records into the partitions of __transaction_state in a recovered log directory. Raises
-        UnreadableInput, OSError."""
+        """Write the records into the partitions of __transaction_state, and committed offsets into those of
+        __consumer_offsets, in a recovered log directory. Raises UnreadableInput, OSError."""
         from kcli.inspector.transaction_state import unfit
-        from kcli.log.recovery.state_records import append_record
+        from kcli.log.recovery.state_records import append_record, append_records
         from kcli.txn.records import transaction_record
 
         found = list(unfit([home, *self.others], None, self.now_ms, self.expiration_ms))
@@ -49,6 +53,14 @@ class StateRecords:
                 key, value = transaction_record(each.transactional_id, mended, mended.client_version)
                 append_record(directory, Disk(), key, value, mended.last_update_ms)
                 self.written.append(each)
+        groups = self.copied_groups()
+        if groups:
+            from kcli.inspector.groups import GroupFiles
+
+            for number, records in GroupFiles([home, *self.others]).records_to_copy(groups):
+                directory = home / f"{GROUPS_TOPIC}-{number}"
+                if directory.is_dir():
+                    append_records(directory, Disk(), records, self.now_ms)
 
 
 def row(found: Unfit, *, mends: bool, salvage: bool) -> Row:

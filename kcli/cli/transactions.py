@@ -101,7 +101,7 @@ def list_transactions(
         write_text("".join(json_line(each._asdict()) for each in rows))
     else:
         write_text(_table(("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"), rows))
-    raise typer.Exit(errors.status_with(source.trouble))
+    raise typer.Exit(errors.status_with([*source.trouble, *source.unserved()]))
 
 
 @app.command("describe")
@@ -128,7 +128,7 @@ def describe(
         )
     )
     _show_transactions(found, options.output)
-    raise typer.Exit(errors.status_with(source.trouble))
+    raise typer.Exit(errors.status_with([*source.trouble, *source.unserved()]))
 
 
 @app.command("describe-producers")

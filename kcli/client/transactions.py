@@ -56,6 +56,10 @@ class Transactions:
     def _at(self, host: str, port: int) -> Server:
         return Server(host, port, self._timeout_s, self._security)
 
+    def unserved(self) -> Sequence[str]:
+        """Return nothing: a cluster lists only what it finds."""
+        return ()
+
     def all(self, selection: TransactionFilter) -> Iterator[Listing | KcliError]:
         """Yield all transactional ids, sorted by name, and a KcliError for each broker that fails to list the ids that
         it coordinates. selection: which ids to list."""

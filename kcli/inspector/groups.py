@@ -27,6 +27,7 @@ from uuid import UUID
 from formats import internal_topic
 from formats.errors import FormatError, UnknownType
 from formats.kernels.columns import BatchRow
+from kcli.coordinator.machine import Pair
 from kcli.errors import KcliError, UnreadableInput
 from kcli.group import committed as replayed
 from kcli.group import records
@@ -34,11 +35,14 @@ from kcli.group.consumer import records as consumer_records
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember
 from kcli.inspector.cluster_metadata import read_image
+from kcli.inspector.home_partition import is_home, unserved_lines
 from kcli.inspector.partition_paths import PartitionPaths
+from kcli.java.hashing import partition_of
 from kcli.log.coordinator_records import CoordinatorRecord, ErrorHandler, read_records, segments
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
+from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.views.groups import Committed, Group, Listing, Member, NoSuchGroup
@@ -48,6 +52,9 @@ NONE = replayed.NONE
 DEFAULT_ASSIGNOR = "uniform"
 ENTRY = struct.Struct(">ii")
 """An entry of an offset index: relative offset, position in bytes."""
+RECORDS_IN_BATCH = 100
+"""The largest number of records of one batch that `records_to_copy` yields: it stays below max.message.bytes, as an
+offset's metadata is at most 4 KiB."""
 STABLE = 0
 """The state of a member that has its target assignment, in CurrentMemberAssignment records."""
 
@@ -69,30 +76,50 @@ class GroupFiles:
         offsets = found.of_topic(TOPIC)
         if not offsets:
             raise UnreadableInput(", ".join(map(str, paths)), f"no partition of {TOPIC} in it")
-        self._shards = [_shard(path, self.trouble.append) for path in offsets.values()]
+        self._shards = {number: _shard(path, self.trouble.append) for number, path in offsets.items()}
         self._ends: dict[TopicPartition, int] = {}
         self._unreadable: set[TopicPartition] = set()
-        self._names = _topic_names(paths, self._partitions, self.trouble.append)
+        images = list(_images(paths, self.trouble.append))
+        self._names = _topic_names(images, self._partitions, self.trouble.append)
+        known = (image.topic(TOPIC) for image in images)
+        self._count = max((len(topic.partitions) for topic in known if topic is not None), default=0)
+        self._numbers = self._numbers_by_group()
+        self.trouble += unserved_lines("group", TOPIC, self._numbers, self._count)
 
     def all(self) -> list[Listing]:
         """All groups, in order of their names."""
-        views = (group.view(self._name) for shard in self._shards for group in shard.groups.values())
+        views = (self._shards[number].groups[name].view(self._name) for name, number in self._numbers.items())
         return sorted(Listing(each.id, each.type, each.state) for each in views)
 
     def describe(self, names: Iterable[str]) -> Iterator[Group | KcliError]:
         """Yield these groups, in the order given; NoSuchGroup for a name that no group has."""
-        groups = {name: group for shard in self._shards for name, group in shard.groups.items()}
         for name in names:
-            group = groups.get(name)
-            yield NoSuchGroup(name) if group is None else group.view(self._name)
+            number = self._numbers.get(name)
+            yield NoSuchGroup(name) if number is None else self._shards[number].groups[name].view(self._name)
 
     def committed(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed offsets of a group, by partition; an empty dict if there is no such group."""
+        number = self._numbers.get(group)
+        shards = self._shards.values() if number is None else [self._shards[number]]
         return {
             place: Committed(each.offset, each.leader_epoch if each.leader_epoch != NONE else None, each.metadata)
-            for shard in self._shards
+            for shard in shards
             for place, each in shard.offsets.of_group(group).items()
         }
+
+    def records_to_copy(self, names: Iterable[str]) -> Iterator[tuple[int, list[Pair]]]:
+        """Yield records of the committed offsets of these groups that are to be appended to the partition of
+        __consumer_offsets in which Kafka looks for a group, each list with the number of that partition. A group is
+        left out if that partition has records of it."""
+        for name in names:
+            number = self._numbers.get(name)
+            if number is None or not self._count or is_home(name, number, self._count):
+                continue
+            home = partition_of(name, self._count)
+            offsets = sorted(self._shards[number].offsets.of_group(name).items())
+            found = [records.offset_record(name, *place, each) for place, each in offsets]
+            for start in range(0, len(found), RECORDS_IN_BATCH):
+                yield home, found[start : start + RECORDS_IN_BATCH]
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log end offset by partition, of these partitions and of those that earlier calls asked for. A
@@ -106,6 +133,16 @@ class GroupFiles:
                     self._unreadable.add(place)
                     self.trouble.append(error)
         return self._ends
+
+    def _numbers_by_group(self) -> dict[str, int]:
+        """Return the partition that has the records of each group; of several, the one in which Kafka looks, or else
+        the last."""
+        numbers: dict[str, int] = {}
+        for number, shard in self._shards.items():
+            for name in shard.groups:
+                if name not in numbers or not is_home(name, numbers[name], self._count):
+                    numbers[name] = number
+        return numbers
 
     def _name(self, topic_id: str) -> str:
         return self._names.get(topic_id, topic_id)
@@ -170,11 +207,23 @@ def _last_indexed(segment: Path) -> tuple[int, int]:
         return 0, 0
 
 
+def _images(directories: Iterable[Path], on_error: ErrorHandler) -> Iterator[MetadataImage]:
+    """Yield the contents of the metadata logs in log directories."""
+    for directory in directories:
+        try:
+            image = read_image(directory)
+        except UnreadableInput as error:
+            on_error(error)
+            continue
+        if image is not None:
+            yield image
+
+
 def _topic_names(
-    directories: Iterable[Path], partitions: dict[TopicPartition, Path], on_error: ErrorHandler
+    images: Iterable[MetadataImage], partitions: dict[TopicPartition, Path], on_error: ErrorHandler
 ) -> dict[str, str]:
-    """Return topic names by topic id: those of the partitions in the directories, and all those in the directories'
-    metadata logs."""
+    """Return topic names by topic id: those of the partitions in the log directories, and all those in `images`, the
+    contents of their metadata logs."""
     names = {}
     for (topic, _), path in partitions.items():
         try:
@@ -188,14 +237,8 @@ def _topic_names(
             continue
         if topic_id is not None:
             names[topic_id] = topic
-    for directory in directories:
-        try:
-            image = read_image(directory)
-        except UnreadableInput as error:
-            on_error(error)
-            continue
-        if image is not None:
-            names |= {from_uuid(topic.id): topic.name for topic in image.topics.values()}
+    for image in images:
+        names |= {from_uuid(topic.id): topic.name for topic in image.topics.values()}
     return names
 
 

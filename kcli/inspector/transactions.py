@@ -17,6 +17,7 @@ from formats.errors import FormatError
 from formats.producer_snapshot import ProducerEntry
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.inspector.cluster_metadata import read_image
+from kcli.inspector.home_partition import is_home, unserved_lines
 from kcli.inspector.partition_paths import PartitionPaths
 from kcli.log.config import LogConfig
 from kcli.log.coordinator_records import CoordinatorRecord, read_records, read_view
@@ -61,7 +62,9 @@ class TransactionFiles:
         self._partitions = self._found.paths
         self._known: dict[str, transaction.Transaction] | None = None
         self.state_partitions: dict[str, int] = {}
-        """The partition of __transaction_state of each transactional id that `transactions` returns."""
+        """The partition of __transaction_state with the records of each transactional id that `transactions`
+        returns."""
+        self._count = 0
 
     def all(self, selection: TransactionFilter) -> Iterator[Listing]:
         """Yield the transactional ids that `selection` selects, in order. Raises UnreadableInput."""
@@ -136,6 +139,12 @@ class TransactionFiles:
             finally:
                 opened.release_handles()
 
+    def unserved(self) -> list[str]:
+        """A line of text if Kafka does not find some of the transactional ids that `transactions` returns, as their
+        records lie in another partition of __transaction_state. Raises UnreadableInput."""
+        self.transactions()
+        return list(unserved_lines("transactional id", TOPIC, self.state_partitions, self._count))
+
     def transactions(self) -> dict[str, transaction.Transaction]:
         """The transactions by transactional id, as their coordinators load them. Raises UnreadableInput."""
         if self._known is None:
@@ -152,9 +161,11 @@ class TransactionFiles:
             self.trouble.append(f"only {len(named)} of {count} partitions of {TOPIC} are there")
         found: dict[str, transaction.Transaction] = {}
         for number in sorted(paths.keys() | self._after_start.keys()):
-            before = set(found)
-            self._replay(number, paths.get(number), found)
-            self.state_partitions.update(dict.fromkeys(found.keys() - before, number))
+            here: dict[str, transaction.Transaction] = {}
+            self._replay(number, paths.get(number), here)
+            for name, each in here.items():
+                if name not in found or not is_home(name, self.state_partitions[name], self._count):
+                    found[name], self.state_partitions[name] = each, number
         return found
 
     def _replay(self, number: int, directory: Path | None, found: dict[str, transaction.Transaction]) -> None:
@@ -207,6 +218,7 @@ class TransactionFiles:
             topic = None if image is None else image.topics.get(TOPIC)
             if topic is not None:
                 counts.append(len(topic.partitions))
+        self._count = max(counts[1:], default=0)
         return max(counts)
 
     def _missing(self, topic: str) -> UnreadableInput:

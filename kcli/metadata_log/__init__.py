@@ -9,6 +9,7 @@ its records make.
     lost            the records that Kafka's start loses of a damaged log, and the partition directories that it renames
                     to -stray
     recovery        the metadata log in a recovery of its log directory: what Kafka's start would lose of the metadata
+    unserved_state  groups and transactional ids that Kafka does not find, as their coordinator's topic has grown
     salvage         makes a snapshot of all records that can still be read, if this node is the only voter
 
 None of them writes; recovery and salvage are for `kcli recover` alone.

@@ -56,6 +56,7 @@ from kcli.metadata_log.placement import MissingPartition, Placement, aside_in, f
 from kcli.metadata_log.renamed_log import renamed_metadata_log
 from kcli.metadata_log.replay import replay
 from kcli.metadata_log.stale_marker import blank_marker, stale_marker
+from kcli.metadata_log.unserved_state import counts_of_keys, unserved_state
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -345,9 +346,11 @@ class MetadataRecovery:
         file belongs -> path at which it is now. Raises UnreadableInput."""
         return exchanged_by_keys(LogDirectory(self.directory), self._partition_counts) if self.is_log_directory else {}
 
-    @property
+    @cached_property
     def _partition_counts(self) -> Mapping[str, int]:
-        return {each.name: len(each.partitions) for each in self._readable.topics.values()}
+        """The numbers of partitions by topic, without topics of coordinators that have grown."""
+        found = unserved_state([self.directory, *self.node.others, self.home], self._readable)
+        return counts_of_keys(self._readable, found)
 
     @cached_property
     def registered_node_id(self) -> int | None:

@@ -101,6 +101,10 @@ class Source(Protocol):
         """What could not be read: a text or an error for each damaged record, missing partition and unreadable file."""
         ...
 
+    def unserved(self) -> Sequence[str]:
+        """Return a line of text if Kafka does not find some of the transactional ids. Raises KcliError."""
+        ...
+
     def all(self, selection: TransactionFilter) -> Iterator[Listing | KcliError]:
         """Yield the transactional ids that `selection` selects."""
         ...

@@ -89,6 +89,7 @@ from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, w
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.swap_file import harmful, in_its_place, index_alone, of_swap, without_indexes
 from kcli.inspector.verify.tier_objects import of_object
+from kcli.inspector.verify.unserved_records import unserved_records
 from kcli.inspector.verify.verification import (
     KRAFT,
     KRAFT_SNAPSHOTS,
@@ -315,6 +316,7 @@ class DirectoryVerifier:
         whole += (or_exchanged(each, around) for each in below.short if Path(each.path).parent.name not in names)
         of_transactions = transaction_findings(around, below.logs, below.harmed, self._unfit)
         whole += (each for each in of_transactions if Path(each.path).name not in names)
+        whole += unserved_records(around, _topics_of({*names, *map(str, below.harmed), *_with_errors(whole)}))
         self._all.unclean += any(each.kind == "unclean-shutdown" for each in whole)
         self._all.unknown += any(each.kind == "metadata-log-absent" for each in whole)
         self._all.is_partial |= any(each.kind == "log-directory-elsewhere" for each in whole)
@@ -1030,6 +1032,17 @@ def _absent_files(path: Path, name: DirectoryName, contents: _Contents, verifier
         found = "the node does not know whom it has voted for, and may vote again in the same epoch"
         action = "start the node only when no election is under way; it writes the file anew"
         yield _absent_file(path / FileKind.QUORUM_STATE, found, "warning", action, None)
+
+
+def _with_errors(findings: Iterable[Finding]) -> set[str]:
+    """Return the names of the directories with errors, and of the directories that have files with errors."""
+    paths = (Path(each.path) for each in findings if each.severity == "error")
+    return {name for path in paths for name in (path.name, path.parent.name)}
+
+
+def _topics_of(names: Iterable[str]) -> set[str]:
+    """Return the topics of the partitions whose directories have these names; other names are passed over."""
+    return {parsed.topic for name in names if (parsed := parse_directory(name)) is not None}
 
 
 def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) -> Finding:

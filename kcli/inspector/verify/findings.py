@@ -106,6 +106,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "file-attribute",
         "log-foreign",
         "records-foreign",
+        "records-unserved",
         "log-replaced",
         "log-returned",
         "log-start-offset",

@@ -122,6 +122,11 @@ def transactions(log_directory: str | Path, *, is_open: bool) -> str:
     return _command("kcli", "transactions", "find-hanging" if is_open else "list", "--data-dir", log_directory)
 
 
+def describe_groups(log_directory: str | Path, groups: Iterable[str]) -> str:
+    """Return the command that shows the committed offsets of groups in a log directory."""
+    return _command("kcli", "groups", "describe", "--data-dir", log_directory, "--", *groups)
+
+
 IN_ITS_PLACE = r".*-[0-9]+/[0-9]+\.log"
 """The regular expression, for find, of the paths of logs in the directories of partitions."""
 

@@ -5,7 +5,7 @@ does not rebuild such files."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -122,6 +122,30 @@ class KnownTopics:
         with self._lock:
             around = self._looked_up()
             return 0 if around is None else around.partition_count(topic)
+
+    def unserved(self, explained: Collection[str]) -> Iterator[StartRefused]:
+        """Yield the coordinators' topics of which groups or transactional ids are unknown to Kafka, as their records
+        lie in other partitions than the one in which it looks. None of them keeps Kafka from starting. explained: the
+        topics with other damage that explains such records, unless the topic has grown."""
+        from kcli.inspector.verify.unserved_records import OUTCOMES, copied_text, unserved_text
+
+        with self._lock:
+            around = self._looked_up()
+        for topic, each in {} if around is None else around.unserved.items():
+            names = [name for name, place in each.places.items() if place.directory.parent == self._home]
+            if names and (each.before or topic not in explained):
+                first = min(each.places[name].directory for name in names)
+                copied = self.copied_groups() if each.what == "group" else []
+                more = f"; {copied_text(each, copied)}" if copied else ""
+                yield StartRefused(first.name, f"{unserved_text(each, names)}: {OUTCOMES[each.what]}{more}")
+
+    def copied_groups(self) -> list[str]:
+        """Return the groups whose committed offsets salvage appends to the partition in which Kafka looks for them."""
+        from kcli.inspector.verify.unserved_records import copied_groups
+
+        with self._lock:
+            around = self._looked_up()
+            return [] if around is None else copied_groups(around)
 
     @property
     def of_others(self) -> Mapping[FileKind, OthersCheckpoint]:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
     from kcli.metadata_log.placement import MissingPartition, Placement
     from kcli.metadata_log.promotion import Compared
+    from kcli.metadata_log.unserved_state import UnservedState
 
 COMPACT = "compact"
 POLICY, BROKER_POLICY, TIERED = "cleanup.policy", "log.cleanup.policy", "remote.storage.enable"
@@ -272,9 +273,21 @@ class Surroundings:
         except UnreadableInput:  # another check reports this error
             return {}
 
-    @property
+    @cached_property
+    def unserved(self) -> Mapping[str, UnservedState]:
+        """The groups and transactional ids that Kafka does not find, by topic (see
+        kcli.metadata_log.unserved_state)."""
+        from kcli.metadata_log.unserved_state import unserved_state
+
+        homes = [self.path, *self.node.others, *([] if self.metadata is None else [self.metadata.home])]
+        return unserved_state(homes, self.image)
+
+    @cached_property
     def _partition_counts(self) -> Mapping[str, int]:
-        return {} if self.image is None else {each.name: len(each.partitions) for each in self.image.topics.values()}
+        """The numbers of partitions by topic, without topics of coordinators that have grown."""
+        from kcli.metadata_log.unserved_state import counts_of_keys
+
+        return counts_of_keys(self.image, self.unserved)
 
     @cached_property
     def registered_directory_id(self) -> str | None:
@@ -795,9 +808,9 @@ class Surroundings:
         return None if known is None else from_uuid(known.id)
 
     def partition_count(self, topic: str) -> int:
-        """The number of partitions of a topic in the metadata log; 0 if it has no such topic."""
-        known = None if self.image is None else self.image.topic(topic)
-        return 0 if known is None else len(known.partitions)
+        """The number of partitions of a topic in the metadata log; 0 if it has no such topic, or if the topic is a
+        coordinator's and has grown, so that keys do not show to which partition a record belongs."""
+        return self._partition_counts.get(topic, 0)
 
     def may_place(self, partition: TopicPartition) -> bool:
         """Whether the metadata log has the partition; True if no metadata log can be read."""
