@@ -406,6 +406,7 @@ class DirectoryVerifier:
                 lost=verifier.lost,
                 replaced=verifier.replaced,
                 appended=_appended(of_log),
+                last_epoch=verifier.last_epoch,
             )
         own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
         swaps = contents.swaps()
@@ -585,6 +586,7 @@ class DirectoryVerifier:
             beside=around.node.others,
             recovery_point=recovery_point,
             retention=None if is_metadata else around.retention(name.topic),
+            leader_epoch=around.leader_epoch(partition),
         )
 
 
