@@ -1032,7 +1032,7 @@ def _order_words(row: Row) -> str:
         return f"{kept} taken from {row['source']}, {what}: offsets {offsets}"
     if row["kind"] == "leader-epoch":
         wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
-        return f"{wrong}: {row['leader_epoch']:,} again, as in the batches around it"
+        return f"{wrong}: {row['leader_epoch']:,} again, as in the batches beside it"
     if row["kind"] == "resized":
         wrong = f"the length of a batch is {row['before']:,}, which no CRC covers"
         return f"{wrong}: {row['length']:,} again, with which its CRC is right"

@@ -15,7 +15,8 @@ import lz4.frame  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from formats.file_name import FileKind, FileName, build
+from formats.file_name import METADATA_DIRECTORY, FileKind, FileName, build
+from kcli.inspector.verify.segment_names import log_name
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
@@ -283,6 +284,33 @@ def test_recover_says_where_the_offsets_are(directory: Path) -> None:
     shown = kcli("recover", directory).stdout
     assert f"its offsets from there on are in {PARTITION}/{names[0]}" in shown
     assert "lost: offsets" not in shown
+
+
+def test_a_deleted_segment_beside_logs_in_upper_case_stays_deleted(directory: Path) -> None:
+    """Retention had deleted the first segment; the others are there."""
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    log, *others = logs(directory)
+    log.rename(log.with_name(f"{log.name}.deleted"))
+    for path in files_of(log):
+        path.unlink()
+    (directory / PARTITION / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {others[0].stem.lstrip('0')}\n")
+    before = {each.kind for each in loud(directory)}
+    renamed_in_case(directory, str.upper)
+    (directory / PARTITION / f"{log.name}.DELETED").rename(directory / PARTITION / f"{log.name}.deleted")
+    assert {each.kind for each in loud(directory)} - before == {"log-missing"}
+    found = rows(directory)
+    assert [row["name"] for row in found if row["kind"] == "restored" and row["name"].startswith(log.stem)] == []
+    assert [row for row in found if row["kind"] == "deleted"] == []
+
+
+def test_the_metadata_log_in_upper_case_makes_strays(directory: Path) -> None:
+    log = directory / METADATA_DIRECTORY / log_name(0)
+    for path in files_of(log):
+        path.rename(path.with_suffix(path.suffix.upper()))
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path, set(finding.consequences)) == ("log-missing", str(log), {"partition-stray"})
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert loud(directory) == []
 
 
 def test_a_log_with_batches_outweighs_one_in_upper_case(directory: Path) -> None:

@@ -38,7 +38,7 @@ _EPOCH_BITS = 2**32 - 1
 @dataclass(frozen=True, slots=True)
 class RightEpoch:
     """A sound batch with a flipped bit in its leader epoch. before: the epoch in the file. leader_epoch: that of the
-    batches around it."""
+    batches beside it."""
 
     file: str
     position: int

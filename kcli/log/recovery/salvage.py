@@ -4,7 +4,7 @@ kept       a batch that consumers and, in a coordinator's topic, the coordinator
            with offsets within its segment, stays
 resized    a batch with a wrong length gets the right one, if its CRC is right over all bytes up to the next batch
 magic      a batch of magic 2 whose header has another magic gets magic 2, if its CRC is right as one of magic 2
-epochs     a batch with one bit of its leader epoch flipped gets the epoch of the batches around it
+epochs     a batch with one bit of its leader epoch flipped gets the epoch of the batches beside it
 put back   a sound batch with a wrong base offset gets the right one, if the batches beside it leave only one possible
 in order   batches that come after others with higher offsets are put before them: a .log file whose batches were
            exchanged, moved or rotated is whole again
