@@ -108,27 +108,23 @@ def _in_other_case(directory: Path, names: Sequence[str]) -> tuple[dict[str, Fil
     """
     taken = {name for name in names if name == name.lower()}
     parsed = ((name, parse(name.lower())) for name in sorted(set(names) - taken))
-    found = {name: right for name, right in parsed if right is not None and build(right) == name.lower()}
-    found = {
-        name: right for name, right in found.items() if right.kind in _KINDS and not (right.state or right.remote_id)
-    }
-    right_names, in_the_way = dict[str, FileName](), list[str]()
-    for name, right in sorted(
-        found.items(), key=lambda each: each[1].kind is not FileKind.LOG
-    ):  # .LOG files come first
-        is_log, log = right.kind is FileKind.LOG, log_name(right.base_offset or 0)
+    found = [(name, right) for name, right in parsed if right is not None and build(right) == name.lower()]
+    found = [each for each in found if each[1].kind in _KINDS and not (each[1].state or each[1].remote_id)]
+    found.sort(key=lambda each: each[1].kind is not FileKind.LOG)
+    right_names, in_the_way, logs = dict[str, FileName](), list[str](), set[str]()
+    for name, right in found:
+        base = right.base_offset or 0
+        is_log, is_snapshot = right.kind is FileKind.LOG, right.kind is FileKind.PRODUCER_SNAPSHOT
         if is_log and _size(directory / name):
-            empty = _of_empty_log(directory, right.base_offset or 0, taken)
+            empty = _of_empty_log(directory, base, taken)
             in_the_way += empty
             taken -= set(empty)
-        is_beside = is_log or log in map(build, right_names.values())
-        is_end = right.kind is FileKind.PRODUCER_SNAPSHOT and log not in taken
-        if build(right) not in taken and (is_beside or is_end) and (directory / name).is_file():
+        is_wanted = is_log or log_name(base) in logs or (is_snapshot and log_name(base) not in taken)
+        if is_wanted and build(right) not in taken and (directory / name).is_file():
             right_names[name] = right
             taken.add(build(right))
-    if not any(right.kind is FileKind.LOG for right in right_names.values()):
-        return {}, []
-    return right_names, in_the_way
+            logs |= {log_name(base)} if is_log else set()
+    return (right_names, in_the_way) if logs else ({}, [])
 
 
 def apple_doubles(directory: Path, paths: Sequence[Path]) -> Finding:
