@@ -21,7 +21,6 @@ from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
 from tests.inspector.test_verify_renamed_logs import (
-    into_upper_case,
     keep_as,
     to_lost_and_found,
     to_lost_and_found_of_the_disk,
@@ -437,7 +436,7 @@ def test_a_damaged_compressed_log_is_named(directory: Path) -> None:
     assert "compressed: the file ends inside" in row["reason"]
 
 
-WITHOUT_INDEXES = pytest.mark.parametrize("damage", [into_upper_case, without_indexes], ids=lambda each: each.__name__)
+WITHOUT_INDEXES = pytest.mark.parametrize("damage", [without_indexes], ids=lambda each: each.__name__)
 
 
 @WITHOUT_INDEXES

@@ -34,7 +34,7 @@ def epochs_in(path: Path) -> list[int]:
     return [each.epoch for each in parse_leader_epochs((path / CHECKPOINT).read_bytes())]
 
 
-@pytest.mark.parametrize("bit", [1, 4, 8, 30])
+@pytest.mark.parametrize("bit", [1, 5, 8, 30])
 def test_the_last_batch_of_a_partition(directory: Path, tmp_path: Path, bit: int) -> None:
     log, checkpoint = logs(directory)[-1], directory / PARTITION / CHECKPOINT
     whole, before = log.read_bytes(), checkpoint.read_bytes()

@@ -241,17 +241,18 @@ class LogVerifier:
         out of `epochs`. Raises UnreadableInput."""
         if not (self._is_whole and self.epochs and self._known.epochs):
             return
-        (epoch, offset), stated = self.epochs[-1], self._known.epochs[-1][0]
+        (epoch, offset), (stated, start) = self.epochs[-1], self._known.epochs[-1]
         before = self.epochs[-2][0] if len(self.epochs) > 1 else None
-        segment = next((each for each in reversed(self._segments) if each.base <= offset), None)
         right = right_last_epoch(epoch, before, stated, self._known.leader_epoch)
-        if right is None or segment is None:
+        logs = [(each.base, each.files[FileKind.LOG]) for each in self._segments]
+        logs = [(base, path) for base, path in logs if path.stat().st_size][-2:]
+        if right is None or not logs or not logs[-1][0] <= offset >= start:  # else an earlier file has the epoch, too
             return
-        path = segment.files[FileKind.LOG]
-        content = Content((FileRange(path, 0, path.stat().st_size),))
-        found = wrong_last_epoch([(log_name(segment.base), content)], stated, self._known.leader_epoch)
+        contents = [(log_name(base), Content((FileRange(path, 0, path.stat().st_size),))) for base, path in logs]
+        found = wrong_last_epoch(contents, (stated, start), self._known.leader_epoch)
         if found is None:
             return
+        path = logs[-1][1]
         self.last_epoch = found
         self.epochs.pop()
         if epoch > stated:  # of an epoch that falls there is a finding already

@@ -119,27 +119,31 @@ def right_last_epoch(epoch: int, before: int | None, stated: int, known: int | N
     """Return the right leader epoch of a log's last batch if a bit of its epoch was flipped; else None.
 
     epoch: that of the batch, which no other batch before it has. before: that of the batch before; None if there is
-    none. stated: that of the last entry in leader-epoch-checkpoint. known: that of the partition in the metadata log;
-    None if it is not known.
+    none. stated: that of the last entry in leader-epoch-checkpoint, which begins at or below the batch. known: that of
+    the partition in the metadata log; None if it is not known.
     """
     if before not in (None, stated) or not _differs_in_a_bit(epoch, stated):
         return None
     is_far = epoch >= max(stated, known or 0) + FAR
-    return stated if epoch < stated or is_far else None
+    is_below = epoch < stated and before is not None
+    return stated if is_below or is_far else None
 
 
-def wrong_last_epoch(logs: Iterable[tuple[str, Content]], stated: int, known: int | None = None) -> RightEpoch | None:
+def wrong_last_epoch(
+    logs: Iterable[tuple[str, Content]], stated: tuple[int, int], known: int | None = None
+) -> RightEpoch | None:
     """Return the last batch of the .log files if a bit of its leader epoch was flipped; else None.
 
-    logs: name and content of each .log file, in the order of their offsets. stated, known: as in `right_last_epoch`.
-    Raises UnreadableInput.
+    logs: name and content of each .log file, in the order of their offsets. stated: epoch and start offset of the last
+    entry in leader-epoch-checkpoint. known: as in `right_last_epoch`. Raises UnreadableInput.
     """
-    runs = (_Run.of(group) for _, group in groupby(_batches(logs), key=lambda batch: batch.epoch))
-    *others, last = (None, *deque(runs, maxlen=2))
-    if last is None or last.batches > 1 or last.first.magic < MAGIC_WITH_EPOCH:
+    runs = deque((_Run.of(group) for _, group in groupby(_batches(logs), key=lambda batch: batch.epoch)), maxlen=2)
+    if not runs:
         return None
-    before = None if others[-1] is None else others[-1].epoch
-    right = right_last_epoch(last.epoch, before, stated, known)
+    last, before = runs[-1], runs[0].epoch if len(runs) > 1 else None
+    if last.batches > 1 or last.first.magic < MAGIC_WITH_EPOCH or last.first.base_offset < stated[1]:
+        return None
+    right = right_last_epoch(last.epoch, before, stated[0], known)
     return None if right is None else RightEpoch(last.first.file, last.first.position, last.epoch, right)
 
 

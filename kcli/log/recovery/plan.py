@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from formats.checkpoint import parse_leader_epochs
+from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.producer_snapshot import ProducerEntry
@@ -828,18 +828,18 @@ def with_epochs_put_right(planned: PartitionPlan) -> PartitionPlan:
     for name, batches in wrong.items():
         view.put(name, with_right_epochs(view.files[name], batches))
     found = [each for batches in wrong.values() for each in batches]
-    if any(each.before in stated for each in found):
+    if {each.before for each in found} & {epoch for epoch, _ in stated}:
         view = _with_epochs(view, {LEADER_EPOCHS})
     return replace(with_view(planned, view), saved=replace(planned.saved, epochs=found))
 
 
-def _stated_epochs(view: PartitionView) -> list[int]:
-    """Return the leader epochs in leader-epoch-checkpoint; none if there is no such file, or if it cannot be parsed.
-    Raises UnreadableInput."""
+def _stated_epochs(view: PartitionView) -> Sequence[EpochEntry]:
+    """Return the entries of leader-epoch-checkpoint; none if there is no such file, or if it cannot be parsed. Raises
+    UnreadableInput."""
     try:
-        return [each.epoch for each in parse_leader_epochs(view.read(LEADER_EPOCHS))] if LEADER_EPOCHS in view else []
+        return parse_leader_epochs(view.read(LEADER_EPOCHS)) if LEADER_EPOCHS in view else ()
     except (FormatError, ValueError):
-        return []
+        return ()
 
 
 def with_magics_put_right(planned: PartitionPlan) -> PartitionPlan:
