@@ -29,7 +29,7 @@ from kcli.cli.recover_transactions import words as state_end_words
 from kcli.cli.temporary import spool_for
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import StartRefused, UnreadableInput, UsageError
-from kcli.printable import printable
+from kcli.printable import names_text, printable
 
 if TYPE_CHECKING:
     from kcli.inspector.tier.coverage import Coverage, Range, TierCoverage
@@ -419,12 +419,19 @@ class _Show:
 
     def _of_end(self, plan: PartitionPlan) -> Row:
         """Return the fields of the row about a log's missing end that say why its offsets may not be lost: a .log file
-        with them lies in another partition's directory, or the end offset in a checkpoint is wrong."""
+        with them lies in another partition's directory, or has a name that Kafka does not read, or the end offset in a
+        checkpoint is wrong."""
+        from kcli.log.partition_view import is_unread_log, offset_of
+
         assert plan.offsets is not None, "the log has an end"
         end = plan.offsets.log_end_offset
         moved = [each for each in self._moved_logs.get(plan.name, ()) if int(each.stem) >= end]
         if moved:
             return {"moved": [f"{each.parent.name}/{each.name}" for each in moved]}
+        passed = {each.file for each in plan.events if each.kind == "passed-over" and is_unread_log(each.file)}
+        unread = sorted(each for each in passed if offset_of(each) >= end)
+        if unread and not plan.is_salvaged:
+            return {"unread": [f"{plan.name}/{each}" for each in unread]}
         return {"doubtful": True} if self._recovery.doubts_end(plan) else {}
 
     def _of_promotions(self) -> None:
@@ -1045,7 +1052,7 @@ def _order_words(row: Row) -> str:
         return f"{kept} taken from {row['source']}, {what}: offsets {offsets}"
     if row["kind"] == "leader-epoch":
         wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"
-        return f"{wrong}: {row['leader_epoch']:,} again, as in the batches around it"
+        return f"{wrong}: {row['leader_epoch']:,} again, as in the batches beside it"
     if row["kind"] == "resized":
         wrong = f"the length of a batch is {row['before']:,}, which no CRC covers"
         return f"{wrong}: {row['length']:,} again, with which its CRC is right"
@@ -1207,6 +1214,8 @@ def _end_words(row: Row) -> str:
     lost += ", or that number is wrong: only one of the checkpoints has it" if "doubtful" in row else ""
     if "moved" in row:
         lost = f"its offsets from there on are in {', '.join(row['moved'])}, which belongs here"
+    if "unread" in row:
+        lost = f"its offsets from there on are in {names_text(row['unread'], UNREAD_SHOWN)}, which Kafka does not read"
     return f"the log ends at {end:,}, and had reached {reached:,} by {row['reached_by']}; {lost}"
 
 
@@ -1369,7 +1378,9 @@ UNREAD = ", which reads nothing below the recovery points (kcli verify does)"
 UNREAD_CLEAN = ", which reads only the ends of the logs (kcli verify reads all)"
 
 
-UNSURE = {"doubtful", "moved"}
+UNREAD_SHOWN = 4
+"""The maximum number of .log files that a row about a missing end names."""
+UNSURE = {"doubtful", "moved", "unread"}
 """The fields of a row about a missing end whose offsets may be there, or lie elsewhere."""
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from formats.archive import Archive
-from formats.file_name import FileKind, parse
+from formats.file_name import FileKind, build, parse
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.inflated import InflatedSource
 from kcli.log.source import FileSource, Source
@@ -339,6 +339,13 @@ def _read(name: str, content: Content) -> bytes:
         return bytes(data[: source.read_at(0, memoryview(data))])
     finally:
         source.close()
+
+
+def is_unread_log(name: str) -> bool:
+    """Whether Kafka does not read a .log file because of its name, although the name has a base offset: too few or too
+    many zeros, or a suffix in another case than Kafka's."""
+    parsed = parse(name.lower())
+    return parsed is not None and parsed.kind is FileKind.LOG and not parsed.state and build(parsed) != name
 
 
 def offset_of(name: str) -> int:

@@ -41,7 +41,7 @@ from kcli.log.recovery.node_directories import (
     node_id_of,
     same_path,
 )
-from kcli.log.recovery.plan import PartitionPlan, plan, with_magics_put_right, with_view
+from kcli.log.recovery.plan import PartitionPlan, plan, with_epochs_put_right, with_magics_put_right, with_view
 from kcli.log.recovery.run import no_configs
 from kcli.log.source import read_whole
 from kcli.metadata.difference import differences
@@ -584,15 +584,15 @@ class MetadataRecovery:
 
     def take(self, planned: PartitionPlan) -> PartitionPlan:
         """Call `look`, and return the plan to carry out: a plan that salvages the log if salvage is wanted and metadata
-        can be saved, otherwise `planned`; if salvage is wanted, with the magics put right at which Kafka's start would
-        fail. planned: what Kafka's start does to the metadata log in `directory`. If this
-        log is a second one, and the broker's own is in `home`, `look` gets the plan of the broker's own. Raises
-        UnreadableInput."""
+        can be saved, otherwise `planned`; if salvage is wanted, with the flipped bits of leader epochs put right, and
+        the magics at which Kafka's start would fail. planned: what Kafka's start does to the metadata log in
+        `directory`. If this log is a second one, and the broker's own is in `home`, `look` gets the plan of the
+        broker's own. Raises UnreadableInput."""
         if self.node.has_second_metadata_log and (self.home / METADATA_DIRECTORY).is_dir():
             self.look_elsewhere()
             return planned
         if self.wants_salvage:
-            planned = with_magics_put_right(planned)
+            planned = with_magics_put_right(with_epochs_put_right(planned))
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
             return planned

@@ -15,12 +15,12 @@ import lz4.frame  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from formats.file_name import FileKind, FileName, build
+from formats.file_name import METADATA_DIRECTORY, FileKind, FileName, build
+from kcli.inspector.verify.segment_names import log_name
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
 from tests.inspector.test_verify_renamed_logs import (
-    into_upper_case,
     keep_as,
     to_lost_and_found,
     to_lost_and_found_of_the_disk,
@@ -209,6 +209,154 @@ def test_the_next_steps_of_verify_give_logs_their_leading_zeros(directory: Path,
     assert batches(directory) == before
 
 
+def renamed_in_case(directory: Path, new_suffix: Callable[[str], str]) -> None:
+    """Rename all files of a partition's segments as a file system does that does not keep upper and lower case."""
+    for path in sorted((directory / PARTITION).iterdir()):
+        if path.name[:20].isdecimal():
+            path.rename(path.with_name(f"{path.stem}{new_suffix(path.suffix)}"))
+
+
+def with_end(directory: Path, offset: int) -> None:
+    """Write another recovery point and high watermark of the partition."""
+    topic, _, number = PARTITION.rpartition("-")
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        lines = (directory / name).read_text().splitlines()
+        lines = [f"{topic} {number} {offset}" if line.startswith(f"{topic} {number} ") else line for line in lines]
+        (directory / name).write_text("\n".join([*lines, ""]))
+
+
+CASES = [str.upper, str.title, str.swapcase]
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+@pytest.mark.parametrize("new_suffix", CASES)
+@pytest.mark.parametrize("target", ["--out", "--in-place"])
+def test_suffixes_in_another_case(
+    directory: Path, tmp_path: Path, target: str, new_suffix: Callable[[str], str], *, is_started: bool
+) -> None:
+    """After a crash, the logs go on behind the recovery points."""
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    before, names = batches(directory), [log.name for log in logs(directory)]
+    with_end(directory, int(Path(names[-1]).stem) + 2)
+    renamed_in_case(directory, new_suffix)
+    if is_started:
+        (directory / PARTITION / names[0]).touch()
+        (directory / PARTITION / names[0]).with_suffix(".index").touch()
+    options = [target, tmp_path / "new"] if target == "--out" else [target]
+    found = rows(directory, *options)
+    new = tmp_path / "new" if target == "--out" else directory
+    assert {row["name"] for row in found if row["kind"] == "restored"} >= set(names)
+    assert [row for row in found if row["kind"] in ("gap", "left-out", "end-missing")] == []
+    assert batches(new) == before
+    assert [log.name for log in logs(new)] == names
+    assert [each for each in loud(new) if each.path.startswith(str(new / PARTITION))] == []
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+@pytest.mark.parametrize("new_suffix", CASES)
+def test_the_first_line_of_verify_names_the_case(
+    directory: Path, new_suffix: Callable[[str], str], *, is_started: bool
+) -> None:
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    before, names = batches(directory), [log.name for log in logs(directory)]
+    with_end(directory, int(Path(names[-1]).stem) + 2)
+    renamed_in_case(directory, new_suffix)
+    if is_started:
+        (directory / PARTITION / names[0]).touch()
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("log-missing", str(directory / PARTITION / names[0]))
+    assert (finding.lost_first_offset, "ignores case" in str(finding.found)) == (None, True)
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert batches(directory) == before
+    assert loud(directory) == []
+
+
+def test_recover_says_where_the_offsets_are(directory: Path) -> None:
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    names = [log.name.upper() for log in logs(directory)]
+    renamed_in_case(directory, str.upper)
+    found = [json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()]
+    found = [row for row in found if row["partition"] == PARTITION]
+    assert [row["file"] for row in found if row["kind"] == "passed-over"] == names
+    (end,) = [row for row in found if row["kind"] == "end-missing"]
+    assert (end["log_end_offset"], end["unread"]) == (0, [f"{PARTITION}/{name}" for name in names])
+    shown = kcli("recover", directory).stdout
+    assert f"its offsets from there on are in {PARTITION}/{names[0]}" in shown
+    assert "lost: offsets" not in shown
+
+
+def test_a_deleted_segment_beside_logs_in_upper_case_stays_deleted(directory: Path) -> None:
+    """Retention had deleted the first segment; the others are there."""
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    log, *others = logs(directory)
+    log.rename(log.with_name(f"{log.name}.deleted"))
+    for path in files_of(log):
+        path.unlink()
+    (directory / PARTITION / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {others[0].stem.lstrip('0')}\n")
+    before = {each.kind for each in loud(directory)}
+    renamed_in_case(directory, str.upper)
+    (directory / PARTITION / f"{log.name}.DELETED").rename(directory / PARTITION / f"{log.name}.deleted")
+    assert {each.kind for each in loud(directory)} - before == {"log-missing"}
+    found = rows(directory)
+    assert [row["name"] for row in found if row["kind"] == "restored" and row["name"].startswith(log.stem)] == []
+    assert [row for row in found if row["kind"] == "deleted"] == []
+
+
+def test_the_metadata_log_in_upper_case_makes_strays(directory: Path) -> None:
+    log = directory / METADATA_DIRECTORY / log_name(0)
+    for path in files_of(log):
+        path.rename(path.with_suffix(path.suffix.upper()))
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path, set(finding.consequences)) == ("log-missing", str(log), {"partition-stray"})
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert loud(directory) == []
+
+
+def test_a_log_with_batches_outweighs_one_in_upper_case(directory: Path) -> None:
+    log = logs(directory)[1]
+    shutil.copyfile(log, log.with_suffix(".LOG"))
+    assert loud(directory) == []
+    assert kinds(rows(directory)) == []
+
+
+@pytest.mark.parametrize("zeros", ["{}", "{:019}", "{:022}"])
+@pytest.mark.parametrize("partition", ["c-gzip-0", "c-idem-0", "c-snappy-0", "c-zstd-0"])
+def test_the_digits_of_a_compacted_log_are_its_base_offset(tmp_path: Path, partition: str, zeros: str) -> None:
+    """The cleaner has removed the first records of its segments."""
+    directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
+    before = {path.name: path.read_bytes() for path in (directory / partition).iterdir()}
+    for path in sorted((directory / partition).iterdir()):
+        if path.name[:20].isdecimal():
+            path.rename(path.with_name(f"{zeros.format(int(path.name[:20]))}{path.name[20:]}"))
+    new = tmp_path / "new"
+    rows(directory, "--out", new)
+    saved = {path.name: path.read_bytes() for path in (new / partition).glob("*.log")}
+    assert saved == {name: data for name, data in before.items() if name.endswith(".log")}
+    assert [each for each in loud(new) if partition in each.path] == []
+    odd = [each for each in loud(directory) if each.severity == "error"]
+    assert {each.kind for each in odd} == {"file-name"}
+    for each in odd:
+        subprocess.run(["sh", "-c", str(each.command)], check=True)
+    kept = {path.name: path.read_bytes() for path in (directory / partition).iterdir()}
+    assert before.items() >= {name: data for name, data in kept.items() if name.endswith((".log", "index"))}.items()
+    assert [each for each in loud(directory) if partition in each.path and each.severity == "error"] == []
+
+
+def test_a_number_that_is_no_base_offset(directory: Path) -> None:
+    """The .log files are numbered: 1.log is below the end of the one before."""
+    for number, log in enumerate(logs(directory)):
+        for path in files_of(log):
+            path.rename(path.with_name(f"{number}{path.suffix}"))
+    commands = [str(each.command) for each in loud(directory) if each.kind == "file-name"]
+    before = [log.read_bytes() for log in logs(directory)]
+    for command in commands:
+        subprocess.run(["sh", "-c", command], check=True)
+    assert [log.read_bytes() for log in logs(directory)] == before
+    assert [int.from_bytes(log.read_bytes()[:8]) for log in logs(directory)] == [
+        int(log.stem) for log in logs(directory)
+    ]
+
+
 def test_a_file_outside_is_named_and_not_moved(directory: Path) -> None:
     away = to_lost_and_found(logs(directory)[1])
     assert kinds(rows(directory, "--in-place")) == ["left-out", "gap"]
@@ -288,7 +436,7 @@ def test_a_damaged_compressed_log_is_named(directory: Path) -> None:
     assert "compressed: the file ends inside" in row["reason"]
 
 
-WITHOUT_INDEXES = pytest.mark.parametrize("damage", [into_upper_case, without_indexes], ids=lambda each: each.__name__)
+WITHOUT_INDEXES = pytest.mark.parametrize("damage", [without_indexes], ids=lambda each: each.__name__)
 
 
 @WITHOUT_INDEXES

@@ -230,6 +230,8 @@ class DirectoryVerifier:
         named = {str(path) for each in logs_found.renamed for path in each.files}
         self._all.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
         found = [each for each in found if each.kind != "file-name" or each.path not in named]
+        # Kafka's start does not read a metadata log under another name.
+        found = inside.keep_damage(found) if path.absolute().name == METADATA_DIRECTORY else found
         found = self._with_promoted(path, found, inside.around)
         whole, near = (found, inside.around) if around is None else (self._as_broker(around, below, found), around)
         told = (copied_anew(each, path, near) for each in with_copies(with_refusals(whole, near), path, near))
@@ -417,6 +419,7 @@ class DirectoryVerifier:
                 lost=verifier.lost,
                 replaced=verifier.replaced,
                 appended=_appended(of_log),
+                last_epoch=verifier.last_epoch,
             )
         own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
         swaps = contents.swaps()
@@ -600,6 +603,7 @@ class DirectoryVerifier:
             beside=around.node.others,
             recovery_point=recovery_point,
             retention=None if is_metadata else around.retention(name.topic),
+            leader_epoch=around.leader_epoch(partition),
         )
 
 
@@ -702,7 +706,9 @@ class _Inside:
         damage = [each for each in errors if each.kind == "log-missing" or each.path.endswith((".log", ".checkpoint"))]
         if self.around is None or not self.around.is_broker or not damage:
             return findings
-        self.metadata_damage = sorted(damage, key=lambda each: (each.path, each.position or 0))
+        self.metadata_damage = sorted(
+            [*self.metadata_damage, *damage], key=lambda each: (each.path, each.position or 0)
+        )
         return [_after_damage(each, self.around.path) for each in findings if each not in damage]
 
     def keep_emptied(self, findings: list[Finding]) -> list[Finding]:

@@ -1,29 +1,41 @@
 """Files in a partition's directory that Kafka never creates with such a name or type, and that affect Kafka's start.
 
 Kafka parses the name of a segment's file up to the first dot with Long.parseLong, and then opens the file whose name
-has that offset in 20 digits. A directory or a pipe with such a name is an error, too. Source: LogLoader
-(loadSegmentFiles), LogFileUtils, ProducerStateManager.
+has that offset in 20 digits. It does not see a file with a suffix in another case (.LOG), as a copy by way of FAT makes
+it. A directory or a pipe with such a name is an error, too. Source: LogLoader (loadSegmentFiles), LogFileUtils,
+ProducerStateManager.
 """
 
 from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
 from typing import NamedTuple
 
-from formats.file_name import FileKind, FileName, build
+from formats.errors import FormatError
+from formats.file_name import FileKind, FileName, build, parse
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.segment_names import INDEX_KINDS, log_name, read_header
+from kcli.inspector.verify.lost_offsets import RENAMED_SHOWN
+from kcli.inspector.verify.segment_names import (
+    INDEX_KINDS,
+    Header,
+    log_name,
+    other_case,
+    read_any_headers,
+    read_header,
+)
 from kcli.log.linked_files import is_link_to_batches
 from kcli.log.recovery.special_files import is_foretold, outcome_of
 from kcli.log.source import FileSource
+from kcli.printable import names_text
 
 _KINDS = (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 _APPLE_DOUBLE = b"\x00\x05\x16\x07"
@@ -35,9 +47,10 @@ class OddFiles(NamedTuple):
     """The files of one directory whose names Kafka would not have given.
 
     names: the names of these files. findings: one for each file; a .log file and the index files that are renamed with
-    it share one. right_names: for each odd name of a .log file, and of the files of the same segment, the name that
-    Kafka would give the file, which follows from the first batch of the .log file. outdated: the files of an empty
-    segment that Kafka's start has made under such a right name; the finding's command moves them away first.
+    it share one, and so do all files with suffixes in another case. right_names: for each odd name of a .log file, and
+    of the files of the same segment, the name that Kafka would give the file, which follows from the digits of the name
+    or from the first batch of the .log file. outdated: the files of an empty segment that Kafka's start has made under
+    such a right name; the finding's command moves them away first.
     apple_doubles: the names of AppleDouble files (macOS), for which `apple_doubles` makes one finding over all
     directories.
     """
@@ -56,9 +69,15 @@ def odd_files(directory: Path, names: Sequence[str]) -> OddFiles:
     apple = frozenset(name for name in odd if name.startswith("._") and _is_apple_double(directory / name))
     odd = {name: kind for name, kind in odd.items() if name not in apple}
     taken, outdated = set(names), set[str]()
-    findings, right_names = [], dict[str, FileName]()
-    for name in (each for each, kind in odd.items() if kind is FileKind.LOG):
-        path, base = directory / name, _base_of(directory / name)
+    right_names, in_the_way = _in_other_case(directory, names)
+    findings = [_renamed_case(directory, in_the_way, right_names)] if right_names else []
+    is_any_odd = any(kind is FileKind.LOG for kind in odd.values())
+    headers = _first_headers(directory, names) if is_any_odd else {}
+    taken.update(map(build, right_names.values()))
+    outdated.update(in_the_way)
+    odd |= {name: right.kind for name, right in right_names.items()}
+    for name in (each for each, kind in odd.items() if kind is FileKind.LOG and each not in right_names):
+        path, base = directory / name, _base_of(name, headers, directory)
         in_the_way = [] if base is None else _of_empty_log(directory, base, taken)
         if base is None or log_name(base) in taken - set(in_the_way):
             findings.append(_odd_file(path, FileKind.LOG))
@@ -72,13 +91,41 @@ def odd_files(directory: Path, names: Sequence[str]) -> OddFiles:
                 renamed[beside] = target
         right_names |= renamed
         taken.update(map(build, renamed.values()))
-        findings.append(_renamed_log(path, base, in_the_way, renamed))
+        findings.append(_renamed_log(path, base, headers[name].first, in_the_way, renamed))
     findings += (
         _odd_file(directory / name, kind)
         for name, kind in odd.items()
         if kind is not FileKind.LOG and name not in right_names
     )
     return OddFiles(apple | odd.keys(), findings, right_names, frozenset(outdated), apple)
+
+
+def _in_other_case(directory: Path, names: Sequence[str]) -> tuple[dict[str, FileName], list[str]]:
+    """Return the right names of the files of segments whose suffixes are in another case than Kafka's, by their present
+    names; and the names of the files of empty segments that have such right names already.
+
+    A file whose right name another file with content has is left out. Without a .log file among them there are none: a
+    start makes anew what it misses beside a .log file.
+    """
+    taken = {name for name in names if name == name.lower()}
+    parsed = ((name, parse(name.lower())) for name in sorted(set(names) - taken))
+    found = [(name, right) for name, right in parsed if right is not None and build(right) == name.lower()]
+    found = [each for each in found if each[1].kind in _KINDS and not (each[1].state or each[1].remote_id)]
+    found.sort(key=lambda each: each[1].kind is not FileKind.LOG)
+    right_names, in_the_way, logs = dict[str, FileName](), list[str](), set[str]()
+    for name, right in found:
+        base = right.base_offset or 0
+        is_log, is_snapshot = right.kind is FileKind.LOG, right.kind is FileKind.PRODUCER_SNAPSHOT
+        if is_log and _size(directory / name):
+            empty = _of_empty_log(directory, base, taken)
+            in_the_way += empty
+            taken -= set(empty)
+        is_wanted = is_log or log_name(base) in logs or (is_snapshot and log_name(base) not in taken)
+        if is_wanted and build(right) not in taken and (directory / name).is_file():
+            right_names[name] = right
+            taken.add(build(right))
+            logs |= {log_name(base)} if is_log else set()
+    return (right_names, in_the_way) if logs else ({}, [])
 
 
 def apple_doubles(directory: Path, paths: Sequence[Path]) -> Finding:
@@ -136,19 +183,49 @@ def _of_empty_log(directory: Path, base: int, names: Container[str]) -> list[str
     return [name for kind in _KINDS if (name := build(FileName(kind, base))) in names]
 
 
-def _renamed_log(path: Path, base: int, in_the_way: Sequence[str], renamed: Mapping[str, FileName]) -> Finding:
+def _renamed_log(
+    path: Path, base: int, first: int, in_the_way: Sequence[str], renamed: Mapping[str, FileName]
+) -> Finding:
     """Return the finding of a segment whose .log file is not named after its base offset, and can be renamed.
 
-    in_the_way: the files of an empty segment that have the right names already. renamed: the right names of the .log
-    file and of the segment's other files, by the names that these files have.
+    base: its base offset. first: the offset of its first batch. in_the_way: the files of an empty segment that have the
+    right names already. renamed: the right names of the .log file and of the segment's other files, by the names that
+    these files have.
     """
     home = path.parent
     away = [(home / name, home / f"{name}.moved") for name in in_the_way]
     moves = [*away, *((home / name, home / build(target)) for name, target in renamed.items())]
     words = "rename the file" if len(renamed) == 1 else "rename the file and those beside it"
     replaced = f", in place of the empty {log_name(base)}" if in_the_way else ""
-    action = f"stop the broker, and {words}: its first batch is that of offset {base:,}{replaced}"
+    why = f"its first batch is that of offset {base:,}" if first == base else f"its base offset is {base:,}"
+    action = f"stop the broker, and {words}: {why}{replaced}"
     return replace(_odd_file(path, FileKind.LOG), action=action, command=next_steps.move(moves))
+
+
+def _renamed_case(directory: Path, in_the_way: Sequence[str], renamed: Mapping[str, FileName]) -> Finding:
+    """Return the finding of all files of segments whose suffixes are in another case than Kafka's.
+
+    in_the_way: the files of empty segments that have the right names already. renamed: the right names, by the names
+    that the files have.
+    """
+    logs = sorted(name for name, right in renamed.items() if right.kind is FileKind.LOG)
+    right = build(renamed[logs[0]])
+    moves = [(directory / name, directory / f"{name}.moved") for name in in_the_way]
+    moves += [(directory / name, directory / build(each)) for name, each in renamed.items()]
+    action, command = "stop the broker, and give the files their names", next_steps.move(moves)
+    if len(logs) > RENAMED_SHOWN:
+        action, command = "salvage gives the files their names, in a copy", next_steps.salvage(directory)
+    paths = names_text([str(directory / name) for name in logs], RENAMED_SHOWN)
+    state = "only an empty file" if log_name(renamed[logs[0]].base_offset or 0) in in_the_way else "no such file"
+    return Finding(
+        path=str(directory / right),
+        kind="log-missing",
+        severity="error",
+        expected="suffixes in lower case: Kafka reads no others",
+        found=f"{state}: its batches are in {paths}{other_case(logs[0], right)}",
+        action=action,
+        command=command,
+    )
 
 
 def _odd_file(path: Path, kind: FileKind) -> Finding:
@@ -189,19 +266,52 @@ def _offset(name: str) -> int | None:
     return int(stem)
 
 
-def _base_of(log: Path) -> int | None:
-    """Return the offset of the first batch of a .log file; None if the file does not begin with a batch."""
-    if not log.is_file():
+def _base_of(name: str, headers: Mapping[str, Header], directory: Path) -> int | None:
+    """Return the base offset of a .log file with an odd name; None if the file does not begin with a batch.
+
+    It is the offset that the digits of the name say, perhaps with too few or too many zeros before it, if the file can
+    be the segment of that base offset: the first batch is at or above it, as in a compacted topic, and the .log file
+    before ends at or below it. Otherwise it is the offset of the first batch. headers: the headers of the first batches
+    of the directory's .log files, by name.
+    """
+    if name not in headers:
         return None
+    first, offset = headers[name].first, _offset(name)
+    if offset is None or not name.removesuffix(FileKind.LOG).isdecimal() or offset >= first:
+        return first
+    before = max(
+        (each for each in headers if headers[each].first < first), key=lambda each: headers[each].first, default=None
+    )
+    return offset if before is None or _end_of(directory / before) <= offset else first
+
+
+def _first_headers(directory: Path, names: Iterable[str]) -> dict[str, Header]:
+    """Return the headers of the first batches of .log files, by name, without those that do not begin with a batch."""
+    headers = {}
+    for name in names:
+        if name.endswith(FileKind.LOG) and (directory / name).is_file():
+            with suppress(UnreadableInput), closing(FileSource(directory / name)) as source:
+                header = read_header(source, 0)
+                if header is not None:
+                    headers[name] = header
+    return headers
+
+
+def _end_of(log: Path) -> int:
+    """Return the offset behind the last batch of a .log file, up to the first damage; 0 if there is no batch."""
+    end = 0
+    with suppress(UnreadableInput, FormatError), closing(FileSource(log)) as source:
+        for header in read_any_headers(source, 0):
+            end = header.last + 1
+    return end
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file in bytes; 0 if it cannot be looked up."""
     try:
-        source = FileSource(log)
-    except UnreadableInput:
-        return None
-    try:
-        header = read_header(source, 0)
-    finally:
-        source.close()
-    return None if header is None else header.first
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def odd_type(path: Path, name: FileName, bases: Sequence[int], recovered_from: int) -> Finding | None:

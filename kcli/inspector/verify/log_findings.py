@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import (
     BadChecksum,
@@ -35,6 +35,9 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import STOPS, Finding, Severity, offsets_text
 from kcli.inspector.verify.lost_offsets import NO_LOSS
 from kcli.log.segment_reader import Damage, Window
+
+if TYPE_CHECKING:
+    from kcli.log.recovery.batch_epochs import RightEpoch
 
 RECOVER = "Kafka would cut the file here at its next unclean start"
 SALVAGE = "Kafka keeps this batch as it is: read what there is, or fetch it from another replica"
@@ -147,6 +150,23 @@ _EVENTS = {
     ),
     "control": _Wording("control-record", "error", "a control record", "{found}", SALVAGE),
 }
+
+
+def flipped_epoch(path: Path, wrong: RightEpoch, offset: int, known: int | None) -> Finding:
+    """Return the finding of a log's last batch with a flipped bit in its leader epoch. offset: the batch's. known: the
+    partition's leader epoch in the metadata log; None if it is not known."""
+    metadata = "" if known is None else f"; the metadata log has {known:,}"
+    return Finding(
+        path=str(path),
+        kind="leader-epoch",
+        severity="warning",
+        position=wrong.position,
+        offset=offset,
+        expected=f"{wrong.leader_epoch:,}, the last one in the leader-epoch-checkpoint{metadata}",
+        found=f"leader epoch {wrong.before:,}, one flipped bit",
+        action=EPOCH,
+        command=next_steps.salvage(path.parent),
+    )
 
 
 class LogFindings:

@@ -77,7 +77,7 @@ class Known:
     .deleted or .swap file of which a compacted topic needs no record. beside: the other known log directories of the
     node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, which Kafka's start uses even if
     another broker wrote the file, and which `ends` lacks then. retention: the topic's; None if it has none, or if its
-    configuration is not known.
+    configuration is not known. leader_epoch: the partition's in the metadata log; None if it is not known.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -94,6 +94,7 @@ class Known:
     beside: Sequence[Path] = ()
     recovery_point: int = 0
     retention: Retention | None = None
+    leader_epoch: int | None = None
 
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`

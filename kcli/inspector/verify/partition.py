@@ -22,7 +22,7 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
-from kcli.inspector.verify.log_findings import PUTS_BACK, REORDER, SALVAGE, TAIL_DAMAGE, LogFindings
+from kcli.inspector.verify.log_findings import PUTS_BACK, REORDER, SALVAGE, TAIL_DAMAGE, LogFindings, flipped_epoch
 from kcli.inspector.verify.lost_offsets import (
     REFETCH,
     Known,
@@ -47,6 +47,7 @@ from kcli.inspector.verify.segment import check_log
 from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, file_beside, first_header, log_name, place
 from kcli.inspector.verify.text_mode import as_text_mode
 from kcli.log.partition_view import Content, FileRange
+from kcli.log.recovery.batch_epochs import RightEpoch, right_last_epoch, wrong_last_epoch
 from kcli.log.recovery.retention import NEVER, timestamp_of
 from kcli.log.segment_reader import Window, sound_batches
 from kcli.log.source import FileSource
@@ -147,7 +148,7 @@ class LogVerifier:
     Attributes that `findings` sets: bounds of the log; epochs of its batches (leader epoch, first offset); unreadable
     files; renamed: the .log files that have other names; lost: the first and last offset of each range that no .log
     file under its own name has (last is None if it is not known); replaced: the files of segments that the cleaner has
-    replaced (see Placed).
+    replaced (see Placed); last_epoch: the last batch, if a bit of its leader epoch was flipped.
     """
 
     def __init__(
@@ -188,6 +189,7 @@ class LogVerifier:
         self.renamed: list[RenamedLog] = []
         self.lost: list[tuple[int, int | None]] = []
         self.replaced: Mapping[str, str] = {}
+        self.last_epoch: RightEpoch | None = None
 
     def _load(self, snapshots: Sequence[tuple[int, Path]]) -> Iterator[tuple[int, SnapshotFile]]:
         """Yield the producer snapshots that can be read, with their offsets."""
@@ -224,6 +226,7 @@ class LogVerifier:
             first = self._segments[0].base
             end = self._end or max(self._check.next_offset, self._segments[-1].base)
             is_short = self._is_whole and self._finish(first, end)
+            self._judge_last_epoch()
             leader_epoch = self.epochs[-1][0] if self.epochs else -1
             is_sound = not self._errors
             is_dense = is_sound and not self._check.cleaned and self._known.gaps is Gaps.LOSS
@@ -233,6 +236,28 @@ class LogVerifier:
             self._finish_snapshots(end)
         self._finish_orphans()
         yield from self._take()
+
+    def _judge_last_epoch(self) -> None:
+        """If a bit of the last batch's leader epoch was flipped, set `last_epoch`, add the finding, and take the epoch
+        out of `epochs`. Raises UnreadableInput."""
+        if not (self._is_whole and self.epochs and self._known.epochs):
+            return
+        (epoch, offset), (stated, start) = self.epochs[-1], self._known.epochs[-1]
+        before = self.epochs[-2][0] if len(self.epochs) > 1 else None
+        right = right_last_epoch(epoch, before, stated, self._known.leader_epoch)
+        logs = [(each.base, each.files[FileKind.LOG]) for each in self._segments]
+        logs = [(base, path) for base, path in logs if path.stat().st_size][-2:]
+        if right is None or not logs or not logs[-1][0] <= offset >= start:  # else an earlier file has the epoch, too
+            return
+        contents = [(log_name(base), Content((FileRange(path, 0, path.stat().st_size),))) for base, path in logs]
+        found = wrong_last_epoch(contents, (stated, start), self._known.leader_epoch)
+        if found is None:
+            return
+        path = logs[-1][1]
+        self.last_epoch = found
+        self.epochs.pop()
+        if epoch > stated:  # of an epoch that falls there is a finding already
+            self._found.append(flipped_epoch(path, found, offset, self._known.leader_epoch))
 
     def _take(self) -> list[Finding]:
         taken, self._found = self._found, []

@@ -193,7 +193,8 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
     others = {**logs.foreign, **logs.replaced}
     foreign = [LeftOut(name, what) for name, what in others.items() if name.endswith(FileKind.LOG)]
     removed = {*logs.outdated, *others}
-    return Checked(contradicted, renamed, removed, made, [*damaged, *foreign], logs.lost, logs.moved)
+    unused = [*damaged, *foreign]
+    return Checked(contradicted, renamed, removed, made, unused, logs.lost, logs.moved, last_epoch=logs.last_epoch)
 
 
 def _is_rebuildable(file: str) -> bool:

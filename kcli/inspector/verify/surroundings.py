@@ -786,6 +786,12 @@ class Surroundings:
         known = None if topic is None else topic.partitions.get(partition.partition)
         return known is not None and len(known.replicas) > 1
 
+    def leader_epoch(self, partition: TopicPartition) -> int | None:
+        """The partition's leader epoch in the metadata log; None if it is not known."""
+        topic = None if self.image is None else self.image.topic(partition.topic)
+        known = None if topic is None else topic.partitions.get(partition.partition)
+        return None if known is None else known.leader_epoch
+
     def log_config(self, topic: str) -> LogConfig:
         """The configuration of a topic's log. Raises InvalidConfig."""
         own = {} if self.image is None else self.image.topic_configs(topic)

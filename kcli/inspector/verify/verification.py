@@ -23,6 +23,7 @@ from kcli.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from kcli.inspector.verify.directory import DirectoryVerifier
     from kcli.inspector.verify.renamed_logs import RenamedLog
+    from kcli.log.recovery.batch_epochs import RightEpoch
 
 METADATA_LOG_END = "metadata-log-end"
 """The kind of the finding that the partitions of a log directory know of more than its node's metadata log has."""
@@ -43,7 +44,7 @@ class LogsFound(NamedTuple):
     copied and moved from other partitions, each with the other partition's file in words. elsewhere: by right name, the
     partition's .log files in other directories. replaced: by name, the files of segments that the cleaner has replaced,
     each with words for what it is. appended: by name, the finding that a .log file has only batches of another
-    partition from a byte on.
+    partition from a byte on. last_epoch: the last batch of the log, if a bit of its leader epoch was flipped.
     """
 
     renamed: Sequence[RenamedLog] = ()
@@ -55,6 +56,7 @@ class LogsFound(NamedTuple):
     elsewhere: Mapping[str, Path] = MappingProxyType({})
     replaced: Mapping[str, str] = MappingProxyType({})
     appended: Mapping[str, Finding] = MappingProxyType({})
+    last_epoch: RightEpoch | None = None
 
 
 class Verification:

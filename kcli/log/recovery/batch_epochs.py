@@ -3,11 +3,16 @@
 No CRC covers the leader epoch in a batch's header. Epochs never fall along a log, so that a single batch between two
 batches of one epoch must have that epoch, too. If the epoch in its header differs from that one in a single bit, the
 bit was flipped.
+
+No batch follows the last one. There the last entry of leader-epoch-checkpoint tells: a leader enters its epoch before
+it appends with it. If that entry has the epoch of the batch before, and the last batch has another epoch, which differs
+in a single bit and is lower, or higher by so much that the metadata log would have it, the bit was flipped.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, tee
@@ -24,12 +29,16 @@ EPOCH_AT = 12
 MAGIC_WITH_EPOCH = 2
 WRONG_MAX = 1_000
 """The largest number of batches of a partition whose leader epoch is put right."""
+FAR = 16
+"""By how much the epoch of the last batch exceeds all known ones, at least, if a flipped bit is to explain it: the last
+epochs of a leader may be lost together, in a crash, from leader-epoch-checkpoint and from the metadata log."""
+_EPOCH_BITS = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RightEpoch:
     """A sound batch with a flipped bit in its leader epoch. before: the epoch in the file. leader_epoch: that of the
-    batches around it."""
+    batches beside it."""
 
     file: str
     position: int
@@ -75,8 +84,7 @@ class _Run(NamedTuple):
         if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
             return None
         is_other = behind.batches == 1 and last is not None and last.epoch == self.epoch
-        is_flipped = (self.epoch ^ before.epoch).bit_count() == 1 and not is_other
-        return before.epoch if is_flipped else None
+        return before.epoch if _differs_in_a_bit(self.epoch, before.epoch) and not is_other else None
 
 
 def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
@@ -107,6 +115,50 @@ def wrong_epochs(logs: Iterable[tuple[str, Content]]) -> list[RightEpoch]:
     return list(islice(wrong, WRONG_MAX))
 
 
+def right_last_epoch(epoch: int, before: int | None, stated: int, known: int | None) -> int | None:
+    """Return the right leader epoch of a log's last batch if a bit of its epoch was flipped; else None.
+
+    epoch: that of the batch, which no other batch before it has. before: that of the batch before; None if there is
+    none. stated: that of the last entry in leader-epoch-checkpoint, which begins at or below the batch. known: that of
+    the partition in the metadata log; None if it is not known.
+    """
+    if before not in (None, stated) or not _differs_in_a_bit(epoch, stated):
+        return None
+    is_far = epoch >= max(stated, known or 0) + FAR
+    is_below = epoch < stated and before is not None
+    return stated if is_below or is_far else None
+
+
+def wrong_last_epoch(
+    logs: Iterable[tuple[str, Content]], stated: tuple[int, int], known: int | None = None
+) -> RightEpoch | None:
+    """Return the last batch of the .log files if a bit of its leader epoch was flipped; else None.
+
+    logs: name and content of each .log file, in the order of their offsets. stated: epoch and start offset of the last
+    entry in leader-epoch-checkpoint. known: as in `right_last_epoch`. Raises UnreadableInput.
+    """
+    runs = deque((_Run.of(group) for _, group in groupby(_batches(logs), key=lambda batch: batch.epoch)), maxlen=2)
+    if not runs:
+        return None
+    last, before = runs[-1], runs[0].epoch if len(runs) > 1 else None
+    if last.batches > 1 or last.first.magic < MAGIC_WITH_EPOCH or last.first.base_offset < stated[1]:
+        return None
+    right = right_last_epoch(last.epoch, before, stated[0], known)
+    return None if right is None else RightEpoch(last.first.file, last.first.position, last.epoch, right)
+
+
+def is_in(wrong: RightEpoch, content: Content) -> bool:
+    """Return whether a .log file with this content has the wrong leader epoch at its position. Raises
+    UnreadableInput."""
+    begin = wrong.position + EPOCH_AT
+    source = ContentSource(wrong.file, content.between(begin, begin + EPOCH.size))
+    try:
+        found = bytearray(EPOCH.size)
+        return source.read_at(0, memoryview(found)) == EPOCH.size and found == EPOCH.pack(wrong.before)
+    finally:
+        source.close()
+
+
 def with_right_epochs(content: Content, wrong: Iterable[RightEpoch]) -> Content:
     """Return the content of a .log file with the wrong leader epochs in its batches corrected. wrong: the position and
     right epoch of each such batch, in order."""
@@ -117,6 +169,11 @@ def with_right_epochs(content: Content, wrong: Iterable[RightEpoch]) -> Content:
         parts += [*content.between(end, begin).parts, EPOCH.pack(each.leader_epoch)]
         end = begin + EPOCH.size
     return Content((*parts, *content.between(end, content.size).parts))
+
+
+def _differs_in_a_bit(epoch: int, other: int) -> bool:
+    """Whether two leader epochs differ in a single one of their 32 bits."""
+    return ((epoch ^ other) & _EPOCH_BITS).bit_count() == 1
 
 
 def _judged(logs: Iterable[tuple[str, Content]]) -> Iterator[tuple[_Run, int | None]]:

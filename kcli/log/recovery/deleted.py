@@ -92,7 +92,7 @@ def missed_logs(
     changes neither the log start offset nor the leader epochs. retention: the topic's; None if it has none, or if its
     configuration is not known. Raises UnreadableInput.
     """
-    parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
+    parsed = {name: found for name in files if (found := _parsed(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
     lowest = first_cleaned(parsed.values())
     swaps = {found.base_offset or 0: name for name, found in logs.items() if found.state == "swap"}
@@ -104,6 +104,7 @@ def missed_logs(
     if not deleted:
         return []
     live = {found.base_offset or 0: name for name, found in logs.items() if not found.state}
+    live |= {found.base_offset or 0: name for name, found in logs.items() if not found.state and files[name].size}
     bounds = _Bounds(files, live)
     missed = []
     first_epoch = None if is_tiered else _first_epoch_start(files)
@@ -140,6 +141,14 @@ def missed_logs(
         live[base] = name
     missed.sort(key=lambda each: each.base_offset)
     return _with_needed(files, live, logs, missed) if is_compacted and missed else missed
+
+
+def _parsed(name: str) -> FileName | None:
+    """Return the parts of a file's name. A suffix in another case than Kafka's (.LOG) counts, too: Kafka does not read
+    the file, and the offsets in it are not lost."""
+    found = parse(name)
+    other = parse(name.lower()) if found is None else None
+    return other if other is not None and not other.state else found
 
 
 def _with_needed(

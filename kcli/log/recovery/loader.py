@@ -30,7 +30,7 @@ from kcli.errors import StartRefused
 from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES, DEFAULT_MAX_INDEX_BYTES
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.leader_epochs import LeaderEpochCache
-from kcli.log.partition_view import Content, NameTaken, PartitionView, offset_of
+from kcli.log.partition_view import Content, NameTaken, PartitionView, is_unread_log, offset_of
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.segment import (
@@ -357,11 +357,13 @@ class LogLoader:
                 if name != build(FileName(FileKind.LOG, offset_of(name))):
                     self._pass_over(name, "a name that is not of 20 digits")
                 self._load_segment(offset_of(name))
+            elif is_unread_log(name) and not (name.lower() in self.view and self.view.size(name.lower())):
+                self._pass_over(name, "a suffix that is not in lower case")
 
     def _pass_over(self, name: str, reason: str) -> None:
-        """Note a .log file that Kafka ignores because its name does not have 20 digits: Kafka parses the offset in the
-        name, and opens the file with the name that it builds from this offset."""
-        if name.endswith(".log") and self.view.size(name) and name not in self._passed_over:
+        """Note a .log file that Kafka ignores because of its name. Kafka sees only a suffix in lower case, parses the
+        offset in the name, and opens the file with the name of 20 digits that it builds from this offset."""
+        if name.lower().endswith(".log") and self.view.size(name) and name not in self._passed_over:
             self._passed_over.add(name)
             outcome = "Kafka starts, and reads nothing of it"
             self._event(EventKind.PASSED_OVER, name, f"{reason}: {outcome}", bytes=self.view.size(name))

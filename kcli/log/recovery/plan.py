@@ -14,13 +14,22 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from formats.checkpoint import EpochEntry, parse_leader_epochs
+from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.producer_snapshot import ProducerEntry
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import Content, FileRange, NotRegular, PartitionView, is_as_stored, offset_of, paths_in
 from kcli.log.recovery.apply import INDEXES, MOVED
-from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs, with_right_epochs, wrong_epochs
+from kcli.log.recovery.batch_epochs import (
+    RightEpoch,
+    is_in,
+    leader_epochs,
+    with_right_epochs,
+    wrong_epochs,
+    wrong_last_epoch,
+)
 from kcli.log.recovery.batch_magic import RightMagic, with_right_magics, wrong_magics
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
@@ -409,7 +418,7 @@ def _salvaged(
     exchanged = {**given, **outside}
     anew = _rebuilt(planned, checked)
     before = _before_transfer(_view(directory, exchanged, restored, anew, checked, readable))
-    epochs = _wrong_epochs(_view(directory, exchanged, restored, anew, checked, readable, before))
+    epochs = _wrong_epochs(_view(directory, exchanged, restored, anew, checked, readable, before), checked.last_epoch)
     view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before, epochs)
     if (
         exchanged
@@ -710,13 +719,20 @@ def _view(
     return view
 
 
-def _wrong_epochs(view: PartitionView) -> dict[str, list[RightEpoch]]:
-    """Return the batches with a flipped bit in their leader epoch, by the name of their .log file. Raises
-    UnreadableInput."""
+def _wrong_epochs(view: PartitionView, last: RightEpoch | None) -> dict[str, list[RightEpoch]]:
+    """Return the batches with a flipped bit in their leader epoch, by the name of their .log file. last: the last batch
+    of the log, if it is one of them. Raises UnreadableInput."""
     found: dict[str, list[RightEpoch]] = {}
-    for each in wrong_epochs((name, view.files[name]) for name in view.names() if is_log(name)):
+    for each in wrong_epochs(_logs(view)):
         found.setdefault(each.file, []).append(each)
+    if last is not None and last.file in view and is_in(last, view.files[last.file]):
+        found.setdefault(last.file, []).append(last)
     return found
+
+
+def _logs(view: PartitionView) -> list[tuple[str, Content]]:
+    """Return name and content of each .log file of a view, in the order of their offsets."""
+    return [(name, view.files[name]) for name in view.names() if is_log(name)]
 
 
 def _add_kept(
@@ -796,8 +812,7 @@ def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
     """Return the view. If `anew` contains the leader-epoch checkpoint, that file is written anew from the batches.
     Raises UnreadableInput."""
     if LEADER_EPOCHS in anew:
-        logs = ((name, view.files[name]) for name in view.names() if is_log(name))
-        view.write(LEADER_EPOCHS, leader_epochs(logs).to_bytes())
+        view.write(LEADER_EPOCHS, leader_epochs(_logs(view)).to_bytes())
     return view
 
 
@@ -829,6 +844,35 @@ def with_view(
     the number of bytes just checked. Raises UnreadableInput."""
     last = _load(view.directory, view, replace(planned.options, clean=False), advance)
     return replace(last, events=planned.events, lost=planned.lost)
+
+
+def with_epochs_put_right(planned: PartitionPlan) -> PartitionPlan:
+    """Return the plan of the metadata log's start on a log in which the batches with a flipped bit in their leader
+    epoch, and leader-epoch-checkpoint, have the right epochs. The plan is returned as it is if there is no such batch,
+    or if Kafka does not start with the log. Raises UnreadableInput."""
+    if planned.refused is not None:
+        return planned
+    view = planned.view.unchanged()
+    stated = _stated_epochs(view)
+    last = wrong_last_epoch(_logs(view), stated[-1]) if stated else None
+    wrong = _wrong_epochs(view, last)
+    if not wrong:
+        return planned
+    for name, batches in wrong.items():
+        view.put(name, with_right_epochs(view.files[name], batches))
+    found = [each for batches in wrong.values() for each in batches]
+    if {each.before for each in found} & {epoch for epoch, _ in stated}:
+        view = _with_epochs(view, {LEADER_EPOCHS})
+    return replace(with_view(planned, view), saved=replace(planned.saved, epochs=found))
+
+
+def _stated_epochs(view: PartitionView) -> Sequence[EpochEntry]:
+    """Return the entries of leader-epoch-checkpoint; none if there is no such file, or if it cannot be parsed. Raises
+    UnreadableInput."""
+    try:
+        return parse_leader_epochs(view.read(LEADER_EPOCHS)) if LEADER_EPOCHS in view else ()
+    except (FormatError, ValueError):
+        return ()
 
 
 def with_magics_put_right(planned: PartitionPlan) -> PartitionPlan:

@@ -4,7 +4,7 @@ kept       a batch that consumers and, in a coordinator's topic, the coordinator
            with offsets within its segment, stays
 resized    a batch with a wrong length gets the right one, if its CRC is right over all bytes up to the next batch
 magic      a batch of magic 2 whose header has another magic gets magic 2, if its CRC is right as one of magic 2
-epochs     a batch with one bit of its leader epoch flipped gets the epoch of the batches around it
+epochs     a batch with one bit of its leader epoch flipped gets the epoch of the batches beside it
 put back   a sound batch with a wrong base offset gets the right one, if the batches beside it leave only one possible
 in order   batches that come after others with higher offsets are put before them: a .log file whose batches were
            exchanged, moved or rotated is whole again
@@ -178,7 +178,8 @@ class Checked:
     last offset of each range of offsets that no .log file of a segment has; last is None if it is not known. moved: by
     name, the .log files that salvage puts into the directories of other partitions, each with words that name the .log
     file to which its batches belong. copies: the strays that may be copies of the directory, from whose .log files
-    salvage takes batches (see kcli.log.recovery.stray_copies).
+    salvage takes batches (see kcli.log.recovery.stray_copies). last_epoch: the last batch of the log, if a bit of its
+    leader epoch was flipped.
     """
 
     contradicted: Collection[str] = ()
@@ -189,6 +190,7 @@ class Checked:
     lost: Sequence[tuple[int, int | None]] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
     copies: Sequence[Path] = ()
+    last_epoch: RightEpoch | None = None
 
     def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
         """Return a Checked like this one that uses no files under other names, and lists these as `unused`. refused:
