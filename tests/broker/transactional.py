@@ -7,7 +7,7 @@ from typing import Any
 
 from kcli.protocol.error_code import ErrorCode
 from tests.broker.running import Address, Client
-from tests.log.batches import batch
+from tests.log.batches import NOW_MS, batch
 
 NONE = ErrorCode.NONE
 WAIT_S = 30.0
@@ -16,10 +16,20 @@ OPEN: list[Client] = []
 
 
 class Transactional:
-    """A producer with a transactional id. modern: it speaks transaction version 2 (KIP-890)."""
+    """A producer with a transactional id. modern: it speaks transaction version 2 (KIP-890). timestamp_ms: that of its
+    records."""
 
-    def __init__(self, address: Address, name: str, *, modern: bool = True, timeout_ms: int = 60_000) -> None:
+    def __init__(
+        self,
+        address: Address,
+        name: str,
+        *,
+        modern: bool = True,
+        timeout_ms: int = 60_000,
+        timestamp_ms: int = NOW_MS,
+    ) -> None:
         self.client, self.name, self.modern, self.timeout_ms = Client(address), name, modern, timeout_ms
+        self.timestamp_ms = timestamp_ms
         OPEN.append(self.client)
         self.id = self.epoch = -1
         self.sequences: dict[tuple[str, int], int] = {}
@@ -63,7 +73,7 @@ class Transactional:
             producer=(self.id, self.epoch),
             sequence=sequence,
             transactional=True,
-            timestamp_ms=time.time_ns() // 1_000_000,
+            timestamp_ms=self.timestamp_ms,
         )
         found = produce(self.client, version or (12 if self.modern else 9), self.name, topic, number, data)
         if found["error_code"] == NONE:

@@ -71,7 +71,7 @@ def test_a_producer_goes_on_with_a_salvaged_copy(kafka_jars: Path, tmp_path: Pat
             client = Client(address)
             OPEN.append(client)
             client.create_topic("pay", 1)
-            producer = Transactional(address, "tx-pay")
+            producer = Transactional(address, "tx-pay", timestamp_ms=time.time_ns() // 1_000_000)
             assert producer.init() == NONE
             for _ in range(TRANSACTIONS):
                 assert transact(producer) == [NONE, NONE]
@@ -86,7 +86,7 @@ def test_a_producer_goes_on_with_a_salvaged_copy(kafka_jars: Path, tmp_path: Pat
             assert (row["transactional_id"], row["producer_id"]) == ("tx-pay", producer.id)
             assert row["producer_epoch"] == producer.epoch
             with broker("open", str(torn), NODE) as address:
-                refused = Transactional(address, "tx-pay")
+                refused = Transactional(address, "tx-pay", timestamp_ms=time.time_ns() // 1_000_000)
                 answered = refused.init(MARKERS_S)
                 if answered != NONE:
                     assert answered == error == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -97,7 +97,7 @@ def test_a_producer_goes_on_with_a_salvaged_copy(kafka_jars: Path, tmp_path: Pat
             copy = tmp_path / f"{error.name} mended"
             assert kcli("recover", "--salvage", "--out", copy, torn).status == 0
             with broker("open", str(copy), NODE) as address:
-                again = Transactional(address, "tx-pay")
+                again = Transactional(address, "tx-pay", timestamp_ms=time.time_ns() // 1_000_000)
                 assert again.init() == NONE
                 assert (again.id, again.epoch) == (producer.id, producer.epoch + 1)
                 assert transact(again) == [NONE, NONE]
