@@ -46,7 +46,7 @@ def orphans(store: Store) -> Unnamed:
         manifests.append((run, manifest))
     found = unnamed(store, manifests)
     if not manifests and not found.orphans:
-        raise UnreadableInput(store.address, "no manifest of a backup is in it")
+        raise runs.no_runs(store)
     return found
 
 

@@ -28,6 +28,11 @@ def runs(store: Store) -> list[Run]:
     return sorted(found, key=lambda each: (each.at_ms, each.name))
 
 
+def no_runs(store: Store) -> UnreadableInput:
+    """Return the error for a store without a run."""
+    return UnreadableInput(store.address, "no manifest of a backup is in it")
+
+
 def read_each(store: Store, found: Iterable[Run]) -> Iterator[tuple[Run, Manifest | UnreadableInput]]:
     """Yield each run with its manifest, or with the error for one that cannot be read. A run that was removed since it
     was listed is left out. Raises StoreFailed."""

@@ -24,7 +24,7 @@ from kcli.cli.error_report import all_or_nothing
 from kcli.cli.options import Format, current_ms, not_empty, time_text
 from kcli.cli.output import aligned, count_text, json_line, verdict, write_text
 from kcli.cli.progress import Progress, size_text
-from kcli.errors import UnreadableInput, UsageError
+from kcli.errors import UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
@@ -237,10 +237,11 @@ def _alone(store: Store) -> Iterator[None]:
 
 def _check(store: Store, output: Format) -> None:
     from kcli.backup.checking import check, sound_runs
+    from kcli.backup.runs import no_runs
 
     sound = sound_runs(store)
     if not sound.manifests and not sound.damaged:
-        raise UnreadableInput(store.address, "no manifest of a backup is in it")
+        raise no_runs(store)
     pieces = {each for _, manifest in sound.manifests for each in manifest.pieces}
     progress = Progress(lambda: sum(each.size for each in pieces))
     found = list(check(store, sound, progress.advance))

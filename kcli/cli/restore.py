@@ -69,13 +69,13 @@ def restore(
 
     Exit status: 0 done, 1 something in the backup is damaged or was when it was made, 2 usage or unreadable input.
     """
-    from kcli.backup.runs import runs
+    from kcli.backup.runs import no_runs, runs
     from kcli.tier.opening import open_store
 
     opened = open_store(store, option="restore")
     found = runs(opened)
     if not found:
-        raise UnreadableInput(opened.address, "no manifest of a backup is in it")
+        raise no_runs(opened)
     if at is not None:
         until = time_ms(at, "--at")
         earlier = [each for each in found if each.at_ms <= until]

@@ -284,14 +284,11 @@ def _outcome(transaction: Transaction, batches: Sequence[tuple[TopicPartition, P
     epoch = transaction.producer_epoch
     if transaction.state is State.ONGOING:  # to end it, the coordinator first writes a record with the next epoch
         epoch += 1
-    refusing = [
-        str(other)
-        for other, each in batches
-        if other in transaction.partitions and each.producer_epoch > epoch and transaction.state.is_open
-    ]  # the end marker has this epoch
-    if refusing:
+    ahead = (other for other, each in batches if other in transaction.partitions and each.producer_epoch > epoch)
+    refusing = next(ahead, None)  # its end marker has this epoch
+    if transaction.state.is_open and refusing is not None:
         hangs = (
-            f"Kafka starts, and {refusing[0]} refuses the end marker of the transaction that the record has open: "
+            f"Kafka starts, and {refusing} refuses the end marker of the transaction that the record has open: "
             "initTransactions fails with TimeoutException (CONCURRENT_TRANSACTIONS) for ever"
         )
         if transaction.state is State.ONGOING:

@@ -9,7 +9,7 @@ from kcli.inspector.verify import Verification
 from kcli.log.disk import Disk
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import make_partition_directory, topic_id_of
-from kcli.log.recovery.older_topics import older_beside
+from kcli.log.recovery.older_topics import of_older_topic, strays_in
 from kcli.protocol.topic_partition import TopicPartition
 from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import PARTITION, directory
@@ -72,10 +72,12 @@ def test_a_stray_of_the_topic_itself_explains_nothing(directory: Path) -> None:
     own = topic_id_of(directory / PARTITION)
     assert own is not None
     stray, offset = renew(directory), point_of(directory)
-    assert older_beside(directory / PARTITION, offset) == stray
-    assert older_beside(directory / PARTITION, 1 << 40) is None
+    topic, _, number = PARTITION.rpartition("-")
+    strays = strays_in(directory)[TopicPartition(topic, int(number))]
+    assert of_older_topic(directory / PARTITION, strays, offset) == stray
+    assert of_older_topic(directory / PARTITION, strays, 1 << 40) is None
     (stray / FileKind.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {own}")
-    assert older_beside(directory / PARTITION, offset) is None
+    assert of_older_topic(directory / PARTITION, strays, offset) is None
 
 
 def test_a_copy_from_before_the_strays_is_no_second_directory(directory: Path) -> None:

@@ -604,6 +604,7 @@ class DirectoryVerifier:
             recovery_point=recovery_point,
             retention=None if is_metadata else around.retention(name.topic),
             leader_epoch=around.leader_epoch(partition),
+            strays=() if name.state else around.strays.get(partition, ()),
         )
 
 

@@ -333,13 +333,11 @@ def odd_type(path: Path, name: FileName, bases: Sequence[int], recovered_from: i
         outcome = "Kafka passes it over"
     elif name.kind in _READ_WHOLE and file_type == _PIPE:
         outcome, refuses = "Kafka's start waits at it for ever", True
-    elif name.kind is FileKind.PRODUCER_SNAPSHOT and file_type == _PIPE and not name.state:
+    elif name.kind is FileKind.PRODUCER_SNAPSHOT and file_type == _PIPE:
         outcome = "a start of Kafka that reads it, as it does the latest one, waits at it for ever"
     elif is_foretold(path.name) and file_type not in ("nothing", "a directory"):
-        is_alone = (
-            name.kind is FileKind.LOG and not bases
-        )  # Kafka then creates a log with this name, if its offset is 0
-        told = outcome_of(path, [0] if is_alone else bases, recovered_from)
+        # where no .log file is left, Kafka creates one with the offset 0
+        told = outcome_of(path, (bases or [0]) if name.kind is FileKind.LOG else bases, recovered_from)
         outcome, refuses = told.outcome, told.fails
     elif name.kind is FileKind.LOG:
         outcome = "Kafka passes it over, and with it the segment"

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from kcli.inspector.verify.findings import STOPS, Finding
-from kcli.log.recovery.batch_length import WrongLength, wrong_length
+from kcli.log.recovery.batch_length import wrong_length
 from kcli.log.recovery.batch_magic import RightMagic, wrong_magic
-from kcli.log.source import FileSource
+from kcli.log.source import FileSource, Source
 
 PREFIX = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
 OFFSET_BYTES = 8
@@ -43,50 +44,38 @@ def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
         if each.kind not in KINDS or each.position is None:
             yield each
             continue
-        wrong = _wrong_length(path, each.position, each.length or 0)
-        if wrong is not None:
-            found = f"length {wrong.before:,}, which no CRC covers"
-            expected = f"{wrong.length:,}, with which the CRC is right"
-            yield replace(each, kind="batch-length", found=found, expected=expected)
-            continue
-        magic = _wrong_magic(path, each.position, each.length or 0)
-        if magic is not None:
-            yield _of_magic(each, magic)
-            continue
-        if each.kind in OF_CRC:
-            yield each
-            continue
-        head = _read(path, each.position)
-        bytes_text = f"{each.length or 0:,} bytes at byte {each.position:,} are no batch"
-        if not _may_begin_batch(head):
-            yield replace(each, kind="foreign-bytes", found=f"{bytes_text}{_text_of(head[: each.length])}")
-        elif each.kind == "truncated" and each.next_valid_position is not None:
-            yield replace(each, kind="batch-length", found=f"{bytes_text}: by its length {each.found}")
-        else:
-            yield each
+        with closing(FileSource(path)) as source:
+            found = _told(source, each, each.position, each.length or 0)
+        yield found
+
+
+def _told(source: Source, finding: Finding, position: int, size: int) -> Finding:
+    """Return the finding of damage in these bytes, with what `told_apart` finds out about them."""
+    wrong = wrong_length(source, position, size)
+    if wrong is not None:
+        found = f"length {wrong.before:,}, which no CRC covers"
+        expected = f"{wrong.length:,}, with which the CRC is right"
+        return replace(finding, kind="batch-length", found=found, expected=expected)
+    magic = wrong_magic(source, position, size)
+    if magic is not None:
+        return _of_magic(finding, magic)
+    if finding.kind in OF_CRC:
+        return finding
+    head = _read(source, position)
+    bytes_text = f"{size:,} bytes at byte {position:,} are no batch"
+    if not _may_begin_batch(head):
+        return replace(finding, kind="foreign-bytes", found=f"{bytes_text}{_text_of(head[: finding.length])}")
+    if finding.kind == "truncated" and finding.next_valid_position is not None:
+        return replace(finding, kind="batch-length", found=f"{bytes_text}: by its length {finding.found}")
+    return finding
 
 
 def begin_text(path: Path) -> str | None:
     """Return the words which say that a file begins with no batch; None if the file is empty, or may begin with a
     batch. Raises UnreadableInput."""
-    head = _read(path, 0)
+    with closing(FileSource(path)) as source:
+        head = _read(source, 0)
     return None if _may_begin_batch(head) else f"which begin with no batch{_text_of(head)}"
-
-
-def _wrong_length(path: Path, position: int, size: int) -> WrongLength | None:
-    source = FileSource(path)
-    try:
-        return wrong_length(source, position, size)
-    finally:
-        source.close()
-
-
-def _wrong_magic(path: Path, position: int, size: int) -> RightMagic | None:
-    source = FileSource(path)
-    try:
-        return wrong_magic(source, position, size)
-    finally:
-        source.close()
 
 
 def _of_magic(finding: Finding, wrong: RightMagic) -> Finding:
@@ -99,13 +88,9 @@ def _of_magic(finding: Finding, wrong: RightMagic) -> Finding:
     return replace(finding, kind="batch-magic", found=found, expected=expected, action=action)
 
 
-def _read(path: Path, position: int) -> bytes:
-    source = FileSource(path)
-    try:
-        head = bytearray(SHOWN_BYTES)
-        return bytes(head[: source.read_at(position, memoryview(head))])
-    finally:
-        source.close()
+def _read(source: Source, position: int) -> bytes:
+    head = bytearray(SHOWN_BYTES)
+    return bytes(head[: source.read_at(position, memoryview(head))])
 
 
 def _may_begin_batch(head: bytes) -> bool:

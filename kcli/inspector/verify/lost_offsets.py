@@ -29,7 +29,7 @@ from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.foreign import appended_from
 from kcli.log.recovery.offset_ranges import OffsetRanges
-from kcli.log.recovery.older_topics import older_beside
+from kcli.log.recovery.older_topics import of_older_topic
 from kcli.printable import names_text
 
 if TYPE_CHECKING:  # imported at run time for damaged logs, and for a coordinator's topic
@@ -77,7 +77,8 @@ class Known:
     .deleted or .swap file of which a compacted topic needs no record. beside: the other known log directories of the
     node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, which Kafka's start uses even if
     another broker wrote the file, and which `ends` lacks then. retention: the topic's; None if it has none, or if its
-    configuration is not known. leader_epoch: the partition's in the metadata log; None if it is not known.
+    configuration is not known. leader_epoch: the partition's in the metadata log; None if it is not known. strays: the
+    strays in the log directory whose names have the partition.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -95,6 +96,7 @@ class Known:
     recovery_point: int = 0
     retention: Retention | None = None
     leader_epoch: int | None = None
+    strays: Sequence[Path] = ()
 
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`
@@ -564,10 +566,15 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     return beyond + others
 
 
-def without_older_topics(beyond: list[tuple[FileKind, int]], directory: Path) -> list[tuple[FileKind, int]]:
-    """Return the `witnesses` without the checkpoints whose offset is that of an older topic of the same name."""
+def without_older_topics(
+    beyond: list[tuple[FileKind, int]], directory: Path, strays: Sequence[Path]
+) -> list[tuple[FileKind, int]]:
+    """Return the `witnesses` without the checkpoints whose offset is that of an older topic of the same name. strays:
+    those whose names have the partition."""
     return [
-        (kind, offset) for kind, offset in beyond if kind not in CHECKPOINT_KINDS or not older_beside(directory, offset)
+        (kind, offset)
+        for kind, offset in beyond
+        if kind not in CHECKPOINT_KINDS or not of_older_topic(directory, strays, offset)
     ]
 
 

@@ -54,7 +54,7 @@ from kcli.log.source import FileSource
 
 if TYPE_CHECKING:  # imported at run time only if a log has the files or batches that these modules check
     from formats.kernels.records import RecordTable
-    from kcli.inspector.verify.renamed_logs import RenamedLog
+    from kcli.inspector.verify.renamed_logs import Gap, RenamedLog
     from kcli.inspector.verify.segment import Look
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
@@ -887,7 +887,7 @@ class LogVerifier:
         behind = [base for base in self._orphans if base >= end]
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
-        beyond = without_older_topics(witnesses(end, known, max(snapshots, default=0)), directory)
+        beyond = without_older_topics(witnesses(end, known, max(snapshots, default=0)), directory, known.strays)
         short = short_log(self._segments[-1].files[FileKind.LOG], self._segments[0].base, end, beyond, known)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:
@@ -900,7 +900,7 @@ class LogVerifier:
             return True
         if short is not None:
             self._errors = True
-            renamed = self._renamed(directory, end, last) or self._renamed(directory, end, None)
+            renamed = self._renamed(directory, end, last, None)
             short = with_renamed(short, directory, renamed) if renamed else short
             self._short_by = beyond[0][0] if len(beyond) == 1 and not renamed else None
             self._causes.add(short, lambda other: _is_beside_log(other) and (other.offset or 0) > end)
@@ -1132,16 +1132,21 @@ class LogVerifier:
 
         self._causes.add(cause, follows)
 
-    def _renamed(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
+    def _renamed(self, directory: Path, first: int, *lasts: int | None) -> list[RenamedLog]:
         """Return the same as `_elsewhere`, and add the files to `renamed`."""
-        found = self._elsewhere(directory, first, last)
+        found = self._elsewhere(directory, first, *lasts)
         self.renamed += found
         return found
 
-    def _elsewhere(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
-        """Return the files with other names that have the batches of these offsets. last: None for all offsets from
-        `first` on."""
+    def _elsewhere(self, directory: Path, first: int, *lasts: int | None) -> list[RenamedLog]:
+        """Return the files with other names that have the batches of the offsets from `first` up to the first of
+        `lasts` for which there are any. None in `lasts`: all offsets from `first` on."""
         from kcli.inspector.verify import renamed_logs  # imported only if logs are damaged
+
+        return renamed_logs.find(directory, self._known.home, *(self._gap(first, last) for last in lasts))
+
+    def _gap(self, first: int, last: int | None) -> Gap:
+        from kcli.inspector.verify import renamed_logs
 
         until = None if last is None else last + 1
         orphans = {
@@ -1150,8 +1155,7 @@ class LogVerifier:
             if first <= base and (until is None or base < until)
         }
         is_exact = not self._check.cleaned and self._known.gaps is not Gaps.NORMAL
-        gap = renamed_logs.Gap(first, until, orphans, is_exact, self._known.foreign, is_whole=not self._segments)
-        return renamed_logs.find(directory, self._known.home, gap)
+        return renamed_logs.Gap(first, until, orphans, is_exact, self._known.foreign, is_whole=not self._segments)
 
     def _finish_orphans(self) -> None:
         for _, orphan in sorted(self._orphans.items()):

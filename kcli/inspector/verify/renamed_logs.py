@@ -125,17 +125,23 @@ class RenamedLog(NamedTuple):
         return archive_of(self.path)
 
 
-def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
+def find(directory: Path, home: Path | None, *gaps: Gap) -> list[RenamedLog]:
     """Return the files that have the missing batches of a partition's log, in the order of their base offsets; no file
     for a segment that several files fit.
 
-    directory: the partition's directory. home: the log directory that contains it.
+    directory: the partition's directory. home: the log directory that contains it. gaps: the missing offsets; if no
+    file has any of the first gap's, those of the second one, and so on.
     """
+    files = list(split_logs.with_parts(list(islice(_files(directory, home), FILES_MAX))))
+    return next((found for gap in gaps if (found := _fitting(files, directory, gap))), [])
+
+
+def _fitting(candidates: Iterable[_Files], directory: Path, gap: Gap) -> list[RenamedLog]:
     found: dict[int, list[_Files]] = {}
     spans: dict[int, list[tuple[int, _Files]]] = {}
     parts: list[RenamedLog] = []
     is_bare = gap.is_exact and not gap.indexes and gap.until is not None
-    for files in split_logs.with_parts(list(islice(_files(directory, home), FILES_MAX))):
+    for files in candidates:
         with suppress(UnreadableInput, FormatError), closing(_open(*files)) as source:
             first = next(read_any_headers(source, 0), None)
             if first is None or (first.first < gap.first and not gap.is_whole):
@@ -351,6 +357,7 @@ def _files(directory: Path, home: Path | None) -> Iterator[Path]:
             yield path
     if home is None:
         return
+    name = directory.absolute().name
     for path in _listed(home):
         if parse(path.name) is None and path.is_file():
             yield path
@@ -359,7 +366,7 @@ def _files(directory: Path, home: Path | None) -> Iterator[Path]:
                 yield from (each for each in _below(path, DEPTH_MAX) if _may_be_of(each, directory))
             elif parse_directory(path.name) is None:
                 yield from _below(path, DEPTH_MAX)
-            elif is_named_copy(path, directory):
+            elif path.name.startswith(name) and is_named_copy(path, directory):
                 yield from _below(path, 0)
     yield from _below(home.absolute().parent / LOST_AND_FOUND, DEPTH_MAX)
 

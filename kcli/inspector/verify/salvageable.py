@@ -127,17 +127,15 @@ class KnownTopics:
         """Yield the coordinators' topics of which groups or transactional ids are unknown to Kafka, as their records
         lie in other partitions than the one in which it looks. None of them keeps Kafka from starting. explained: the
         topics with other damage that explains such records, unless the topic has grown."""
-        from kcli.inspector.verify.unserved_records import OUTCOMES, copied_text, unserved_text
+        from kcli.inspector.verify.unserved_records import OUTCOMES, copied_text, unserved_here, unserved_text
 
         with self._lock:
             around = self._looked_up()
-        for topic, each in {} if around is None else around.unserved.items():
-            names = [name for name, place in each.places.items() if place.directory.parent == self._home]
-            if names and (each.before or topic not in explained):
-                first = min(each.places[name].directory for name in names)
-                copied = self.copied_groups() if each.what == "group" else []
-                more = f"; {copied_text(each, copied)}" if copied else ""
-                yield StartRefused(first.name, f"{unserved_text(each, names)}: {OUTCOMES[each.what]}{more}")
+        for each, names in () if around is None else unserved_here(around, explained):
+            first = min(each.places[name].directory for name in names)
+            copied = self.copied_groups() if each.what == "group" else []
+            more = f"; {copied_text(each, copied)}" if copied else ""
+            yield StartRefused(first.name, f"{unserved_text(each, names)}: {OUTCOMES[each.what]}{more}")
 
     def copied_groups(self) -> list[str]:
         """Return the groups whose committed offsets salvage appends to the partition in which Kafka looks for them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from kcli.inspector.verify.index_files import read_file
 from kcli.inspector.verify.lost_offsets import CHECKPOINT_KINDS
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.log_directory import read_properties
-from kcli.log.recovery.older_topics import older_beside
+from kcli.log.recovery.older_topics import of_older_topic, strays_in
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ def check_offsets(
     partitions."""
     absent = 0
     known: set[TopicPartition] = set()
+    find_strays = cache(partial(strays_in, path.parent))
     for topic, partition, offset in entries:
         name = TopicPartition(topic, partition)
         if name in known:
@@ -239,7 +241,8 @@ def check_offsets(
             yield _start_behind_end(path, topic, partition, offset, bounds)
         elif offset > bounds.end and bounds.is_sound and not (bounds.is_short and kind in CHECKPOINT_KINDS):
             expected = f"{name}: an offset up to {bounds.end:,}, where the log ends"
-            older = older_beside(path.parent / f"{name}", offset) if kind in CHECKPOINT_KINDS else None
+            is_end = kind in CHECKPOINT_KINDS
+            older = of_older_topic(path.parent / f"{name}", find_strays().get(name, ()), offset) if is_end else None
             if older is not None:
                 found = f"{offset:,}: that of another topic of this name, whose records are in {older.name}"
                 yield _finding(path, "checkpoint-older", "warning", expected, f"{found}; no offset is lost", ANEW)

@@ -36,6 +36,7 @@ from kcli.log.recovery.node_directories import (
     same_path,
     shares_partitions,
 )
+from kcli.log.recovery.older_topics import strays_in
 from kcli.log.recovery.others_checkpoints import OthersCheckpoint, others_checkpoints
 from kcli.log.recovery.retention import Retention
 from kcli.protocol.topic_partition import TopicPartition
@@ -785,6 +786,11 @@ class Surroundings:
         topic = None if self.image is None else self.image.topic(partition.topic)
         known = None if topic is None else topic.partitions.get(partition.partition)
         return known is not None and len(known.replicas) > 1
+
+    @cached_property
+    def strays(self) -> Mapping[TopicPartition, Sequence[Path]]:
+        """The strays in the log directory, by the partition in their names."""
+        return strays_in(self.path)
 
     def leader_epoch(self, partition: TopicPartition) -> int | None:
         """The partition's leader epoch in the metadata log; None if it is not known."""

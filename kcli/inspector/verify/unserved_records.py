@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcli.coordinator.machine import GROUPS_TOPIC as TOPIC
+from kcli.inspector.home_partition import NAMES_SHOWN
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.printable import names_text
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from kcli.inspector.verify.surroundings import Surroundings
     from kcli.metadata_log.unserved_state import UnservedState
 
-NAMES_SHOWN = 5
 OUTCOMES = {
     "group": "Kafka starts, and knows no committed offset of them: their consumers begin where auto.offset.reset says",
     "transactional id": "Kafka starts, and does not know them: initTransactions gives them new producer ids, and does "
@@ -34,10 +34,7 @@ def unserved_records(around: Surroundings, explained: Collection[str]) -> Iterat
 
     explained: the topics with another finding that explains such records, unless the topic has grown.
     """
-    for topic, each in around.unserved.items():
-        here = [name for name, place in each.places.items() if place.directory.parent == around.path]
-        if not here or (topic in explained and not each.before):
-            continue
+    for each, here in unserved_here(around, explained):
         is_group = each.what == "group"
         action = OUTCOMES[each.what]
         command = next_steps.describe_groups(around.path, here[:NAMES_SHOWN]) if is_group else None
@@ -59,6 +56,15 @@ def unserved_records(around: Surroundings, explained: Collection[str]) -> Iterat
             action=action,
             command=command,
         )
+
+
+def unserved_here(around: Surroundings, explained: Collection[str]) -> Iterator[tuple[UnservedState, list[str]]]:
+    """Yield, for each coordinator's topic of which partitions in this log directory have records of ids that Kafka does
+    not find, what is known of it, and these ids. explained: see `unserved_records`."""
+    for topic, each in around.unserved.items():
+        here = [name for name, place in each.places.items() if place.directory.parent == around.path]
+        if here and (each.before or topic not in explained):
+            yield each, here
 
 
 def copied_groups(around: Surroundings) -> list[str]:

@@ -28,6 +28,14 @@ def strays_by_partition(directories: Iterable[PartitionDirectory]) -> Mapping[To
     return found
 
 
+def strays_in(home: Path) -> Mapping[TopicPartition, list[Path]]:
+    """Return the strays in a log directory, by the partition in their names; none if it cannot be read, which other
+    checks report."""
+    with suppress(KcliError):
+        return strays_by_partition(LogDirectory(home).partitions())
+    return {}
+
+
 def of_older_topic(directory: Path, strays: Iterable[Path], offset: int) -> Path | None:
     """Return the stray whose log has reached `offset`, and whose topic id is another than that of a partition's
     directory; None if there is none, or the files cannot be read, which other checks report. strays: those of the
@@ -37,14 +45,4 @@ def of_older_topic(directory: Path, strays: Iterable[Path], offset: int) -> Path
         for each in strays if own is not None else ():
             if topic_id_of(each) not in (None, own) and (end_offset(each) or 0) >= offset:
                 return each
-    return None
-
-
-def older_beside(directory: Path, offset: int) -> Path | None:
-    """Return what `of_older_topic` returns, for the strays in the log directory of a partition's directory."""
-    with suppress(KcliError):
-        found = LogDirectory(directory.absolute().parent).partitions()
-        own = next((each for each in found if each.path.name == directory.absolute().name), None)
-        if own is not None and not own.name.state:
-            return of_older_topic(directory, strays_by_partition(found).get(own.partition, ()), offset)
     return None
