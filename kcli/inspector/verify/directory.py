@@ -395,7 +395,7 @@ class DirectoryVerifier:
             misplaced += [deleted_log(path, each) for each in missed]
             restored = {str(path / name) for each in missed for name in each.names}
             own = [each for each in own if each.path not in restored]
-            longer = _longer(contents, known.gaps)
+            longer = _longer(contents, known)
             misplaced += [shorter_log(path / log_name(each.base_offset), each) for each in longer]
         completed = contents.complete_swaps()
         orphans = [] if path.name == REMOTE_INDEX_CACHE else contents.orphans()
@@ -885,14 +885,16 @@ def _foretold(
     return [of_swap(each, completed) for each in with_outcomes(path, in_place, around)]
 
 
-def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
+def _longer(contents: _Contents, known: Known) -> list[RenamedLog]:
     """Return the longer versions of .log files that lie beside them under other names. In `contents`, each longer
     version that is in one file, and not compressed (as .gz), replaces the .log file."""
     found: list[RenamedLog] = []
     segments = contents.local_segments()
     for number, segment in enumerate(segments, 1):
         until = segments[number].base if number < len(segments) else None
-        each = renamed_logs.longer(segment, until, is_compacted=gaps is Gaps.NORMAL)
+        reached = max(known.ends.values(), default=0) if until is None else 0
+        is_compacted = known.gaps is Gaps.NORMAL
+        each = renamed_logs.longer(segment, until, is_compacted=is_compacted, reached=reached, keys=known.keys)
         if each is not None:
             found.append(each)
             if each.is_as_stored:

@@ -1107,7 +1107,8 @@ class LogVerifier:
         if last is not None and self._known.has_superseded(first, last):
             self._found.append(superseded_log(directory, first, last))
             return
-        renamed = self._renamed(directory, first, last)
+        is_followed = last is None or any(each.base > last for each in self._segments)
+        renamed = self._renamed(directory, first, *((last,) if is_followed else (last, None)))
         self.lost.append((first, last))
         cause = missing_segment(
             directory,
@@ -1155,7 +1156,17 @@ class LogVerifier:
             if first <= base and (until is None or base < until)
         }
         is_exact = not self._check.cleaned and self._known.gaps is not Gaps.NORMAL
-        return renamed_logs.Gap(first, until, orphans, is_exact, self._known.foreign, is_whole=not self._segments)
+        reached = self._known_end if until is None else 0
+        return renamed_logs.Gap(
+            first,
+            until,
+            orphans,
+            is_exact,
+            self._known.foreign,
+            is_whole=not self._segments,
+            reached=reached if reached > first else 0,
+            keys=self._known.keys,
+        )
 
     def _finish_orphans(self) -> None:
         for _, orphan in sorted(self._orphans.items()):

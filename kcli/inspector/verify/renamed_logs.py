@@ -4,7 +4,8 @@
     .Trash-0/files/          a file manager puts deleted files there (kcli.log.trash)
     orders-0-20261128/       a copy of the partition's directory orders-0
     <offset>.LOG             made by a copy through a file system that does not keep upper and lower case apart
-    <offset>.log.gz, .bak    made from the .log file by a log rotation or an operator
+    <offset>.log.gz, .bak    made from the .log file by a log rotation or an operator, also as .log.1, .log-20261129
+    <offset>.log<CR>         made by a script whose lines end with CR LF
     <offset>.log             compressed in its place by a backup or an operator
     <offset>.<any text>      the whole file, beside an older or emptied one that has its name: a synchronization of two
                              disks keeps both versions, one of them under such a name
@@ -18,6 +19,11 @@ last entry of the indexes that were left behind leads to one of these batches; o
 one file or of several begin and end exactly where the log has a gap. A file is a longer version of the .log file with
 its base offset if it has every sound batch of that .log file, by offsets and CRC, and more; if that one has no sound
 batch, the file is a longer version if an index leads to its last batch, or if it ends where the next .log file begins.
+A file in the partition's directory whose name contains that of the missing .log file is this file, too, if all its
+bytes are sound batches, and if it ends at or above the offset up to which the log once went; if several .log files are
+missing, the last of them has to. The same holds for a file beside an empty .log file at the end of the log. Thus the
+.log file of a small partition of a compacted topic is found, whose indexes have no entry yet. The keys of a
+coordinator's records may not all belong to other partitions.
 A file whose name contains that of the missing .log file, and that begins at the first missing offset but has no other
 of these proofs, is a part of the missing .log file, unless it is a copy of another partition's .log file: its batches
 are kept. Joined parts with such a name that lack none of the offsets are the whole file.
@@ -31,7 +37,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.archive import Archive
 from formats.errors import FormatError
@@ -51,13 +57,16 @@ from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource, Source
 from kcli.log.trash import is_in_trash, is_trash, original_path
 
+if TYPE_CHECKING:  # imported at run time for a coordinator's topic
+    from kcli.log.recovery.misdirected import Home
+
 FILES_MAX = 10_000
 """The maximum number of files that are examined."""
 PARTS_NAMED = 4
 """The maximum number of parts of a .log file that a text names one by one."""
 
 DELETED = f"{FileKind.LOG}.deleted"
-_OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[.~].*)?")
+_OF_LOG = re.compile(r"\.?([0-9]{20})\.log(?:[^0-9A-Za-z].*)?", re.DOTALL)
 """The names under which a program writes a .log file until it is complete, or under which it keeps a copy of it."""
 
 
@@ -82,6 +91,12 @@ class Gap(NamedTuple):
     is_exact: bool
     foreign: Collection[int] = ()
     is_whole: bool = False
+    reached: int = 0
+    keys: Home | None = None
+
+    def ends_at(self, end: int) -> bool:
+        """Whether the last missing .log file may end at this offset."""
+        return end == self.until if self.until is not None else bool(self.reached) and end >= self.reached
 
 
 class RenamedLog(NamedTuple):
@@ -139,6 +154,7 @@ def find(directory: Path, home: Path | None, *gaps: Gap) -> list[RenamedLog]:
 def _fitting(candidates: Iterable[_Files], directory: Path, gap: Gap) -> list[RenamedLog]:
     found: dict[int, list[_Files]] = {}
     spans: dict[int, list[tuple[int, _Files]]] = {}
+    named: dict[int, list[tuple[int, _Files]]] = {}
     parts: list[RenamedLog] = []
     is_bare = gap.is_exact and not gap.indexes and gap.until is not None
     for files in candidates:
@@ -157,7 +173,13 @@ def _fitting(candidates: Iterable[_Files], directory: Path, gap: Gap) -> list[Re
             end = _end(read_any_headers(source, 0)) if is_bare else None
             if end is not None and (gap.until is None or end <= gap.until):
                 spans.setdefault(first.first, []).append((end, files))
-            if first.first == gap.first and _is_of_log(files[0], directory, gap.first):
+            name = _base_in_name(files[0], directory)
+            is_beside = len(files) == 1 and directory in files[0].parents
+            if is_beside and name is not None and gap.first <= name <= first.first:
+                end = _sound_end(source, name, gap)
+                if end is not None and not _is_of_others(source, directory, gap.keys):
+                    named.setdefault(name, []).append((end, files))
+            if first.first == gap.first == name:
                 part = _part(files, source, directory, gap)
                 if part is not None and part.end is None:
                     found.setdefault(gap.first, []).append(files)
@@ -165,6 +187,7 @@ def _fitting(candidates: Iterable[_Files], directory: Path, gap: Gap) -> list[Re
                     parts.append(part)
     if is_bare:
         found |= _chain(gap, spans)
+    found |= _by_name(gap, named, found)
     whole = [
         RenamedLog(each[0][0], base, _command(each[0], directory, base), others=each[0][1:])
         for base, each in sorted(found.items())
@@ -193,7 +216,7 @@ def _part(
         offsets.add(row.base_offset, row.last_offset)
         sound_bytes += row.size
     end = max((last + 1 for _, last in offsets), default=base)
-    if end <= base or (gap.until is not None and end > gap.until) or is_of_another(source, directory):
+    if end <= base or (gap.until is not None and end > gap.until) or _is_of_others(source, directory, gap.keys):
         return None
     holes = tuple(offsets.lacking(base, end - 1)) if gap.is_exact else ()
     # A .log file of a compacted topic may lack offsets, also at its end: it is whole if it has no damage.
@@ -217,12 +240,53 @@ def _has_own_name(path: Path, base: int) -> bool:
     return (original_path(path) or path).name == log_name(base)
 
 
-def _is_of_log(path: Path, directory: Path, base: int) -> bool:
-    """Return whether a file has the name of the .log file with base offset `base`, perhaps with a dot before the name
-    or a suffix after it, and is not the .log file itself. Of a file in a trash the name before its deletion counts."""
+def _base_in_name(path: Path, directory: Path) -> int | None:
+    """Return the base offset in the name of a file that has the name of a .log file, perhaps with a dot before the name
+    or a suffix after it; None for any other file, and for a .log file in its place. Of a file in a trash the name
+    before its deletion counts."""
     name = _OF_LOG.fullmatch((original_path(path) or path).name)
     is_other = path.parent != directory or parse(path.name) is None
-    return name is not None and int(name[1]) == base and is_other
+    return int(name[1]) if name is not None and is_other else None
+
+
+def _sound_end(source: Source, base: int, gap: Gap) -> int | None:
+    """Return the last offset of a file plus 1; None if not all its bytes are sound batches with rising offsets, or if
+    it lacks an offset from `base` on that the missing batches have. Raises UnreadableInput."""
+    end, sound_bytes = base, 0
+    for row in sound_batches(source):
+        if row.base_offset < end or (gap.is_exact and row.base_offset > end):
+            return None
+        end, sound_bytes = row.last_offset + 1, sound_bytes + row.size
+    return end if sound_bytes and sound_bytes == source.size() else None
+
+
+def _is_of_others(source: Source, directory: Path, keys: Home | None) -> bool:
+    """Whether a file has the batches of another partition. Raises UnreadableInput."""
+    if keys is not None and keys.has_keys:
+        from kcli.log.recovery.misdirected import has_only_others  # imported only for a coordinator's topic
+
+        if has_only_others(source, keys):
+            return True
+    return is_of_another(source, directory)
+
+
+def _by_name(gap: Gap, named: _Spans, found: Mapping[int, list[_Files]]) -> dict[int, list[_Files]]:
+    """Return, by base offset, the files that have the names of the missing .log files and, together with those in
+    `found`, all of their offsets; empty if there are no such files, or if several fit one name.
+
+    named: by the base offset in its name, each file whose bytes are all sound batches, with its end.
+    """
+    bases = sorted({*found, *named})
+    if not named or not (set(gap.indexes) or {gap.first}) <= set(bases):
+        return {}
+    fitting: dict[int, list[_Files]] = {}
+    for base, following in zip(bases, [*bases[1:], None], strict=True):
+        if base in found:
+            continue
+        for end, files in named[base]:
+            if gap.ends_at(end) if following is None else _ends_before(end, following, gap):
+                fitting.setdefault(base, []).append(files)
+    return fitting if all(len(fitting.get(base, ())) == 1 for base in named if base not in found) else {}
 
 
 def _chain(gap: Gap, spans: _Spans) -> dict[int, list[_Files]]:
@@ -249,13 +313,22 @@ def _chain_from(first: int, until: int | None, spans: _Spans) -> dict[int, list[
     return chain
 
 
-def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> RenamedLog | None:
+def _ends_before(end: int, following: int, gap: Gap) -> bool:
+    """Whether a .log file that ends at this offset can be the one before that with the base offset `following`."""
+    return end == following if gap.is_exact else end <= following
+
+
+def longer(
+    segment: SegmentFiles, until: int | None, *, is_compacted: bool, reached: int = 0, keys: Home | None = None
+) -> RenamedLog | None:
     """Return the longer version of a segment's .log file that lies beside it in another file; None if there is none, or
     more than one.
 
     until: the base offset of the next .log file; None for the last. is_compacted: whether the topic is, or was,
     compacted. If so, the longer file may be the .log file from before a compaction, and counts only if an index leads
-    to a batch that the .log file itself lacks.
+    to a batch that the .log file itself lacks, or if the last .log file is empty and the longer one reaches the end of
+    the log: no compaction empties the last one. reached: for the last .log file, the log end offset in the checkpoints;
+    0 if they have none. keys: see `Gap`.
     """
     log, base = segment.files[FileKind.LOG], segment.base
     files = (
@@ -264,7 +337,8 @@ def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> R
         if path.name.removeprefix(".").startswith(f"{base:020}.") and parse(path.name) is None and path.is_file()
     )
     beside = split_logs.with_parts(list(islice(files, FILES_MAX)))
-    found = [each for each in beside if _is_longer(each, segment, until, is_compacted=is_compacted)]
+    end = Gap(base, until, {}, not is_compacted, reached=reached, keys=keys)
+    found = [each for each in beside if _is_longer(each, segment, end)]
     if len(found) != 1:
         return None
     moved = [(log, log.with_name(f"{log.name}.moved"))]
@@ -276,8 +350,8 @@ def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> R
     return RenamedLog(path, base, next_steps.move([*moved, (path, log)]))
 
 
-def _is_longer(files: _Files, segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> bool:
-    base = segment.base
+def _is_longer(files: _Files, segment: SegmentFiles, gap: Gap) -> bool:
+    base, until, is_compacted = segment.base, gap.until, not gap.is_exact
     indexes = {kind: file for kind, file in segment.files.items() if kind in INDEX_KINDS}
     try:
         source = _open(*files)
@@ -304,8 +378,10 @@ def _is_longer(files: _Files, segment: SegmentFiles, until: int | None, *, is_co
         if wanted is not None:
             return False
         if is_empty or is_compacted:
-            end_proves = end == until and not is_compacted
-            return end > base and (end_proves or _leads_to_a_batch(indexes, base, source))
+            if end > base and _leads_to_a_batch(indexes, base, source):
+                return True
+            end_proves = gap.ends_at(end) and is_empty and (until is None or not is_compacted)
+            return end > base and end_proves and not _is_of_others(source, segment.files[FileKind.LOG].parent, gap.keys)
         return end > last + 1
     except (UnreadableInput, FormatError):
         return False

@@ -9,6 +9,7 @@ key, and count as batches of the partition whose log has them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -20,6 +21,7 @@ from kcli.log.batch_records import ENDS_CONSUMERS, decode
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.recovery.coordinator_keys import HEAD, KEYS_OF, SHARE_TOPIC, hashed_keys
 from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import Source
 
 RECORDS_AT_ONCE = 4096
 RUNS_MAX = 10_000
@@ -161,6 +163,13 @@ def runs(name: str, content: Content, home: Home) -> list[Run]:
     return found if has_own else []
 
 
+def has_only_others(source: Source, home: Home) -> bool:
+    """Return whether the keys of a .log file's records belong to other partitions than `home`, and none to `home`.
+    Raises UnreadableInput."""
+    owners = {owner for _, owner in _rows_of(source, home) if owner is not None}
+    return bool(owners) and home.number not in owners
+
+
 def _close(found: list[Run], own_next: int) -> None:
     """Set `own_next`, the base offset of the own partition's next batch, in the runs that have none yet."""
     for at in range(len(found) - 1, -1, -1):
@@ -172,24 +181,25 @@ def _close(found: list[Run], own_next: int) -> None:
 def _rows(name: str, content: Content, home: Home) -> Iterator[tuple[BatchRow, int | None]]:
     """Yield the readable batches of a .log file, each with the number of the partition of its first key; None if the
     key does not show it. Raises UnreadableInput."""
-    source = ContentSource(name, content)
+    with closing(ContentSource(name, content)) as source:
+        yield from _rows_of(source, home)
+
+
+def _rows_of(source: Source, home: Home) -> Iterator[tuple[BatchRow, int | None]]:
     records = RecordTable(RECORDS_AT_ONCE)
-    try:
-        for part in read_segment(source):
-            if isinstance(part, Damage):
-                continue
-            owners: dict[int, int] = {}
-            last = -1
-            for buffer in decode(part, records):
-                owners.update(owners_of(home, part, records, buffer, last))
-                last = RecordRow._make(records.row(records.count - 1)).batch if records.count else last
-            for i in range(part.batches.count):
-                row = BatchRow._make(part.batches.row(i))
-                if not row.faults & ENDS_CONSUMERS:
-                    yield row, owners.get(i)
-            part.release()
-    finally:
-        source.close()
+    for part in read_segment(source):
+        if isinstance(part, Damage):
+            continue
+        owners: dict[int, int] = {}
+        last = -1
+        for buffer in decode(part, records):
+            owners.update(owners_of(home, part, records, buffer, last))
+            last = RecordRow._make(records.row(records.count - 1)).batch if records.count else last
+        for i in range(part.batches.count):
+            row = BatchRow._make(part.batches.row(i))
+            if not row.faults & ENDS_CONSUMERS:
+                yield row, owners.get(i)
+        part.release()
 
 
 def found_in(logs: Iterable[tuple[str, Content]], home: Home) -> dict[str, list[Run]]:
