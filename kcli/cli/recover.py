@@ -557,17 +557,20 @@ class _Show:
             row: Row = {"partition": each.directory_name, "kind": "partition-missing", "file": ""}
             directory = None if each.renamed is None else os.path.relpath(each.renamed.path, self._recovery.directory)
             is_left = self._in_place and each.renamed is not None and each.renamed.path in self._recovery.from_others
-            if directory is None or is_left or not self._recovery.salvage:
+            is_made = bool(each.flat) and not self._in_place
+            if (directory is None and not is_made) or is_left or not self._recovery.salvage:
                 self._is_bad = True
                 future = None if each.future is None or not each.future_end else str(each.future.path)
                 row |= {"future": future, "future_end_offset": each.future_end}
                 row |= {"directory": directory, "reached_offset": each.reached, "others": [*each.others]}
                 row |= {"log_directories": self._metadata.count_of_unnamed}
                 row |= self._of_missing_in_tier(each)
+                row |= {"flat": sorted(path.name for path in each.flat.values())} if each.flat else {}
                 self._write([row | {"deleted": each.deleted is not None, "emptied": each.emptied is not None}])
                 self._ends.setdefault(each.directory_name, _empty_log(each.directory_name))
-            self._is_bad = self._is_bad or directory is not None
-            self._has_next = self._has_next or directory is not None
+            is_there = directory is not None or bool(each.flat)
+            self._is_bad = self._is_bad or is_there
+            self._has_next = self._has_next or is_there
 
     def _of_missing_in_tier(self, each: MissingPartition) -> Row:
         """Return the fields of a missing partition's row that say what the tier has of it."""
@@ -890,6 +893,8 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
         yield {"partition": plan.name, "kind": "topic-id", "file": file, "topic_id": plan.saved.topic_id}
     if plan.saved.directory is not None:
         yield {"partition": plan.name, "kind": "renamed", "file": "", "name": plan.saved.directory}
+    if plan.saved.flat:
+        yield {"partition": plan.name, "kind": "restored", "file": "", "name": plan.name, "flat": [*plan.saved.flat]}
     if plan.saved.log_start is not None:
         start = plan.saved.log_start
         row = {"before": start.before, "log_start_offset": start.log_start_offset}
@@ -1107,6 +1112,8 @@ def _mending_words(row: Row) -> str:
         return "each LF has a CR before it, as after a transfer as text: kept without these CRs"
     if row["kind"] == "rebuilt":
         return "wrong or missing, and no start mends it: rebuilt from the batches"
+    if row["kind"] == "restored" and "flat" in row:
+        return f"made of {_flat_words(row['flat'])}"
     if row["kind"] == "restored":
         last = f", joined with the parts after it, up to {row['parts'][-1]}" if "parts" in row else ""
         return f"kept as {row['name']}{last}: the log lacks its offsets"
@@ -1179,6 +1186,8 @@ def _missing_words(row: Row) -> str:
     if row["directory"] is not None:
         fate = "deletes" if row["directory"].endswith("-delete") else "does not serve"
         return f"{words}, and {fate} {row['directory']}, which has the records"
+    if "flat" in row:
+        return f"{words}, and does not see {_flat_words(row['flat'])}, which have the records"
     if row["future"] is not None:
         end, reached = row["future_end_offset"], row["reached_offset"]
         words += f", and deletes {row['future']}, which has the offsets up to {end - 1:,}"
@@ -1196,6 +1205,12 @@ def _missing_words(row: Row) -> str:
     if not row["reached_offset"]:
         return f"{words}; no checkpoint says whether it had records"
     return f"{words}; lost: offsets up to {row['reached_offset'] - 1:,}, by the checkpoints"
+
+
+def _flat_words(names: Sequence[str]) -> str:
+    """Return, in words, the files of a partition that lie flat in the log directory."""
+    more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+    return f"the partition's files that lie flat in the log directory: {names[0]}{more}"
 
 
 def _readable_words(row: Row) -> str:

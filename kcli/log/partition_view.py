@@ -18,6 +18,7 @@ from typing import TypeGuard
 from formats.archive import Archive
 from formats.file_name import FileKind, build, parse
 from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.flat_files import flat_files
 from kcli.log.inflated import InflatedSource
 from kcli.log.source import FileSource, Source
 from kcli.log.text_mode import BeforeTextMode
@@ -169,7 +170,8 @@ class PartitionView:
 
     in_the_way: the names of directories and of links to nothing in the directory. set_aside: the names of Kafka's files
     among these, which are to be renamed so that the files can be written. readable: by the name of each
-    file that cannot be read as a whole, the content to use instead; with None, the view does not have the file. Raises
+    file that cannot be read as a whole, the content to use instead; with None, the view does not have the file. If
+    there is no such directory, its files may lie flat beside the place where it should be (kcli.log.flat_files). Raises
     UnreadableInput, with the path of the directory or of the file in it that cannot be accessed.
     """
 
@@ -193,6 +195,12 @@ class PartitionView:
                         if parse(entry.name) is not None and _is_special(path):
                             raise NotRegular(str(path), "not a regular file")
                     path = directory
+        except FileNotFoundError as error:
+            flat = {name: each for name, each in flat_files(directory).items() if name not in readable}
+            if path != directory or not flat:
+                raise UnreadableInput.of(path, error) from error
+            for name, each in flat.items():
+                self.original[name] = Content((FileRange(each, 0, each.stat().st_size),))
         except OSError as error:
             raise UnreadableInput.of(path, error) from error
         self.files = dict(self.original)

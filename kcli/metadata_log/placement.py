@@ -22,6 +22,8 @@
     absent         if all log directories of the node are known, and partitions are placed in an id that none of them
                    has, such as the id of a lost disk, Kafka starts and creates an empty directory for each of these
                    partitions; those without other replicas have no leader
+    flat           the files of a missing partition may lie in the log directory itself, with the name of the partition
+                   in their names: Kafka does not see them
     deleted topic  a directory of the partition's name with the id of a deleted topic is not the partition's: Kafka
                    renames it to -stray, and creates an empty one
 
@@ -43,12 +45,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, build_directory, parse
-from kcli.errors import KcliError
+from formats.properties import parse_partition_metadata
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.flat_files import flat_files
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
 from kcli.log.recovery.node_directories import meta_of
+from kcli.log.source import read_whole
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid, to_uuid
 from kcli.protocol.topic_partition import TopicPartition
@@ -72,7 +78,8 @@ class MissingPartition:
 
     adrift: the directories that may be the partition's by their topic ids or log end offsets, with names that are no
     partition's. future: the directory with -future, in another log directory, to which the partition was being moved,
-    with the records copied so far; None if there is none, or if other nodes have replicas.
+    with the records copied so far; None if there is none, or if other nodes have replicas. flat: the partition's files,
+    by Kafka's name for each, if they lie flat in the log directory (kcli.log.flat_files).
     """
 
     partition: TopicPartition
@@ -83,6 +90,7 @@ class MissingPartition:
     emptied: PartitionDirectory | None = None
     adrift: Sequence[Path] = ()
     future: PartitionDirectory | None = None
+    flat: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def future_end(self) -> int:
@@ -97,7 +105,9 @@ class MissingPartition:
 
     @property
     def lacks_topic_id(self) -> bool:
-        """Whether `renamed`, the directory under another name, has no readable partition.metadata."""
+        """Whether `renamed`, the directory under another name, or `flat` has no readable partition.metadata."""
+        if self.flat:
+            return _topic_id_in(self.flat) is None
         return self.renamed is not None and _known_topic_id(self.renamed.path) is None
 
     @property
@@ -122,7 +132,8 @@ class Placement:
 
     futures: the directories with -future in the node's other log directories. elsewhere: the partitions that have a
     directory with a plain name in one of the node's other log directories, each with the path of that directory.
-    aside: the directories with -delete and -stray in the node's other log directories.
+    aside: the directories with -delete and -stray in the node's other log directories. flat: the partitions whose files
+    lie flat in the log directory, each with the path that its directory should have (kcli.log.flat_files).
     """
 
     image: MetadataImage
@@ -135,6 +146,7 @@ class Placement:
     futures: Sequence[PartitionDirectory] = ()
     elsewhere: Mapping[TopicPartition, Path] = field(default_factory=dict)
     aside: Sequence[PartitionDirectory] = ()
+    flat: Mapping[TopicPartition, Path] = field(default_factory=dict)
 
     def places(self) -> dict[TopicPartition, UUID]:
         """The partitions that have a directory with a plain name in this log directory, each with the id of the log
@@ -176,7 +188,9 @@ class Placement:
             reached = self.reached.get(partition, 0)
             in_place = deleted.get(partition), emptied.get(partition)
             future = None if found is not None or others else self._future(topic_id, partition)
-            yield MissingPartition(partition, reached, others, found, *in_place, adrift.get(partition, ()), future)
+            flat = self._flat(partition, topic_id) if found is None else {}
+            astray = adrift.get(partition, ())
+            yield MissingPartition(partition, reached, others, found, *in_place, astray, future, flat)
 
     def _promoted(self) -> set[TopicPartition]:
         """The partitions of directories with -future that the metadata log places in this log directory: Kafka's start
@@ -315,6 +329,12 @@ class Placement:
         ]
         return max(found, key=lambda each: _last_log(each.path), default=None)
 
+    def _flat(self, partition: TopicPartition, topic_id: str) -> Mapping[str, Path]:
+        """Return the files of a partition that lie flat in the log directory, unless their partition.metadata has
+        another topic id than `topic_id`, that of its topic."""
+        files = flat_files(self.flat[partition]) if partition in self.flat else {}
+        return files if _topic_id_in(files) in (None, topic_id) else {}
+
     def _future(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
         """Return the directory with -future, in one of the node's other log directories, that has the partition's name
         and `topic_id`, the id of its topic, and that has or had records; None if there is none."""
@@ -397,6 +417,15 @@ def _known_topic_id(path: Path) -> str | None:
     try:
         return topic_id_of(path)
     except (KcliError, OSError):
+        return None
+
+
+def _topic_id_in(files: Mapping[str, Path]) -> str | None:
+    """The topic id in the partition.metadata among these files, by Kafka's names; None if it cannot be read."""
+    path = files.get(FileKind.PARTITION_METADATA)
+    try:
+        return None if path is None else parse_partition_metadata(read_whole(path)).topic_id
+    except (FormatError, UnreadableInput):
         return None
 
 

@@ -24,6 +24,7 @@ from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, DirectoryName,
 from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.config import LogConfig
+from kcli.log.flat_files import flat_partitions
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.exchanged_checkpoints import foreign_checkpoints
@@ -301,6 +302,13 @@ class MetadataRecovery:
             for each in renamed
             if each.renamed
         }
+        flat = {
+            self.directory / each.directory_name: Identity(
+                each.partition, ids.get(each.partition) if each.lacks_topic_id else None
+            )
+            for each in self.missing
+            if each.flat and each.partition not in taken
+        }
         known = taken | {each.partition for each in renamed}
         futures = {path: Identity(each, None) for path, each in self._sole_futures() if each not in known}
         moved = {
@@ -309,7 +317,7 @@ class MetadataRecovery:
             if not {*each.paths} & {*found, *named}
             for path, owner in each.owners.items()
         }
-        return found | named | moved | futures, unknown
+        return found | named | flat | moved | futures, unknown
 
     def _sole_futures(self) -> Iterator[tuple[Path, TopicPartition]]:
         """Yield each directory of `Placement.abandoned` with its partition, if it is the only directory with -future of
@@ -494,6 +502,7 @@ class MetadataRecovery:
             futures=futures_in(self.node.others),
             elsewhere=self.node.elsewhere,
             aside=aside_in(self.node.of_one_node[1:]),
+            flat=flat_partitions(self.directory),
         )
 
     def _offsets(self, kind: FileKind) -> Mapping[TopicPartition, int]:

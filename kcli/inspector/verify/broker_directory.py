@@ -744,6 +744,8 @@ class BrokerDirectory:
                 action=f"{outcome}; stop the broker, and {back}{anew}",
                 command=command,
             )
+        if missing.flat:
+            return _flat_finding(path, missing.flat, expected)
         if missing.adrift:
             names = ", ".join(map(str, missing.adrift))
             return Finding(
@@ -833,6 +835,23 @@ def _blocked(path: Path, reached: int, expected: str) -> Finding:
         action="look what it is: an archive of the directory can be unpacked in its place; or move it away: Kafka then "
         "makes an empty directory",
         command=_move_out(path),
+    )
+
+
+def _flat_finding(path: Path, files: Mapping[str, Path], expected: str) -> Finding:
+    """Return the finding of a missing partition whose files lie flat in the log directory. path: the missing directory.
+    files: the files, by the names that they should have in it. expected: the words of the finding."""
+    name, first = min(files.items())
+    count = f"its {len(files):,} files lie" if len(files) > 1 else "its file lies"
+    return Finding(
+        path=str(path),
+        kind="partition-missing",
+        severity="error",
+        expected=expected,
+        found=f"no such directory: {count} flat in the log directory, as {first.name}: an archive or an export with "
+        f"{first.name[len(path.name) : -len(name)]} in place of a slash was unpacked",
+        action="a start makes an empty one; stop the broker, make the directory, and move the files into it",
+        command=next_steps.make_of_flat(path, first.name[: -len(name)]),
     )
 
 

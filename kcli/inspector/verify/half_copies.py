@@ -83,7 +83,11 @@ def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
 
 
 def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    gone = [each for each in around.missing if each.renamed is None and not each.adrift and each.future is None]
+    gone = [
+        each
+        for each in around.missing
+        if each.renamed is None and not each.adrift and each.future is None and not each.flat
+    ]
     files = [name for name in WRITTEN if not (around.path / name).exists()]
     has_any = any(each.name.topic != METADATA_TOPIC for each in LogDirectory(around.path).partitions())
     if not gone or not has_any or len(files) < FILES_MISSING_LEAST:  # without partitions the directory is new

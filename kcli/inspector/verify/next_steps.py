@@ -204,6 +204,14 @@ def move_into(target: Path, directory: Path, names: Collection[str]) -> str:
     return f"{_command('mv', '-n', '-t', _named(target), '--')} {' '.join(words)}"
 
 
+def make_of_flat(directory: Path, begin: str) -> str:
+    """Return the command that makes a directory, and moves into it the files beside it that have the name of one of
+    Kafka's files behind `begin`."""
+    rename = f'mv -nT -- "$each" {_word(directory.name)}/"${{each#"$begin"}}"'
+    each = f'for each in "$begin"[0-9lp]*; do {rename}; done'
+    return f"(cd {quoted(directory.parent)} && begin={_word(begin)} && mkdir -- {_word(directory.name)} && {each})"
+
+
 def move_up(path: Path) -> str:
     """Return the command that moves what is in a directory to its parent, except what has a name that is taken."""
     taken = sorted({each.name for each in path.iterdir()} & {each.name for each in path.parent.iterdir()})

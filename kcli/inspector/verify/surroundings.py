@@ -20,6 +20,7 @@ from formats.file_name import INTERNAL_TOPICS, METADATA_DIRECTORY, METADATA_TOPI
 from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify.gaps import Gaps
 from kcli.log.config import InvalidConfig, LogConfig
+from kcli.log.flat_files import flat_partitions
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.identity import end_offset
@@ -470,6 +471,7 @@ class Surroundings:
             futures=futures_in(self.node.others),
             elsewhere=self.node.elsewhere,
             aside=aside_in(self.node.of_one_node[1:]),
+            flat=flat_partitions(self.path),
         )
 
     @cached_property

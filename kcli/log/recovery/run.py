@@ -43,6 +43,7 @@ from kcli.errors import StartRefused, UnreadableInput, error_text
 from kcli.log.attributes import FAILS_LATER, Sealed, sealed_files
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
+from kcli.log.flat_files import flat_files
 from kcli.log.linked_files import start_with_links
 from kcli.log.log_directory import (
     DirectoryLock,
@@ -251,6 +252,12 @@ class Recovery:
         here. A copy gets these partitions; a recovery in place leaves the directories where they are."""
         others = () if self.node is None else self.node.others
         return {each.path for each in self.partitions if any(same_path(each.path.parent, home) for home in others)}
+
+    @cached_property
+    def made_of_flat(self) -> Collection[Path]:
+        """The directories that a copy gets for partitions whose files lie flat in the log directory; a recovery in
+        place leaves these files where they are."""
+        return {each.path for each in self.partitions if not self.is_partition and flat_files(each.path)}
 
     def _pass_over_others(self, *, starts_clean: bool) -> None:
         """Add to `passed_over` the checkpoints of other brokers that make the start do harm. starts_clean: whether the
@@ -589,6 +596,7 @@ class Recovery:
             planned.saved.topic_id = identity.topic_id
         if not self.is_partition and planned.view.directory != self._holder.path / identity.directory_name:
             planned.saved.directory = identity.directory_name
+        planned.saved.flat = sorted(each.name for each in flat_files(planned.view.directory).values())
         return planned
 
     def write_to(self, target: Path) -> Iterator[PartitionPlan]:
@@ -686,6 +694,7 @@ class Recovery:
         left_out = {FileKind.LOCK, *self.left_out, *(each for each in MENDED if each in refused)}
         if not self._keeps_marker:
             left_out.add(FileKind.CLEAN_SHUTDOWN)
+        left_out |= {each.name for path in self.made_of_flat for each in flat_files(path).values()}
         for path in sorted(self.directory.iterdir()):
             if not path.is_file() or path.name in left_out:
                 continue
@@ -727,7 +736,7 @@ class Recovery:
 
     def _in_place(self, backup_name: str) -> Iterator[PartitionPlan]:
         self._rescues = False  # unreadable bytes stay in their files, since the backup cannot contain them
-        self._own = [each for each in self._own if each.path not in self.from_others]
+        self._own = [each for each in self._own if each.path not in {*self.from_others, *self.made_of_flat}]
         self._checked = {path: each.within(path) for path, each in self._checked.items()}
         backup = Backup(self.disk, self._holder.path, backup_name)
         if self.salvage and self.exchanged:

@@ -264,7 +264,8 @@ class Salvaged:
     and that Kafka's start would not correct. records: the number of kept records that Kafka would lose. markers: the
     end markers of transactions that are written anew. misdirected: the batches of other partitions that are left out.
     log_start: the log start offset that is set back; None if it is unchanged. topic_id: the topic id that is written
-    into partition.metadata; directory: the new name of the directory; each None if it is unchanged.
+    into partition.metadata; directory: the new name of the directory; each None if it is unchanged. flat: the names of
+    the files in the log directory of which the partition's directory is made.
     """
 
     unread: list[Unread] = field(default_factory=list)
@@ -286,6 +287,7 @@ class Salvaged:
     log_start: LogStart | None = None
     topic_id: str | None = None
     directory: str | None = None
+    flat: Sequence[str] = ()
 
 
 def behind_damage(
