@@ -613,7 +613,7 @@ class _Show:
     def _write_next(self) -> None:
         """Write a line with the next command: the one that salvages, if salvage would change something; else, if Kafka
         would not start, `kcli verify`, which tells an operator what to do. Write nothing if there is nothing to do."""
-        from kcli.inspector.verify.next_steps import move
+        from kcli.inspector.verify.next_steps import move, salvage_to
 
         recovery, metadata = self._recovery, self._metadata
         is_shown = metadata.lost is not None and metadata.salvage is not None and not metadata.is_salvaged
@@ -641,7 +641,7 @@ class _Show:
         if recovery.clean is not None and not recovery.finds_marker:
             options.append("--clean" if recovery.clean else "--unclean")
         options += [] if self._coverage is None else ["--tier", self._coverage.address]
-        command = shlex.join(["kcli", "recover", "--salvage", *options, "--out", self._new, str(recovery.directory)])
+        command = salvage_to(self._new, recovery.directory, recovery.home, options)
         words = "keeps in a copy what is sound" if recovery.salvage else NEXT
         write_text(_text_line("next", command, f"{words}{self._left_to_do()}"))
 
@@ -663,7 +663,10 @@ class _Show:
 
     @property
     def _verify_command(self) -> str:
-        return shlex.join(["kcli", "verify", *self._config_options, str(self._recovery.directory)])
+        from kcli.inspector.verify.next_steps import quoted
+
+        command = shlex.join(["kcli", "verify", *self._config_options])
+        return f"{command} {quoted(self._recovery.directory)}"
 
     def _left_to_do(self) -> str:
         """Return the end of a sentence that names the files which salvage cannot repair, because of which Kafka would

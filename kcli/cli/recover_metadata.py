@@ -3,7 +3,6 @@ saves."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from formats.file_name import METADATA_DIRECTORY
 from kcli.cli.output import count_text
 from kcli.inspector.verify.findings import ranges_text
+from kcli.inspector.verify.next_steps import salvage_to
 from kcli.printable import printable
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: 
     if metadata.is_elsewhere:  # NEW is the copy of the log directory that the command was given
         new = f"NEW-{metadata.home.absolute().name}"
         words += "; when the copy has its place, recover this directory anew"
-    command = shlex.join(["kcli", "recover", "--salvage", *option, "--out", new, str(metadata.home)])
+    command = salvage_to(new, metadata.home, metadata.home, option)
     return [("next", printable(command), f"keeps {words}")]
 
 

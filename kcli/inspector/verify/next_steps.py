@@ -79,6 +79,17 @@ def salvage_to_copy(directory: Path) -> str:
     return _command("kcli", "recover", "--unclean", "--salvage", "--out", copy, _named(directory))
 
 
+def salvage_to(new: str, directory: Path, home: Path, options: Sequence[str] = ()) -> str:
+    """Return the command that writes what salvage keeps of a log directory or a partition's directory to a new path.
+
+    new: a name for that path. home: the log directory; if the working directory is in it, the path is one beside it, as
+    a directory in there would keep Kafka from starting.
+    """
+    home = home.resolve()
+    place = Path(os.path.relpath(home.parent / new)) if Path(new).resolve().is_relative_to(home) else Path(new)
+    return _command("kcli", "recover", "--salvage", *options, "--out", place, _named(directory))
+
+
 def with_config(command: str, config: Path) -> str:
     """Return a command of this module, with --config added if it is a `kcli recover`."""
     return re.sub("(^|&& )kcli recover ", lambda match: f"{match[0]}--config {quoted(config)} ", command)

@@ -599,13 +599,17 @@ class Recovery:
         planned.saved.flat = sorted(each.name for each in flat_files(planned.view.directory).values())
         return planned
 
+    @property
+    def home(self) -> Path:
+        """The log directory; of a partition's directory alone, that directory."""
+        return self._holder.path if self._has_holder else self.directory
+
     def write_to(self, target: Path) -> Iterator[PartitionPlan]:
         """Write a recovered copy to `target`, and yield the plans. After a failure, no part of the copy is left.
 
         Raises TargetExists, UnreadableInput, OSError.
         """
-        home = self._holder.path if self._has_holder else self.directory
-        if not target.exists() and target.resolve().is_relative_to(home.resolve()):
+        if not target.exists() and target.resolve().is_relative_to(self.home.resolve()):
             raise TargetExists(f"{target}: a directory in there would keep Kafka from starting")
         with new_directory(self.disk, target) as partial:
             yield from self._write_to(partial)
