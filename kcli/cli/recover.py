@@ -880,8 +880,8 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
     for each in plan.saved.restored:
         parts = {"parts": [each.file, *each.others]} if each.others else {}
         yield {"partition": plan.name, "kind": "restored", "file": each.file, "name": each.name, **parts}
-    for file in plan.saved.text_mode:
-        yield {"partition": plan.name, "kind": "text-mode", "file": file}
+    for file, mode in plan.saved.text_mode.items():
+        yield {"partition": plan.name, "kind": "text-mode", "file": file, "change": mode.name.lower()}
     for file in plan.saved.rebuilt:
         yield {"partition": plan.name, "kind": "rebuilt", "file": file}
     for moved in plan.saved.reordered:
@@ -1112,7 +1112,10 @@ def _mending_words(row: Row) -> str:
         anew = f"written anew at offset {row['offset']:,}, by {row['source']}"
         return f"the {row['type']} marker of {transaction} is lost: {anew}"
     if row["kind"] == "text-mode":
-        return "each LF has a CR before it, as after a transfer as text: kept without these CRs"
+        from kcli.log.text_mode import TextMode
+
+        mode = TextMode[row["change"].upper()]
+        return f"{mode.value}: kept {mode.undone}"
     if row["kind"] == "rebuilt":
         return "wrong or missing, and no start mends it: rebuilt from the batches"
     if row["kind"] == "restored" and "flat" in row:

@@ -21,7 +21,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.flat_files import flat_files
 from kcli.log.inflated import InflatedSource
 from kcli.log.source import FileSource, Source
-from kcli.log.text_mode import BeforeTextMode
+from kcli.log.text_mode import BeforeTextMode, TextMode
 
 SMALL_FILE_BYTES = 64 << 20
 INT_MAX = 2**31 - 1
@@ -32,13 +32,13 @@ MOST_DIGITS = 100
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Bytes [start, start + length) of a file on disk. is_before_text_mode: whether these are bytes of the file as it
-    was before a transfer as text (see kcli.log.text_mode)."""
+    """Bytes [start, start + length) of a file on disk. text_mode: the transfer as text before which these were bytes of
+    the file (see kcli.log.text_mode); None if these are its bytes as they are."""
 
     path: Path
     start: int
     length: int
-    is_before_text_mode: bool = False
+    text_mode: TextMode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ Part = FileRange | bytes
 def is_as_stored(part: Part) -> TypeGuard[FileRange]:
     """Whether the part is a range of a file with the bytes that are on disk: not decompressed, nor changed back to what
     they were before a transfer as text."""
-    return isinstance(part, FileRange) and not isinstance(part, InflatedRange) and not part.is_before_text_mode
+    return isinstance(part, FileRange) and not isinstance(part, InflatedRange) and part.text_mode is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ContentSource:
         self.name = name
         self._size = content.size
         self._parts: list[tuple[int, int, Source | None, int, bytes]] = []
-        self._opened: dict[tuple[str, str, bool], Source] = {}
+        self._opened: dict[tuple[str, str, TextMode | None], Source] = {}
         begin = 0
         try:
             for part in content.parts:
@@ -118,13 +118,13 @@ class ContentSource:
     def _open(self, part: FileRange) -> Source:
         """Return the source for a range of a file. Ranges of one file share a source: the file is opened once, and a
         compressed one is not decompressed again for each range. Raises UnreadableInput."""
-        key = str(part.path), part.archive if isinstance(part, InflatedRange) else "", part.is_before_text_mode
+        key = str(part.path), part.archive if isinstance(part, InflatedRange) else "", part.text_mode
         if key not in self._opened:
             if isinstance(part, InflatedRange):
                 self._opened[key] = InflatedSource(part.path, part.archive)
             else:
                 file = FileSource(part.path)
-                self._opened[key] = BeforeTextMode(file) if part.is_before_text_mode else file
+                self._opened[key] = file if part.text_mode is None else BeforeTextMode(file, part.text_mode)
         return self._opened[key]
 
     def size(self) -> int:

@@ -52,6 +52,25 @@ def test_salvage_undoes_it(directory: Path, tmp_path: Path, option: str) -> None
         assert all(each in backup.read_bytes() for each in sent)
 
 
+@pytest.mark.parametrize("option", ["--out", "--in-place"])
+def test_a_conversion_to_utf_8_is_undone(directory: Path, tmp_path: Path, option: str) -> None:
+    """Also where an LF has a CR before it by chance."""
+    whole = [path.read_bytes() for path in logs(directory)]
+    for path, data in zip(logs(directory), whole, strict=True):
+        path.write_bytes(data.decode("latin-1").encode())
+    found = [each for each in loud(directory) if each.path.endswith(".log")]
+    assert sorted((each.kind, each.path) for each in found) == [
+        ("log-text-mode", str(each)) for each in logs(directory)
+    ]
+    assert all("ISO-8859-1 to UTF-8" in str(each.found) and each.lost_first_offset is None for each in found)
+    out = tmp_path / "out"
+    done = kcli("recover", "--salvage", *([option, out] if option == "--out" else [option]), directory)
+    assert "as after a conversion of ISO-8859-1 to UTF-8: kept with one byte for each two" in done.stdout
+    mended = out if option == "--out" else directory
+    assert [path.read_bytes() for path in logs(mended)] == whole
+    assert loud(mended) == []
+
+
 def test_checkpoints_with_cr_are_read_as_kafka_reads_them(directory: Path) -> None:
     for path in [*directory.glob("*checkpoint"), directory / "meta.properties"]:
         if path.name != "bootstrap.checkpoint":

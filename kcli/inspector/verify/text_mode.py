@@ -1,4 +1,5 @@
-"""The cause of damage in a .log file that a transfer in text mode has changed, such as FTP in ASCII mode."""
+"""The cause of damage in a .log file that a transfer in text mode has changed, such as FTP in ASCII mode, or
+a conversion to UTF-8."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from kcli.inspector.verify.log_findings import RECOVER
 
 
 def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings in a .log file. If the file has more sound batches once the CR before each LF is removed, a
-    single finding, that it was transferred in text mode, replaces the errors and warnings. Raises UnreadableInput."""
+    """Return the findings in a .log file. If the file has more sound batches once a transfer in text mode is undone, a
+    single finding, that there was such a transfer, replaces the errors and warnings. Raises UnreadableInput."""
     first = next((each for each in findings if each.severity == "error"), None)
     if first is None or first.kind == "log-compressed":
         return list(findings)
@@ -31,7 +32,7 @@ def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
         position=first.position or 0,
         offset=first.offset,
         expected="a log as Kafka wrote it",
-        found=f"each LF has a CR before it, as after a transfer as text (FTP in ASCII mode): without these CRs "
+        found=f"{before.mode.value}: {before.mode.undone} "
         f"{sound.batches:,} batches with {sound.records:,} records are sound, and salvage keeps them",
         action=RECOVER,
         command=next_steps.salvage(path.parent),

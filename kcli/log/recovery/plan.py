@@ -748,7 +748,7 @@ def _add_kept(
     files that the start would lose. counted: the .log files whose records are counted already. planned: the plan
     without salvage. outside: the .log files that files from outside the directory replace. Raises UnreadableInput."""
     saved = last.saved
-    saved.text_mode = sorted(before)
+    saved.text_mode = {name: log.mode for name, log in sorted(before.items())}
     saved.epochs = [each for wrong in epochs.values() for each in wrong]
     saved.records += _kept_as_they_are(planned, last, counted)
     saved.records += _in_their_place(planned, outside)

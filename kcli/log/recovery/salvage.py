@@ -48,6 +48,7 @@ from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in
 from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
 from kcli.log.recovery.stray_copies import lacking_in
 from kcli.log.segment_reader import UNSOUND, Damage, read_segment
+from kcli.log.text_mode import TextMode
 
 FIRST_BYTES = 1 << 16
 PREFIX = struct.Struct(">qi")  # base offset, length
@@ -278,7 +279,7 @@ class Salvaged:
     epochs: list[RightEpoch] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
     restored: list[Renamed] = field(default_factory=list)
-    text_mode: list[str] = field(default_factory=list)
+    text_mode: dict[str, TextMode] = field(default_factory=dict)
     rebuilt: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     records: int = 0

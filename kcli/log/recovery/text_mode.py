@@ -1,21 +1,23 @@
-"""Undo a transfer in text mode, such as FTP's ASCII mode, that has changed the bytes of a .log file, if this leads to
-sound batches."""
+"""Undo a transfer in text mode, such as FTP's ASCII mode or a conversion to UTF-8, that has changed the bytes of a .log
+file, if this leads to sound batches."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from kcli.log.partition_view import Content, ContentSource, FileRange
 from kcli.log.recovery.salvage import Lost, behind_damage
-from kcli.log.text_mode import size_before
+from kcli.log.text_mode import TextMode, size_before
 
 
 class BeforeTransfer(NamedTuple):
     """A .log file as it was before a transfer in text mode. sound: the numbers of its batches with a right CRC and of
-    their records, and their first and last offset."""
+    their records, and their first and last offset. mode: what the transfer has done."""
 
     content: Content
     sound: Lost
+    mode: TextMode
 
 
 def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
@@ -27,19 +29,18 @@ def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
     lower last offset, since no CRC covers a base offset.
     """
     whole = content.parts[0] if len(content.parts) == 1 else None
-    if not isinstance(whole, FileRange) or whole.is_before_text_mode:
+    if not isinstance(whole, FileRange) or whole.text_mode is not None:
         return None
-    source = ContentSource(name, content)
-    try:
-        size = size_before(source)
-    finally:
-        source.close()
-    if size is None:
-        return None
-    before = Content((FileRange(whole.path, 0, size, is_before_text_mode=True),))
-    sound, after = behind_damage(name, before, 0), behind_damage(name, content, 0)
-    is_restored = (sound.records, -_offset(sound)) > (after.records, -_offset(after))
-    return BeforeTransfer(before, sound) if is_restored else None
+    for mode in TextMode:
+        with closing(ContentSource(name, content)) as source:
+            size = size_before(source, mode)
+        if size is None:
+            continue
+        before = Content((FileRange(whole.path, 0, size, mode),))
+        sound, after = behind_damage(name, before, 0), behind_damage(name, content, 0)
+        if (sound.records, -_offset(sound)) > (after.records, -_offset(after)):
+            return BeforeTransfer(before, sound, mode)
+    return None
 
 
 def _offset(sound: Lost) -> int:
