@@ -2,7 +2,8 @@
 
     signs      evidence of lost records: Kafka's start cuts the log; the log is missing or empty; it ends before the
                offset of its last leader epoch in leader-epoch-checkpoint, or of the broker epoch in the clean-shutdown
-               marker; the latest snapshot, which Kafka reads in place of the log below its offset, contradicts that log
+               marker; the latest snapshot, which Kafka reads in place of the log below its offset, contradicts that
+               log; Kafka reads no record of the latest snapshot, as it is the one with which a quorum begins
     image      the metadata after Kafka's start: the records up to the first damage
     readable   the metadata of all records that can be read, also after the damage
     strays     directories of partitions that have no replica on this node in `image`: Kafka renames them to -stray
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
-from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.file_name import METADATA_TOPIC, FileKind
 from formats.quorum_state import parse as parse_quorum_state
 from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
@@ -42,7 +43,9 @@ from kcli.metadata_log.replay import (
     replay,
     snapshot_records,
     snapshot_refusal,
+    unread_snapshot,
 )
+from kcli.metadata_log.snapshot_file import BOOTSTRAP_SNAPSHOT
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -395,9 +398,11 @@ def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
     latest = latest_snapshot(plan.view.files)
     if latest is not None and (reason := _not_whole(plan.view.source(latest))) is not None:
         yield f"{latest} is not whole: {reason}"
-    kinds = [name.kind for file in plan.view.files if (name := parse(file)) is not None]
     end = plan.offsets.log_end_offset
-    if end == 0 and FileKind.KRAFT_SNAPSHOT not in kinds:
+    is_begun = latest is not None and (latest != BOOTSTRAP_SNAPSHOT.file_name or FileKind.QUORUM_STATE not in plan.view)
+    if (unread := unread_snapshot(plan.view.directory, plan.view.files)) is not None:
+        yield f"{unread} is the snapshot with which a quorum begins, of which Kafka reads no record"
+    elif end == 0 and not is_begun:
         yield "the log is empty"
     for subject, offset in (
         ("leader epoch", _epoch_start(plan)),

@@ -11,7 +11,8 @@
     raised      leader epochs and the next producer id are raised if the partition directories have higher ones than the
                 readable records. If the end of the log is missing, producer ids are skipped, as it is not known which
                 of them were given to producers
-    the log     is emptied and continues at the end offset of the snapshot
+    the log     is emptied and continues at the end offset of the snapshot. That offset and the snapshot's epoch are at
+                least 1: of a snapshot with offset 0 and epoch 0, with which a quorum begins, Kafka reads no metadata
 
 The readable records themselves, with a gap between them, cannot be kept: Kafka's start fails at the first record that
 contradicts earlier ones, such as the change of a partition whose creation is lost. Source: MetadataLoader,
@@ -192,7 +193,7 @@ class MetadataSalvage:
         if FileKind.PARTITION_METADATA in refused:
             data = build_partition_metadata(PartitionMetadata(0, METADATA_TOPIC_ID))
             view.put(FileKind.PARTITION_METADATA, Content((data,)))
-        which = SnapshotId(max(end, lost.end_min), epoch)
+        which = SnapshotId(max(end, lost.end_min, 1), max(epoch, 1))
         controls = (QuorumRecords() if self._is_foreign else quorum).controls()
         view.put(which.file_name, Content((image_bytes(self.image, which, now_ms, controls),)))
         return view
