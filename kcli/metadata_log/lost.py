@@ -14,7 +14,7 @@ LogManager.loadLog and isStrayReplica, ReplicaManager; KIP-966 (the broker's epo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +29,7 @@ from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.partition_directory import METADATA_TOPIC_ID, is_other_case, metadata_topic_id_refusal, topic_id_of
-from kcli.log.partition_view import ContentSource
+from kcli.log.partition_view import Content, ContentSource
 from kcli.log.source import Source
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import Topic, from_uuid, to_uuid
@@ -87,10 +87,18 @@ class Stray:
 class LostMetadata:
     """The losses of a damaged metadata log. Each property reads files at its first use: use it before files change."""
 
-    def __init__(self, home: Path, plan: PartitionPlan | None, beside: Iterable[Path] = ()) -> None:
+    def __init__(
+        self,
+        home: Path,
+        plan: PartitionPlan | None,
+        beside: Iterable[Path] = (),
+        other_logs: Mapping[str, Content] | None = None,
+    ) -> None:
         """home: the log directory with the metadata log. plan: what Kafka's start does to that log; None if the log is
-        missing. beside: the node's other log directories."""
+        missing. beside: the node's other log directories. other_logs: the .log files of the metadata log that have
+        other names, by their right names: they are read for `readable`."""
         self.home, self.plan = home, plan
+        self.other_logs = other_logs or {}
         self._broker_epoch = marked_broker_epoch([home, *beside])
         self.trouble: list[UnreadableInput] = []
         """Damage in the files of the log; filled at the first use of `readable`."""
@@ -134,8 +142,8 @@ class LostMetadata:
         if self.plan is None:
             return self.begun_anew()
         view, on_error = self.plan.view, self.trouble.append
-        found = replay(view.directory, view.original, on_error, around_damage=True, removed=self.removed)
-        return self._bootstrap(found)
+        files = {**view.original, **self.other_logs}
+        return self._bootstrap(replay(view.directory, files, on_error, around_damage=True, removed=self.removed))
 
     def begun_anew(self) -> MetadataImage:
         """The metadata of a new log: the records of bootstrap.checkpoint."""

@@ -25,7 +25,7 @@ from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.config import LogConfig
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
-from kcli.log.partition_view import PartitionView
+from kcli.log.partition_view import Content, PartitionView
 from kcli.log.recovery.exchanged_checkpoints import foreign_checkpoints
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
 from kcli.log.recovery.identity import Identity, mended_identities
@@ -53,7 +53,7 @@ from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
 from kcli.metadata_log.placement import MissingPartition, Placement, aside_in, futures_in, outcome_of_other_id
-from kcli.metadata_log.renamed_log import renamed_metadata_log
+from kcli.metadata_log.renamed_log import renamed_logs, renamed_metadata_log
 from kcli.metadata_log.replay import replay
 from kcli.metadata_log.stale_marker import blank_marker, stale_marker
 from kcli.metadata_log.unserved_state import counts_of_keys, unserved_state
@@ -123,6 +123,9 @@ class MetadataRecovery:
     has_looked: bool = False
     _removed: set[str] = field(default_factory=set, init=False)
     """The ids of topics that have a RemoveTopicRecord in the log; filled at the first use of `_readable`."""
+    _other_logs: Mapping[str, Content] = field(default_factory=dict, init=False)
+    """The .log files under other names, if the log has no record that can be read; set at the first use of
+    `_readable`."""
 
     @property
     def misplaced(self) -> list[StartRefused]:
@@ -503,12 +506,23 @@ class MetadataRecovery:
 
     @cached_property
     def _readable(self) -> MetadataImage:
-        """The metadata of all records that can be read, also after damage; empty if the log cannot be read."""
+        """The metadata of all records that can be read, also after damage; of .log files under other names, if the log
+        has none; empty if the log cannot be read."""
         try:
-            files = PartitionView(self._log).original
-            return replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
+            return self._replayed()
         except UnreadableInput:  # recovery reports this error when it plans the log
             return MetadataImage(lenient=True)
+
+    def _replayed(self) -> MetadataImage:
+        files = PartitionView(self._log).original
+        image = replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
+        if self.is_missing or image.brokers or image.topics or image.metadata_version:
+            return image
+        other_logs = renamed_logs(self._log)
+        files = {**files, **other_logs}
+        image = replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
+        self._other_logs = other_logs if image.metadata_version else {}
+        return image
 
     def _topic_ids(self) -> dict[TopicPartition, str]:
         """The topic ids of the partitions that have a replica on this node by the metadata log."""
@@ -623,7 +637,8 @@ class MetadataRecovery:
         else:
             self.refusals += self.blocked
         self.other_voters = [each for each in self._voters if each != node_id]
-        lost = LostMetadata(self.home, planned, self.node.of_one_node)
+        _ = self._readable  # sets `_other_logs`
+        lost = LostMetadata(self.home, planned, self.node.of_one_node, self._other_logs)
         if self.other_voters:
             self.in_quorum = lost.cuts or lost.evidence
             for reason in lost.contradicted:  # the node begins with this snapshot, and fetches no record below it

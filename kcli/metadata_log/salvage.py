@@ -1,6 +1,7 @@
 """Salvage of a damaged metadata log whose only voter is this node: a new snapshot of all metadata that can be saved.
 
-    readable    the metadata of all records that can be read, also after the damage
+    readable    the metadata of all records that can be read, also after the damage; if there is none, those of .log
+                files under other names
     rebuilt     topics that have partition directories but no readable record: name and topic id come from the
                 directories, this node becomes the only replica. Their configuration is lost: they get unlimited
                 retention until it is set again; internal topics get cleanup.policy=compact
@@ -101,7 +102,7 @@ class MetadataSalvage:
                 self._add(from_uuid(topic.id), number, from_uuid(UNASSIGNED), 0)
         for each in known:
             self._raise_leader_epoch(each)
-        self._raise_producer_id(directories, is_end_lost=not lost.cuts)
+        self._raise_producer_id(directories, is_end_lost=not (lost.cuts or lost.other_logs))
 
     def _adopt(self, stray: Stray, topic_id: str, directory_id: str) -> None:
         """Add the partition of a stray directory to the image, unless the topic has that partition already.
@@ -181,6 +182,8 @@ class MetadataSalvage:
         assert lost.plan is not None, "the log is there"
         view = lost.plan.view.unchanged()
         view.make_room()
+        for name, content in lost.other_logs.items():
+            view.put(name, content)
         quorum = QuorumRecords()
         end, epoch = _follow(view, quorum)
         for name in view.names():

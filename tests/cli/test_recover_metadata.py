@@ -21,6 +21,7 @@ from kcli.inspector.cluster_metadata import read_image
 from kcli.log.disk import Disk
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import topic_id_of
+from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.snapshot_file import SnapshotId, image_bytes
@@ -211,6 +212,22 @@ def test_nothing_is_left_of_the_log(damage: str, tmp_path: Path) -> None:
         pass
     assert not strays(new)
     assert partitions(new) >= before
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_the_log_is_beside_under_another_name(tmp_path: Path, is_cut: bool) -> None:
+    """logrotate renamed it and made an empty one: salvage reads it, with the configurations of all topics."""
+    directory = copied(tmp_path)
+    without_signs(directory)
+    log = directory / LOG
+    image = image_of(directory)
+    other = log.rename(log.with_name(f"{log.name}-20261129"))
+    log.write_bytes(other.read_bytes()[:50] if is_cut else b"")
+    recover_reports(directory, f"keeps all that can be read of {other.name}")
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert {each.what for each in differences(image, image_of(new))} <= {"block of producer ids"}
+    assert kcli("verify", new).status == 0
 
 
 def test_a_snapshot_of_which_kafka_reads_no_record(tmp_path: Path) -> None:
