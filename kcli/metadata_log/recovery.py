@@ -287,6 +287,7 @@ class MetadataRecovery:
         high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         second = {each.path for each, _ in log_directory.duplicates()}
         second |= {each.path for each in self.node.copies if not each.is_kept}
+        second |= self._emptied
         directories = [each for each in log_directory.partitions() if each.path not in second]
         recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         found, unknown = mended_identities(
@@ -415,6 +416,12 @@ class MetadataRecovery:
         there (see MissingPartition); none if the metadata has no topic. Raises UnreadableInput."""
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
+
+    @property
+    def _emptied(self) -> set[Path]:
+        """The directories without a batch whose partitions have their records in another directory: salvage gives that
+        one the name, whatever partition.metadata of these says. Raises UnreadableInput."""
+        return {each.emptied.path for each in self.missing if each.emptied is not None and each.renamed is not None}
 
     def other_replicas(self, partition: TopicPartition) -> list[int]:
         """Return the other nodes on which the metadata log places replicas of a partition. Raises UnreadableInput."""
@@ -690,7 +697,7 @@ class MetadataRecovery:
         for each in lost.strays(directories, node_id):
             if isinstance(each, StartRefused):
                 self.refusals.append(each)
-            else:
+            elif each.partition.path not in self._emptied:
                 self.strays.append(each)
 
     def _look_for_topic_ids(self, lost: LostMetadata) -> None:
@@ -698,7 +705,7 @@ class MetadataRecovery:
         metadata is. Used in a quorum, where other voters may have records that this node lacks."""
         directories = LogDirectory(self.directory).partitions()
         found = [each for each in lost.strays(directories, None) if isinstance(each, Stray)]
-        self.strays += [each for each in found if each.topic_id is None]
+        self.strays += [each for each in found if each.topic_id is None and each.partition.path not in self._emptied]
 
     @cached_property
     def _voters(self) -> Collection[int]:
