@@ -895,7 +895,9 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
         file = str(FileKind.PARTITION_METADATA)
         yield {"partition": plan.name, "kind": "topic-id", "file": file, "topic_id": plan.saved.topic_id}
     if plan.saved.directory is not None:
-        yield {"partition": plan.name, "kind": "renamed", "file": "", "name": plan.saved.directory}
+        row = {"partition": plan.name, "kind": "renamed", "file": "", "name": plan.saved.directory}
+        is_inside = plan.name == plan.saved.directory  # it has its name already, in another directory
+        yield row | ({"inside": plan.view.directory.parent.name} if is_inside else {})
     if plan.saved.flat:
         yield {"partition": plan.name, "kind": "restored", "file": "", "name": plan.name, "flat": [*plan.saved.flat]}
     if plan.saved.log_start is not None:
@@ -1106,7 +1108,8 @@ def _mending_words(row: Row) -> str:
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
         evidence = "log" if is_alike else "topic's id"
-        return f"the directory is kept as {row['name']}, by its {evidence}"
+        which = f"{row['inside']}/{row['partition']}" if "inside" in row else "the directory"
+        return f"{which} is kept as {row['name']}, by its {evidence}"
     if row["kind"] == "marker":
         transaction = f"the transaction of producer {row['producer_id']:,} from offset {row['first_offset']:,} on"
         anew = f"written anew at offset {row['offset']:,}, by {row['source']}"
@@ -1191,7 +1194,7 @@ def _missing_words(row: Row) -> str:
         words = "the directory of its name has no batch: Kafka serves that"
     if row["directory"] is not None:
         fate = "deletes" if row["directory"].endswith("-delete") else "does not serve"
-        return f"{words}, and {fate} {row['directory']}, which has the records"
+        return f"{words}, and {fate} {row['directory']}, which has the records; --salvage --out gives it the name"
     if "flat" in row:
         return f"{words}, and does not see {_flat_words(row['flat'])}, which have the records"
     if row["future"] is not None:

@@ -11,6 +11,7 @@ from formats.file_name import METADATA_DIRECTORY
 from kcli.cli.output import count_text
 from kcli.inspector.verify.findings import ranges_text
 from kcli.inspector.verify.next_steps import salvage_to
+from kcli.log.partition_view import paths_in
 from kcli.printable import printable
 
 if TYPE_CHECKING:
@@ -180,7 +181,9 @@ def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: 
     strays = sum(metadata.keeps(stray) for stray in metadata.strays)
     words = f"{count_text(strays, 'partition')} that would be stray"
     if not metadata.is_foreign:
-        words = f"all that can be read, and {words}" if strays else "all that can be read"
+        others = sorted({path.name for content in lost.other_logs.values() for path in paths_in(content)})
+        readable = f"all that can be read of {_listed(others)}" if others else "all that can be read"
+        words = f"{readable}, and {words}" if strays else readable
     if salvage.rebuilt:
         words += f"; without their configuration, as only their directories are left: {_listed(salvage.rebuilt)}"
     if salvage.renewed:

@@ -2,7 +2,8 @@
 
     signs      evidence of lost records: Kafka's start cuts the log; the log is missing or empty; it ends before the
                offset of its last leader epoch in leader-epoch-checkpoint, or of the broker epoch in the clean-shutdown
-               marker; the latest snapshot, which Kafka reads in place of the log below its offset, contradicts that log
+               marker; the latest snapshot, which Kafka reads in place of the log below its offset, contradicts that
+               log; Kafka reads no record of the latest snapshot, as it is the one with which a quorum begins
     image      the metadata after Kafka's start: the records up to the first damage
     readable   the metadata of all records that can be read, also after the damage
     strays     directories of partitions that have no replica on this node in `image`: Kafka renames them to -stray
@@ -13,7 +14,7 @@ LogManager.loadLog and isStrayReplica, ReplicaManager; KIP-966 (the broker's epo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,13 +23,13 @@ from typing import TYPE_CHECKING
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
-from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.file_name import METADATA_TOPIC, FileKind
 from formats.quorum_state import parse as parse_quorum_state
 from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.partition_directory import METADATA_TOPIC_ID, is_other_case, metadata_topic_id_refusal, topic_id_of
-from kcli.log.partition_view import ContentSource
+from kcli.log.partition_view import Content, ContentSource
 from kcli.log.source import Source
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import Topic, from_uuid, to_uuid
@@ -42,7 +43,9 @@ from kcli.metadata_log.replay import (
     replay,
     snapshot_records,
     snapshot_refusal,
+    unread_snapshot,
 )
+from kcli.metadata_log.snapshot_file import BOOTSTRAP_SNAPSHOT
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -84,10 +87,18 @@ class Stray:
 class LostMetadata:
     """The losses of a damaged metadata log. Each property reads files at its first use: use it before files change."""
 
-    def __init__(self, home: Path, plan: PartitionPlan | None, beside: Iterable[Path] = ()) -> None:
+    def __init__(
+        self,
+        home: Path,
+        plan: PartitionPlan | None,
+        beside: Iterable[Path] = (),
+        other_logs: Mapping[str, Content] | None = None,
+    ) -> None:
         """home: the log directory with the metadata log. plan: what Kafka's start does to that log; None if the log is
-        missing. beside: the node's other log directories."""
+        missing. beside: the node's other log directories. other_logs: the .log files of the metadata log that have
+        other names, by their right names: they are read for `readable`."""
         self.home, self.plan = home, plan
+        self.other_logs = other_logs or {}
         self._broker_epoch = marked_broker_epoch([home, *beside])
         self.trouble: list[UnreadableInput] = []
         """Damage in the files of the log; filled at the first use of `readable`."""
@@ -131,8 +142,8 @@ class LostMetadata:
         if self.plan is None:
             return self.begun_anew()
         view, on_error = self.plan.view, self.trouble.append
-        found = replay(view.directory, view.original, on_error, around_damage=True, removed=self.removed)
-        return self._bootstrap(found)
+        files = {**view.original, **self.other_logs}
+        return self._bootstrap(replay(view.directory, files, on_error, around_damage=True, removed=self.removed))
 
     def begun_anew(self) -> MetadataImage:
         """The metadata of a new log: the records of bootstrap.checkpoint."""
@@ -395,9 +406,11 @@ def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
     latest = latest_snapshot(plan.view.files)
     if latest is not None and (reason := _not_whole(plan.view.source(latest))) is not None:
         yield f"{latest} is not whole: {reason}"
-    kinds = [name.kind for file in plan.view.files if (name := parse(file)) is not None]
     end = plan.offsets.log_end_offset
-    if end == 0 and FileKind.KRAFT_SNAPSHOT not in kinds:
+    is_begun = latest is not None and (latest != BOOTSTRAP_SNAPSHOT.file_name or FileKind.QUORUM_STATE not in plan.view)
+    if (unread := unread_snapshot(plan.view.directory, plan.view.files)) is not None:
+        yield f"{unread} is the snapshot with which a quorum begins, of which Kafka reads no record"
+    elif end == 0 and not is_begun:
         yield "the log is empty"
     for subject, offset in (
         ("leader epoch", _epoch_start(plan)),

@@ -26,7 +26,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.config import LogConfig
 from kcli.log.flat_files import flat_partitions
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
-from kcli.log.partition_view import PartitionView
+from kcli.log.partition_view import Content, PartitionView
 from kcli.log.recovery.exchanged_checkpoints import foreign_checkpoints
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
 from kcli.log.recovery.identity import Identity, mended_identities
@@ -54,7 +54,7 @@ from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
 from kcli.metadata_log.placement import MissingPartition, Placement, aside_in, futures_in, outcome_of_other_id
-from kcli.metadata_log.renamed_log import renamed_metadata_log
+from kcli.metadata_log.renamed_log import renamed_logs, renamed_metadata_log
 from kcli.metadata_log.replay import replay
 from kcli.metadata_log.stale_marker import blank_marker, stale_marker
 from kcli.metadata_log.unserved_state import counts_of_keys, unserved_state
@@ -124,6 +124,9 @@ class MetadataRecovery:
     has_looked: bool = False
     _removed: set[str] = field(default_factory=set, init=False)
     """The ids of topics that have a RemoveTopicRecord in the log; filled at the first use of `_readable`."""
+    _other_logs: Mapping[str, Content] = field(default_factory=dict, init=False)
+    """The .log files under other names, if the log has no record that can be read; set at the first use of
+    `_readable`."""
 
     @property
     def misplaced(self) -> list[StartRefused]:
@@ -285,6 +288,7 @@ class MetadataRecovery:
         high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         second = {each.path for each, _ in log_directory.duplicates()}
         second |= {each.path for each in self.node.copies if not each.is_kept}
+        second |= self._emptied
         directories = [each for each in log_directory.partitions() if each.path not in second]
         recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         found, unknown = mended_identities(
@@ -421,6 +425,12 @@ class MetadataRecovery:
         is_known = self.is_log_directory and bool(self._readable.topics)
         return list(self._placement(self.registered_directory_id).missing()) if is_known else []
 
+    @property
+    def _emptied(self) -> set[Path]:
+        """The directories without a batch whose partitions have their records in another directory: salvage gives that
+        one the name, whatever partition.metadata of these says. Raises UnreadableInput."""
+        return {each.emptied.path for each in self.missing if each.emptied is not None and each.renamed is not None}
+
     def other_replicas(self, partition: TopicPartition) -> list[int]:
         """Return the other nodes on which the metadata log places replicas of a partition. Raises UnreadableInput."""
         topic = self._readable.topics.get(partition.topic) if self.is_log_directory else None
@@ -512,12 +522,23 @@ class MetadataRecovery:
 
     @cached_property
     def _readable(self) -> MetadataImage:
-        """The metadata of all records that can be read, also after damage; empty if the log cannot be read."""
+        """The metadata of all records that can be read, also after damage; of .log files under other names, if the log
+        has none; empty if the log cannot be read."""
         try:
-            files = PartitionView(self._log).original
-            return replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
+            return self._replayed()
         except UnreadableInput:  # recovery reports this error when it plans the log
             return MetadataImage(lenient=True)
+
+    def _replayed(self) -> MetadataImage:
+        files = PartitionView(self._log).original
+        image = replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
+        if self.is_missing or image.brokers or image.topics or image.metadata_version:
+            return image
+        other_logs = renamed_logs(self._log)
+        files = {**files, **other_logs}
+        image = replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
+        self._other_logs = other_logs if image.metadata_version else {}
+        return image
 
     def _topic_ids(self) -> dict[TopicPartition, str]:
         """The topic ids of the partitions that have a replica on this node by the metadata log."""
@@ -632,7 +653,8 @@ class MetadataRecovery:
         else:
             self.refusals += self.blocked
         self.other_voters = [each for each in self._voters if each != node_id]
-        lost = LostMetadata(self.home, planned, self.node.of_one_node)
+        _ = self._readable  # sets `_other_logs`
+        lost = LostMetadata(self.home, planned, self.node.of_one_node, self._other_logs)
         if self.other_voters:
             self.in_quorum = lost.cuts or lost.evidence
             for reason in lost.contradicted:  # the node begins with this snapshot, and fetches no record below it
@@ -684,7 +706,7 @@ class MetadataRecovery:
         for each in lost.strays(directories, node_id):
             if isinstance(each, StartRefused):
                 self.refusals.append(each)
-            else:
+            elif each.partition.path not in self._emptied:
                 self.strays.append(each)
 
     def _look_for_topic_ids(self, lost: LostMetadata) -> None:
@@ -692,7 +714,7 @@ class MetadataRecovery:
         metadata is. Used in a quorum, where other voters may have records that this node lacks."""
         directories = LogDirectory(self.directory).partitions()
         found = [each for each in lost.strays(directories, None) if isinstance(each, Stray)]
-        self.strays += [each for each in found if each.topic_id is None]
+        self.strays += [each for each in found if each.topic_id is None and each.partition.path not in self._emptied]
 
     @cached_property
     def _voters(self) -> Collection[int]:

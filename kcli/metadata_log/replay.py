@@ -6,7 +6,8 @@
                         batch of magic 2 with another magic in its header is read as one of magic 2, if its CRC is right
     not around_damage   as Kafka's start does: the latest snapshot is read, then the log up to the first damage, at
                         which Kafka's start cuts the log; or up to the first batch of an unknown magic above 2, whose
-                        CRC is right, and at which Kafka's start fails
+                        CRC is right, and at which Kafka's start fails; no record is read of the snapshot with which a
+                        quorum begins
 
 Records that contradict earlier ones are skipped: a part of the log may be missing. Records that the quorum has not
 committed count too: the files do not say how far the log is committed. The files are those on disk, or those that
@@ -35,6 +36,7 @@ from kcli.log.source import FileSource, Source
 from kcli.log.stored_batches import batches_of
 from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage
+from kcli.metadata_log.snapshot_file import BOOTSTRAP_SNAPSHOT
 
 Files = Mapping[str, Content]
 ErrorHandler = Callable[[UnreadableInput], None]
@@ -151,7 +153,7 @@ def _as_a_start(
     from which on the log is to be replayed. Without a snapshot, return `image` as it is, and 0. Like Kafka, accept a
     snapshot that has no footer. The other arguments are as for `replay`."""
     name = latest_snapshot(files)
-    if name is None:
+    if name is None or name == BOOTSTRAP_SNAPSHOT.file_name:
         return image, 0
     source = ContentSource(str(directory / name), files[name])
     try:
@@ -205,6 +207,18 @@ def _named(files: Files, kind: FileKind) -> list[str]:
         if (name := parse(file)) and name.kind is kind and not name.state
     ]
     return [file for _, _, file in sorted(found)]
+
+
+def unread_snapshot(directory: Path, files: Files) -> str | None:
+    """The name of the latest snapshot, if it has brokers, controllers or topics, of which Kafka reads none, as it is
+    the one with which a quorum begins (`BOOTSTRAP_SNAPSHOT`); else None. Raises UnreadableInput."""
+    name = latest_snapshot(files)
+    if name != BOOTSTRAP_SNAPSHOT.file_name:
+        return None
+    image, _ = _snapshot(
+        directory / name, files[name], MetadataImage(lenient=True), lambda _: None, around_damage=False
+    )
+    return name if image.brokers or image.controllers or image.topics else None
 
 
 # comparing a snapshot with the log

@@ -1,6 +1,7 @@
 """Salvage of a damaged metadata log whose only voter is this node: a new snapshot of all metadata that can be saved.
 
-    readable    the metadata of all records that can be read, also after the damage
+    readable    the metadata of all records that can be read, also after the damage; if there is none, those of .log
+                files under other names
     rebuilt     topics that have partition directories but no readable record: name and topic id come from the
                 directories, this node becomes the only replica. Their configuration is lost: they get unlimited
                 retention until it is set again; internal topics get cleanup.policy=compact
@@ -11,7 +12,8 @@
     raised      leader epochs and the next producer id are raised if the partition directories have higher ones than the
                 readable records. If the end of the log is missing, producer ids are skipped, as it is not known which
                 of them were given to producers
-    the log     is emptied and continues at the end offset of the snapshot
+    the log     is emptied and continues at the end offset of the snapshot. That offset and the snapshot's epoch are at
+                least 1: of a snapshot with offset 0 and epoch 0, with which a quorum begins, Kafka reads no metadata
 
 The readable records themselves, with a gap between them, cannot be kept: Kafka's start fails at the first record that
 contradicts earlier ones, such as the change of a partition whose creation is lost. Source: MetadataLoader,
@@ -100,7 +102,7 @@ class MetadataSalvage:
                 self._add(from_uuid(topic.id), number, from_uuid(UNASSIGNED), 0)
         for each in known:
             self._raise_leader_epoch(each)
-        self._raise_producer_id(directories, is_end_lost=not lost.cuts)
+        self._raise_producer_id(directories, is_end_lost=not (lost.cuts or lost.other_logs))
 
     def _adopt(self, stray: Stray, topic_id: str, directory_id: str) -> None:
         """Add the partition of a stray directory to the image, unless the topic has that partition already.
@@ -180,6 +182,8 @@ class MetadataSalvage:
         assert lost.plan is not None, "the log is there"
         view = lost.plan.view.unchanged()
         view.make_room()
+        for name, content in lost.other_logs.items():
+            view.put(name, content)
         quorum = QuorumRecords()
         end, epoch = _follow(view, quorum)
         for name in view.names():
@@ -192,7 +196,7 @@ class MetadataSalvage:
         if FileKind.PARTITION_METADATA in refused:
             data = build_partition_metadata(PartitionMetadata(0, METADATA_TOPIC_ID))
             view.put(FileKind.PARTITION_METADATA, Content((data,)))
-        which = SnapshotId(max(end, lost.end_min), epoch)
+        which = SnapshotId(max(end, lost.end_min, 1), max(epoch, 1))
         controls = (QuorumRecords() if self._is_foreign else quorum).controls()
         view.put(which.file_name, Content((image_bytes(self.image, which, now_ms, controls),)))
         return view

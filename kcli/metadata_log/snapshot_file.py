@@ -6,15 +6,16 @@ below the offset.
     records  the records of the image, in batches of at most 8 MiB
     footer   control batch; a snapshot without a footer is incomplete
 
-Offsets in a snapshot count from 0; the epoch of its batches is that of its name. Source: RecordsSnapshotWriter,
-RecordsSnapshotReader, Snapshots; KIP-630.
+Offsets in a snapshot count from 0; the epoch of its batches is that of its name. Kafka's tool writes the snapshot with
+offset 0 and epoch 0 when it formats a first voter: Kafka reads kraft.version and the voters of it, and no record.
+Source: RecordsSnapshotWriter, RecordsSnapshotReader, Snapshots, RaftClient.Listener.handleLoadBootstrap; KIP-630.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from formats.batch_writer import Pair, write_batch
 from formats.control_record import ControlType
@@ -35,6 +36,10 @@ class SnapshotId(NamedTuple):
     def file_name(self) -> str:
         """The snapshot's file name."""
         return build(FileName(FileKind.KRAFT_SNAPSHOT, self.offset, self.epoch))
+
+
+BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
+"""The id of the snapshot with which a quorum begins."""
 
 
 def snapshot_batches(

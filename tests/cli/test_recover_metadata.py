@@ -21,8 +21,10 @@ from kcli.inspector.cluster_metadata import read_image
 from kcli.log.disk import Disk
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import topic_id_of
+from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import from_uuid
+from kcli.metadata_log.snapshot_file import SnapshotId, image_bytes
 from kcli.protocol.topic_partition import TopicPartition
 from tests.broker.metadata_dirs import open_metadata
 from tests.broker.running import served_node
@@ -180,6 +182,82 @@ def test_log_that_ends_too_early(damage: str, tmp_path: Path) -> None:
         assert ended.status == 1
         assert names(found, "stray") == partitions(directory)
         assert names(found, "metadata-damaged")
+
+
+def without_signs(directory: Path) -> None:
+    """Remove what tells the end of the metadata log: the broker's epoch in the marker, and the leader epochs."""
+    (directory / FileKind.CLEAN_SHUTDOWN).unlink()
+    (directory / "__cluster_metadata-0" / FileKind.LEADER_EPOCHS).write_text("0\n0\n")
+
+
+@pytest.mark.parametrize("damage", ["empty", "missing", "zeros", "cut", "all"])
+def test_nothing_is_left_of_the_log(damage: str, tmp_path: Path) -> None:
+    """Of a snapshot with offset 0 and epoch 0, Kafka 4.3.0 reads no record: it renamed all partitions to -stray."""
+    directory = copied(tmp_path)
+    without_signs(directory)
+    log = directory / LOG
+    data = log.read_bytes()
+    if damage == "missing":
+        log.unlink()
+    elif damage == "all":
+        shutil.rmtree(log.parent)
+        log.parent.mkdir()
+    else:
+        log.write_bytes({"empty": b"", "zeros": bytes(len(data)), "cut": data[:50]}[damage])
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert [each.name for each in new.glob("*/*.checkpoint")] == ["00000000000000000001-0000000001.checkpoint"]
+    before = partitions(directory)
+    with served_node(new):
+        pass
+    assert not strays(new)
+    assert partitions(new) >= before
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_the_log_is_beside_under_another_name(tmp_path: Path, is_cut: bool) -> None:
+    """logrotate renamed it and made an empty one: salvage reads it, with the configurations of all topics."""
+    directory = copied(tmp_path)
+    without_signs(directory)
+    log = directory / LOG
+    image = image_of(directory)
+    other = log.rename(log.with_name(f"{log.name}-20261129"))
+    log.write_bytes(other.read_bytes()[:50] if is_cut else b"")
+    recover_reports(directory, f"keeps all that can be read of {other.name}")
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert {each.what for each in differences(image, image_of(new))} <= {"block of producer ids"}
+    assert kcli("verify", new).status == 0
+
+
+def test_a_snapshot_of_which_kafka_reads_no_record(tmp_path: Path) -> None:
+    """Kafka 4.3.0 took no topic of it, and renamed all partitions to -stray."""
+    directory = copied(tmp_path)
+    without_signs(directory)
+    image = image_of(directory)
+    emptied(directory)
+    snapshot = (directory / LOG).with_name("00000000000000000000-0000000000.checkpoint")
+    snapshot.write_bytes(image_bytes(image, SnapshotId(0, 0), 0, []))
+    recover_reports(directory, "Kafka reads no record", "topics: ", "are renamed to -stray at the start")
+    ended = kcli("verify", directory)
+    assert ended.stdout.startswith(f"error   snapshot-records  {snapshot}  Kafka reads no record")
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert image_of(new).topics.keys() == image.topics.keys()
+    assert kcli("verify", new).status == 0
+
+
+def test_the_snapshot_with_which_a_quorum_begins(tmp_path: Path) -> None:
+    """kafka-storage writes it for a first voter: nothing is lost before the first start."""
+    properties = tmp_path / "server.properties"
+    listeners = "listeners=CONTROLLER://localhost:9093\ncontroller.listener.names=CONTROLLER\n"
+    quorum = "controller.quorum.bootstrap.servers=localhost:9093\n"
+    directory = tmp_path / "logs"
+    properties.write_text(f"process.roles=controller\nnode.id=1\n{listeners}{quorum}log.dirs={directory}\n")
+    assert kcli("format", "--standalone", "-t", "AAECAwQFBgcICQoLDA0ODw", "-c", properties).status == 0
+    assert [*directory.glob("*/00000000000000000000-0000000000.checkpoint")]
+    for command in ("recover", "verify"):
+        assert kcli(command, "--config", properties, directory).status == 0
 
 
 def test_missing_where_nobody_says_where_it_is(tmp_path: Path) -> None:

@@ -68,6 +68,28 @@ def test_a_directory_moved_into_that_of_another_partition(directory: Path, tmp_p
     assert [each for each in loud(done) if each.severity == "error"] == []
 
 
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_a_directory_in_a_directory_of_its_own_name(directory: Path, tmp_path: Path, is_in_place: bool) -> None:
+    """As by `tar x` one level too deep: the outer one has no file, not even partition.metadata."""
+    before = batches(directory)
+    away = (directory / PARTITION).rename(tmp_path / "away")
+    (directory / PARTITION).mkdir()
+    inner = away.rename(directory / PARTITION / PARTITION)
+    (finding,) = (each for each in loud(directory) if each.severity == "error")
+    assert (finding.kind, finding.path) == ("partition-missing", str(directory / PARTITION))
+    assert str(inner) in str(finding.found)
+    told = kcli("recover", directory).stdout
+    assert f"does not serve {PARTITION}/{PARTITION}, which has the records; --salvage --out gives it the name" in told
+    assert "\nstray" not in told
+    done = directory if is_in_place else tmp_path / "new"
+    rows = recovered(directory, *(["--in-place"] if is_in_place else ["--out", done]))
+    (row,) = (row for row in rows if row["kind"] == "renamed")
+    assert (row["partition"], row["inside"], row["name"]) == (PARTITION, PARTITION, PARTITION)
+    assert {row["kind"] for row in rows} & {"gap", "end-missing", "partition-missing", "stray", "topic-id"} == set()
+    assert batches(done) == before
+    assert [each for each in loud(done) if each.severity == "error"] == []
+
+
 def test_a_copy_beside_the_directory_is_left_out(directory: Path, tmp_path: Path) -> None:
     """No offset is there twice."""
     shutil.copytree(directory / PARTITION, directory / f"{PARTITION} (copy)")

@@ -524,7 +524,8 @@ class BrokerDirectory:
             return
         right = self._around.topic_id(topic)
         other = None if image is None else other_topic(image, partition, found.topic_id, self._around.node_id)
-        if any(each.renamed is not None and each.renamed.path == found.path for each in self._around.missing):
+        renamed = ((each.renamed, each.emptied) for each in self._around.missing if each.renamed is not None)
+        if any(each is not None and each.path == found.path for pair in renamed for each in pair):
             return  # the finding of the missing partition names the directory
         if image is not None and other is not None and not has_replica(image, partition, self._around.node_id):
             yield _aside(found.path, other.name)

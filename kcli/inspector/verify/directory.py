@@ -789,8 +789,11 @@ class _Contents:
         )
 
     def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
-        """Add the files of `missed`, which have a suffix such as .swap, as if their names had no such suffix."""
+        """Add the files of `missed`, which have a suffix such as .swap, as if their names had no such suffix, and drop
+        the files that they replace."""
         for each in missed:
+            if each.replaced:
+                self._segments.pop((each.base_offset, ""), None)
             for name in each.names:
                 parsed = parse(name)
                 if parsed is not None:

@@ -26,7 +26,8 @@ FETCH = "delete the file while the node is stopped: it fetches a snapshot from t
 def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
     """Yield the findings in a KRaft snapshot; a finding of damage says what Kafka does with the snapshot when it
     starts. If the snapshot is sound, and is the latest one, which Kafka loads, also yield a finding if the snapshot
-    contradicts the metadata log. advance: called with the number of bytes read. Raises UnreadableInput."""
+    contradicts the metadata log, or if Kafka reads none of its records. advance: called with the number of bytes read.
+    Raises UnreadableInput."""
     is_sound = True
     for finding in _findings(path, advance):
         is_sound = is_sound and finding.severity != "error"
@@ -34,6 +35,7 @@ def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterato
         yield _with_outcome(finding, path) if is_damage else finding
     if is_sound and _is_latest(path):
         yield from _contradiction(path)
+        yield from _unread(path)
 
 
 def _contradiction(path: Path) -> Iterator[Finding]:
@@ -61,6 +63,23 @@ def _contradiction(path: Path) -> Iterator[Finding]:
         action=action,
         command=command,
     )
+
+
+def _unread(path: Path) -> Iterator[Finding]:
+    """Yield a finding if a snapshot has metadata of which Kafka reads none. Raises UnreadableInput."""
+    from kcli.metadata_log.replay import unread_snapshot
+
+    home = path.absolute().parent
+    if unread_snapshot(home, PartitionView(home).original) is not None:
+        yield Finding(
+            path=str(path),
+            kind="snapshot-records",
+            severity="error",
+            expected="a snapshot with an offset and an epoch above 0",
+            found="Kafka reads no record of a snapshot with this name, which is that with which a quorum begins",
+            action="salvage keeps its metadata, in a copy, in a snapshot that Kafka reads",
+            command=next_steps.salvage_log_directory(home.parent),
+        )
 
 
 def _is_latest(path: Path) -> bool:

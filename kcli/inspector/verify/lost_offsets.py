@@ -431,7 +431,9 @@ def deleted_log(directory: Path, missed: MissedLog) -> Finding:
         where = f"offset {first:,}" if first == last else f"offsets {first:,}..{last:,}"
         verb, key = ("is", "its key") if number == 1 else ("are", "their keys")
         what = f"{number:,} of its records, at {where}, {verb} in no other log, and neither is a later one of {key}"
-    pairs = [(directory / file, directory / right) for file, right in missed.right_names.items()]
+    aside = [(directory / file, directory / f"{file}.moved") for file in missed.replaced]
+    pairs = aside + [(directory / file, directory / right) for file, right in missed.right_names.items()]
+    begin = "0 bytes: its batches are in" if aside else "no such file: it has the name"
     why = ", as a .cleaned file is at or below it" if missed.suffix == ".swap" else ""
     return Finding(
         path=str(directory / name),
@@ -439,7 +441,7 @@ def deleted_log(directory: Path, missed: MissedLog) -> Finding:
         severity="error",
         offset=missed.base_offset,
         expected=f"the segment of offsets {missed.base_offset:,}..{missed.last_offset:,}",
-        found=f"no such file: it has the name {name}{missed.suffix}, and {what}",
+        found=f"{begin} {name}{missed.suffix}, and {what}",
         action=f"a start deletes it{why}; stop the broker, and give the files their names back",
         command=next_steps.move(pairs),
     )

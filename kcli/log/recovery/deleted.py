@@ -14,6 +14,9 @@ none of these cases explains is a missed log. The offsets of a missed log lie
                                     entry alone may be wrong: the log is not missed if by its size or its timestamps
                                     retention can have deleted it (kcli.log.recovery.retention)
 
+A .log.deleted file is also a missed log if the .log file of its own name is empty, though the indexes of that one have
+entries: the .log file was emptied afterwards.
+
 In a compacted topic gaps are normal, and the cleaner may have left nothing of a segment. There the records decide: a
 missed log is lost only if the topic needs some of its records (kcli.log.recovery.superseded).
 
@@ -28,7 +31,8 @@ Source: LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from formats.checkpoint import parse_leader_epochs
@@ -42,6 +46,9 @@ from kcli.log.recovery.superseded import Needed, needed_records
 from kcli.log.segment_reader import Damage, read_segment
 
 SUFFIX = ".deleted"
+INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+ENTRY_BYTES = 8
+"""The bytes at the beginning of an index of which one is not 0 if the index has an entry."""
 NEVER = 2**63
 """An offset above all others."""
 
@@ -49,13 +56,15 @@ NEVER = 2**63
 @dataclass(frozen=True, slots=True)
 class MissedLog:
     """The files of a segment whose .log file is a missed log, and the first and last offset of its batches. suffix:
-    .deleted, .swap or .cleaned; the restored files have names without it. needed: for a compacted topic, those records
-    of the missed log that the topic needs, perhaps none; None for any other topic, which needs all records."""
+    .deleted, .swap or .cleaned; the restored files have names without it. replaced: the files that give way to the
+    restored ones: an emptied .log file and its indexes. needed: for a compacted topic, those records of the missed log
+    that the topic needs, perhaps none; None for any other topic, which needs all records."""
 
     base_offset: int
     last_offset: int
     names: tuple[str, ...]
     suffix: str = SUFFIX
+    replaced: tuple[str, ...] = ()
     needed: Needed | None = None
 
     @property
@@ -105,6 +114,8 @@ def missed_logs(
         return []
     live = {found.base_offset or 0: name for name, found in logs.items() if not found.state}
     live |= {found.base_offset or 0: name for name, found in logs.items() if not found.state and files[name].size}
+    emptied = {base for base, name in live.items() if base in deleted and _was_emptied(files, base, name)}
+    live = {base: name for base, name in live.items() if base not in emptied}
     bounds = _Bounds(files, live)
     missed = []
     first_epoch = None if is_tiered else _first_epoch_start(files)
@@ -120,16 +131,17 @@ def missed_logs(
             continue
         if before is None and own[1] < log_start_offset:
             continue
+        is_begin = before is None and not any(each <= base for each in emptied)
         if (
-            before is None
+            is_begin
             and behind is not None
             and (first_epoch is None or own[0] < first_epoch or (own[1] + 1 < behind and not is_compacted))
         ):
             continue  # retention deleted the segment
-        if before is None and behind is not None and state == "deleted" and _can_expire(files, name, live, retention):
+        if is_begin and behind is not None and state == "deleted" and _can_expire(files, name, live, retention):
             continue  # retention may have deleted the segment
         end = None if before is None else bounds.end(before)
-        if (end is not None and end > base) or (behind or reached) <= base:
+        if (end is not None and end > base) or ((behind or reached) <= base and base not in emptied):
             continue
         if behind is not None and own[1] >= behind:
             continue
@@ -137,7 +149,8 @@ def missed_logs(
             continue  # the cleaner has merged this segment into the one that has these offsets
         if state == "cleaned" and any(bounds.overlaps(each, own) for each in live.values()):
             continue  # the segment that the cleaner read, or the file that salvage in place replaces, still exists
-        missed.append(MissedLog(base, own[1], _files_of(base, parsed, state), f".{state}"))
+        replaced = _files_of_segment(base, parsed) if base in emptied else ()
+        missed.append(MissedLog(base, own[1], _files_of(base, parsed, state, replaced), f".{state}", replaced))
         live[base] = name
     missed.sort(key=lambda each: each.base_offset)
     return _with_needed(files, live, logs, missed) if is_compacted and missed else missed
@@ -208,13 +221,39 @@ def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
     return entries[0].start_offset if entries else None
 
 
-def _files_of(base: int, parsed: Mapping[str, FileName], state: str) -> tuple[str, ...]:
-    """Return the names of the files of the segment with base offset `base` that have the suffix `state`, except those
-    whose name without the suffix exists, too."""
+def _was_emptied(files: Mapping[str, Content], base: int, log: str) -> bool:
+    """Whether a .log file is empty, and an index of its segment has an entry. The cleaner may leave an empty .log file,
+    but no entry beside it."""
+    return not files[log].size and any(_has_entry(files, f"{base:020}{kind}") for kind in INDEXES)
+
+
+def _has_entry(files: Mapping[str, Content], index: str) -> bool:
+    """Whether an index has an entry: behind the last one, Kafka fills an index with zeros."""
+    if index not in files:
+        return False
+    head = bytearray(ENTRY_BYTES)
+    with closing(ContentSource(index, files[index])) as source:
+        source.read_at(0, memoryview(head))
+    return any(head)
+
+
+def _files_of_segment(base: int, parsed: Mapping[str, FileName]) -> tuple[str, ...]:
+    """Return the names of the .log file and the indexes of the segment with base offset `base`."""
     return tuple(
         name
         for name, found in sorted(parsed.items())
-        if found.base_offset == base and found.state == state and name.removesuffix(f".{state}") not in parsed
+        if found.base_offset == base and not found.state and found.kind in (FileKind.LOG, *INDEXES, FileKind.TXN_INDEX)
+    )
+
+
+def _files_of(base: int, parsed: Mapping[str, FileName], state: str, replaced: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the files of the segment with base offset `base` that have the suffix `state`, except those
+    whose name without the suffix exists, too, and is not among the `replaced`."""
+    taken = parsed.keys() - {*replaced}
+    return tuple(
+        name
+        for name, found in sorted(parsed.items())
+        if found.base_offset == base and found.state == state and name.removesuffix(f".{state}") not in taken
     )
 
 

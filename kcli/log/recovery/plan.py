@@ -413,6 +413,7 @@ def _salvaged(
     UnreadableInput."""
     directory, options = planned.view.directory, replace(planned.options, clean=False, indexes_swaps=True)
     logs: dict[str, int] = {}
+    checked = replace(checked, removed={*checked.removed, *(name for each in missed for name in each.replaced)})
     last, drops_swaps = planned, _is_swap_at_fault(planned)
     restored, outside = _restored(directory, missed, checked, given)
     exchanged = {**given, **outside}

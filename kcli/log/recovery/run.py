@@ -772,10 +772,11 @@ class Recovery:
             self._holder.remove_marker(self.disk)
         for planned in changed:
             apply_in_place(planned.view, self.disk)
+        renamed = self._out_of_the_way([planned for planned in changed if planned.saved.directory is not None])
         for each in self._own:
             if each.path in self._set_aside and each.path not in self._completing:
                 rename_for_end(self.disk, each.path, *each.partition, "stray")
-        self._rename([planned for planned in changed if planned.saved.directory is not None])
+        self._rename(renamed)
         self._write_meta_properties(self._holder.path)
         self._write_metadata_log(self._holder.path)
         for name in self.left_out:
@@ -854,14 +855,23 @@ class Recovery:
             for name, data in self.metadata_log.items():
                 self.disk.write_file(directory / name, data)
 
-    def _rename(self, moved: list[PartitionPlan]) -> None:
-        """Rename the directories of the plans `moved` to the names that salvage gives them, even two that have
-        exchanged their names. After a crash in between, there are -stray directories with the right partition in their
-        names. Raises OSError."""
+    def _out_of_the_way(self, moved: list[PartitionPlan]) -> list[tuple[Path, Identity]]:
+        """Rename the directories of the plans `moved` to -stray directories of the right partitions, also one that lies
+        in another directory, and return the new paths with the identities. After a crash between this and `_rename`,
+        the next recovery finds them under these names. Raises OSError."""
         aside = []
         for planned in moved:
-            identity = self.identities[planned.view.directory]
-            aside.append((rename_for_end(self.disk, planned.view.directory, *identity.partition, "stray"), identity))
+            path, identity = planned.view.directory, self.identities[planned.view.directory]
+            target = self._holder.path / name_for_end(*identity.partition, "stray")
+            self.disk.rename(path, target)
+            for each in {path.parent, target.parent}:
+                self.disk.sync_directory(each)
+            aside.append((target, identity))
+        return aside
+
+    def _rename(self, aside: list[tuple[Path, Identity]]) -> None:
+        """Give the directories of `_out_of_the_way` the names that salvage gives them, even two that have exchanged
+        their names. Raises OSError."""
         for path, identity in aside:
             self.disk.rename(path, self._holder.path / identity.directory_name)
         if aside:

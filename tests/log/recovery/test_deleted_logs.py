@@ -180,6 +180,42 @@ def test_a_cleaning_that_has_merged_two_segments_and_left_nothing_of_the_second(
     assert deleted_by(directory, is_compacted=True) == []
 
 
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_cleaned_segment_that_was_emptied(tmp_path: Path, number: int, is_compacted: bool) -> None:
+    """Its version before the cleaning has its offsets. Without an entry in its indexes, the cleaner has left nothing
+    of it."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    base = bases(directory)[number]
+    log = directory / f"{base:020}.log"
+    shutil.copyfile(log, f"{log}.deleted")
+    log.write_bytes(b"")
+    assert deleted_by(directory, is_compacted=is_compacted) == [f"{log.name}.deleted"]
+    copy = shutil.copytree(directory, tmp_path / "copy")
+    for kind in (".index", ".timeindex"):
+        (copy / f"{base:020}{kind}").write_bytes(bytes(24))
+    assert deleted_by(copy, is_compacted=is_compacted) == []
+    leaves_after_any_crash(directory, batches)
+
+
+def test_commands_for_an_emptied_segment(tmp_path: Path) -> None:
+    directory = shutil.copytree(GOLDEN / "txn/data", tmp_path / "logs")
+    log = directory / PARTITION / f"{bases(directory / PARTITION)[0]:020}.log"
+    whole, known = log.read_bytes(), [each["kind"] for each in errors(directory)]
+    shutil.copyfile(log, f"{log}.deleted")
+    log.write_bytes(b"")
+    (found,) = [each for each in errors(directory) if each["kind"] not in known]
+    assert found["kind"] == "log-deleted"
+    assert f"0 bytes: its batches are in {log.name}.deleted" in str(found["found"])
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert (new / PARTITION / log.name).read_bytes() == whole
+    subprocess.run(["bash", "-c", str(found["command"])], check=True)
+    assert log.read_bytes() == whole
+    assert [each["kind"] for each in errors(directory)] == known
+
+
 def test_commands_for_people(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "txn/data", tmp_path / "logs")
     directory = tmp_path / "logs"
