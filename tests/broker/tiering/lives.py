@@ -497,7 +497,8 @@ class Life:
             logs = [each.local.logs for each in tier.partitions if each.partition.topic == name and each.local]
             if any(each and _offset(client, name, -5) + 1 < each[-1][0] for each in logs):
                 return f"segments of {name} that are not copied"
-        left = {directory_name(each) for each in tier.inventory.partitions if self._is_left(tier, each)}
+        # the store may have no object of such a partition, but the beginning of one
+        left = {directory_name(each.partition) for each in tier.partitions if self._is_left(tier, each.partition)}
         partial = [path for path in self._store.partial() if path.parent.name not in left]
         return f"{partial}" if partial else None
 
