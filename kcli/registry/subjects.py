@@ -113,13 +113,15 @@ def get_version(call: Call, subject: str, version: str) -> Answer:
     """Return a version. Errors: 40401, 40402, 42202."""
     found = version_anywhere(call, subject, version, deleted=call.flag("deleted"))
     shown = formatted(call, stored(found))
-    return call.answer(schema_json(with_qualified_references(call, shown), found.guid))
+    qualified = with_qualified_references(call, shown)
+    return call.answer(schema_json(qualified, found.guid if qualified is shown else qualified.guid))
 
 
 def with_qualified_references(call: Call, draft: Draft) -> Draft:
     """Return a schema of a context with the subjects of its references qualified, if the query's `referenceFormat` asks
-    for that."""
-    if call.text("referenceFormat") != "qualified" or names.context_of(draft.subject) == names.DEFAULT_CONTEXT:
+    for that; else the same one."""
+    is_asked = call.text("referenceFormat") == "qualified"
+    if not is_asked or not draft.references or names.context_of(draft.subject) == names.DEFAULT_CONTEXT:
         return draft
     references = [
         Reference(each.name, names.qualify(draft.subject, each.subject), each.version) for each in draft.references
