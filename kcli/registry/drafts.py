@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kcli.registry.errors import InvalidSchemaRefused
 from kcli.registry.fields import as_integer, as_list, as_object, as_text
 from kcli.registry.json_text import Json, pruned
-from kcli.registry.metadata import Metadata, RuleSet, metadata_of, rule_set_of
+from kcli.registry.metadata import Metadata, RuleSet, metadata_of, rule_set_of, shown_metadata, shown_rule_set
 from kcli.registry.records import StoredSchema, digest_of, guid_of, references_json
 from kcli.schemas.schema import Reference
 
@@ -58,7 +58,7 @@ class Draft(NamedTuple):
             f"{{subject={self.subject},version={_shown(self.version or None)},"
             f"id={_shown(None if self.id < 0 else self.id)},guid={_shown(self.guid)},schemaType={self.type},"
             f"references=[{', '.join(map(shown_reference, self.references))}],"
-            f"metadata={_shown(self.metadata)},ruleSet={_shown(self.rule_set)},schema={_shown(text)},"
+            f"metadata={shown_metadata(self.metadata)},ruleSet={shown_rule_set(self.rule_set)},schema={_shown(text)},"
             "schemaTags=null,ts=null,deleted=null}"
         )
 

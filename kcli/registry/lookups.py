@@ -77,11 +77,11 @@ def canonical(image: Image, draft: Draft, *, is_new: bool, normalize: bool) -> t
         return draft, None
     if draft.id >= 0 and settings.mode_in_scope(image, draft.subject) != "IMPORT":
         draft = draft._replace(id=-1)
+    draft = draft._replace(references=tuple(_with_latest(image, draft.subject, each) for each in draft.references))
     parsed = parse(image, draft, is_new=is_new)
     if normalize and not settings.is_importing(image, draft.subject):
         parsed = parsed.normalized()
-    references = tuple(_with_latest(image, draft.subject, each) for each in draft.references)
-    return draft._replace(text=parsed.canonical, references=references), parsed
+    return draft._replace(text=parsed.canonical), parsed
 
 
 def _with_latest(image: Image, subject: str, reference: Reference) -> Reference:
