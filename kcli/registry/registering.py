@@ -9,7 +9,7 @@ from __future__ import annotations
 from kcli.registry import errors, lookups, names, settings
 from kcli.registry.calls import Call
 from kcli.registry.checking import incompatibilities
-from kcli.registry.drafts import Draft, draft_of, registered_json, stored
+from kcli.registry.drafts import Draft, registered_json, stored
 from kcli.registry.errors import InvalidSchemaRefused
 from kcli.registry.image import Image
 from kcli.registry.messages import Answer, Change
@@ -23,6 +23,7 @@ from kcli.registry.records import (
     schema_key,
     schema_value,
 )
+from kcli.registry.views import formatted, requested
 from kcli.schemas.parsed import ParsedSchema
 
 
@@ -44,25 +45,9 @@ def register(call: Call, subject: str) -> Answer | Change:
     return call.change(records, _answered(call, result))
 
 
-def requested(call: Call, subject: str, parameter: str) -> Draft:
-    """Return the schema of the body. Raises RestError."""
-    draft = draft_of(names.normalize(subject), call.json(parameter))
-    if draft is None:
-        raise errors.missing_body(parameter)
-    return draft
-
-
 def _answered(call: Call, result: Draft) -> dict[str, object]:
     guid = result.guid
     return registered_json(formatted(call, result), guid)
-
-
-def formatted(call: Call, draft: Draft) -> Draft:
-    """Return a schema with its text as the query's `format` asks for. Raises RestError: 42201."""
-    form = call.text("format").strip()
-    if not form or draft.text is None:
-        return draft
-    return draft._replace(text=lookups.parse(call.image, draft, is_new=False).formatted(form))
 
 
 def _registered(image: Image, draft: Draft, config: Config, *, normalize: bool) -> Draft | None:
