@@ -13,7 +13,7 @@ from kcli.registry.records import StoredSchema, digest_of, guid_of, references_j
 from kcli.schemas.schema import Reference
 
 SHOWN_MAX = 10_000
-"""Characters of a schema that a refusal repeats at most."""
+"""Characters of a schema's text, and of what comes with it, that a refusal repeats at most."""
 
 
 class Draft(NamedTuple):
@@ -51,16 +51,18 @@ class Draft(NamedTuple):
 
     def __str__(self) -> str:
         """As refusals show it."""
-        text = self.text
-        if text is not None and len(text) > SHOWN_MAX:
-            text = f"{text[:SHOWN_MAX]}..."
+        references = ", ".join(map(shown_reference, self.references))
         return (
             f"{{subject={self.subject},version={_shown(self.version or None)},"
             f"id={_shown(None if self.id < 0 else self.id)},guid={_shown(self.guid)},schemaType={self.type},"
-            f"references=[{', '.join(map(shown_reference, self.references))}],"
-            f"metadata={shown_metadata(self.metadata)},ruleSet={shown_rule_set(self.rule_set)},schema={_shown(text)},"
+            f"references=[{_cut(references)}],metadata={_cut(shown_metadata(self.metadata))},"
+            f"ruleSet={_cut(shown_rule_set(self.rule_set))},schema={_cut(_shown(self.text))},"
             "schemaTags=null,ts=null,deleted=null}"
         )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
 
 
 def _shown(value: object) -> str:
@@ -77,7 +79,7 @@ def invalid_schema(draft: Draft, reason: str) -> InvalidSchemaRefused:
     if reason == f"Invalid schema type {draft.type}":
         return InvalidSchemaRefused(reason)
     if draft.type == "AVRO":
-        listed = ", ".join(map(shown_reference, draft.references))
+        listed = _cut(", ".join(map(shown_reference, draft.references)))
         bare = draft._replace(version=0, id=-1)
         reason = f"Invalid schema {bare} with refs [{listed}] of type {draft.type}, details: {reason}"
     else:
