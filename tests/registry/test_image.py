@@ -86,7 +86,7 @@ def test_the_originals_log_compacted_gives_the_same_image() -> None:
 
 
 @given(st.integers(0, len(RECORDS)), st.randoms(use_true_random=False))
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 def test_every_prefix_replays_and_every_subset_too(count: int, random: Any) -> None:
     """A compacted log can begin anywhere: no record needs another one."""
     prefix = replay(RECORDS[:count])
@@ -149,4 +149,5 @@ def test_the_order_of_javas_concurrent_map() -> None:
     answers = [each["answer"] for each in map(json.loads, lines) if each["request"] == "GET /schemas/ids/1/subjects"]
     listed = json.loads(answers[-1])
     assert len(listed) > 16
-    assert concurrent_order(dict.fromkeys(sorted(listed))) == listed
+    assert concurrent_order(dict.fromkeys(listed)) == listed
+    assert concurrent_order(dict.fromkeys(sorted(listed))) != sorted(listed)
