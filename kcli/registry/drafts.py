@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kcli.registry.errors import InvalidSchemaRefused
+from kcli.registry.errors import InvalidSchemaRefused, not_permitted
 from kcli.registry.fields import as_integer, as_list, as_object, as_text
 from kcli.registry.json_text import Json, pruned
 from kcli.registry.metadata import Metadata, RuleSet, metadata_of, rule_set_of, shown_metadata, shown_rule_set
 from kcli.registry.records import StoredSchema, digest_of, guid_of, references_json
 from kcli.schemas.schema import Reference
 
+TAGS = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")
+"""Fields of a request that would change a schema's text."""
 SHOWN_MAX = 10_000
 """Characters of a schema's text, and of what comes with it, that a refusal repeats at most."""
 
@@ -92,6 +94,8 @@ def draft_of(subject: str, body: Json) -> Draft | None:
     fields = as_object(body, "RegisterSchemaRequest")
     if fields is None:
         return None
+    if any(fields.get(name) for name in TAGS):
+        raise not_permitted("Tags inside schemas are not part of this registry")
     version, schema_id = as_integer(fields.get("version")), as_integer(fields.get("id"))
     schema_type = as_text(fields.get("schemaType"))
     references = as_list(fields.get("references"), "SchemaReference>", _reference) or []

@@ -6,7 +6,18 @@ import json
 
 import pytest
 
-from kcli.registry.api import Change, Image, Limits, Operation, Request, handle, operation_of, subject_of
+from kcli.registry.api import (
+    Answer,
+    Change,
+    Identity,
+    Image,
+    Limits,
+    Operation,
+    Request,
+    handle,
+    operation_of,
+    subject_of,
+)
 from tests.registry.registry import Registry
 
 RULES = {
@@ -230,3 +241,27 @@ def test_head_is_get() -> None:
 
 def test_a_query_of_too_many_parameters_is_refused() -> None:
     assert Registry().ask("GET /subjects?" + "a=b&" * 2000).status == 400
+
+
+@pytest.mark.parametrize("name", ["schemaTagsToAdd", "schemaTagsToRemove"])
+def test_tags_inside_schemas_are_refused(name: str) -> None:
+    body = {"schema": '"int"', name: [{"schemaEntity": {"entityPath": "a", "entityType": "sr_field"}, "tags": ["b"]}]}
+    refusal = {"error_code": 42205, "message": "Tags inside schemas are not part of this registry"}
+    assert Registry().json("POST /subjects/s/versions", body) == refusal
+
+
+@pytest.mark.parametrize("path", ["/exporters", "/dek-registry/v1/keks", "/associations/resources/r", "/catalog/v1/x"])
+def test_what_the_registry_has_not_is_named(path: str) -> None:
+    answer = Registry().ask(f"GET {path}")
+    assert answer.status == 404
+    assert json.loads(answer.body)["message"].endswith("are not part of this registry")
+
+
+def test_the_registry_tells_who_it_is() -> None:
+    asked = request("GET /v1/metadata/id")
+    answer = handle(Image(), asked, Limits(), Identity(kafka_cluster_id="k", group_id="g"))
+    assert isinstance(answer, Answer)
+    clusters = {"kafka-cluster": "k", "schema-registry-cluster": "g"}
+    assert json.loads(answer.body) == {"scope": {"path": [], "clusters": clusters}}
+    assert Registry().json("GET /v1/metadata/version") == {"version": "8.3.1"}
+    assert Registry().json("GET /v1/metadata/deployment") == {"attributes": []}
