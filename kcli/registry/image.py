@@ -78,9 +78,9 @@ class Image:
     # --- Replay
 
     def replay(self, key: bytes, value: bytes | None, offset: int, timestamp_ms: int = 0) -> None:
-        """Take in one record. value: None for a tombstone. What cannot be understood is passed over."""
+        """Take in one record. value: None or empty for a tombstone. What cannot be understood is passed over."""
         try:
-            self._replay(parse_key(key), value, timestamp_ms)
+            self._replay(parse_key(key), value or None, timestamp_ms)
         except BadRecord as error:
             self.skipped.append(Skipped(offset, str(error)))
             self.skipped_count += 1

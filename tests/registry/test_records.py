@@ -40,6 +40,7 @@ DAMAGED = [
     (b'{"keytype":"SCHEMA","subject":"s"}', b"{}", "the key's version is 0"),
     (b'{"keytype":"SCHEMA","subject":5,"version":1}', b"{}", "the key's subject is no text"),
     (SCHEMA_KEY, b"{", "the schema is no JSON"),
+    (SCHEMA_KEY, b" ", "the schema is no JSON"),
     (SCHEMA_KEY, b"{}", "the schema's id is None"),
     (SCHEMA_KEY, b'{"id":true,"schema":""}', "the schema's id is True"),
     (SCHEMA_KEY, b'{"id":1}', "the schema has no text"),
