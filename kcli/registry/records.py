@@ -26,7 +26,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from kcli.errors import KcliError
 from kcli.registry.errors import RestError
@@ -123,7 +122,8 @@ def digest_of(text: str, references: Sequence[Reference], metadata: Metadata | N
 
 def guid_of(digest: bytes) -> str:
     """Return a digest as a guid."""
-    return str(UUID(bytes=digest))
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 # --- Keys
