@@ -43,6 +43,9 @@ _URLS: Final = {
     6: ("json-schema.org/draft-06/schema",),
     7: ("json-schema.org/draft-07/schema",),
 }
+COPIES_MAX: Final = 100_000
+"""From so many nodes on, a `$ref` into a schema leads to its node, not to a copy: that tells at how many paths a
+difference is found, not whether."""
 _ARRAY: Final = ("items", "additionalItems", "minItems", "maxItems", "uniqueItems")
 _OBJECT: Final = (
     "properties",
@@ -123,8 +126,10 @@ class _Loader:
     root: JsonObject
     references: Mapping[str, str]
     other: Callable[[str], str | None]
-    nodes: dict[tuple[int, str | None], Node] = field(default_factory=dict)
-    """The node of each JSON value that was loaded, with its base URI."""
+    nodes: dict[tuple[int, str | None, str], Node] = field(default_factory=dict)
+    """The node of each JSON value that was loaded, with its base URI, and `within`."""
+    within: str = ""
+    """The URI whose schema is being loaded: what a `$ref` leads to is no node of the schema around it, but a copy."""
     waiting: dict[str, list[model.Reference]] = field(default_factory=dict)
     targets: dict[str, tuple[Json, _Scope]] = field(default_factory=dict)
     documents: dict[str, _Document] = field(default_factory=dict)
@@ -137,10 +142,14 @@ class _Loader:
         main = _Document(with_definitions(self.root), draft, None)
         main.base = base_of(main.root, None, main.id_keyword, "#")
         self.names = {resolved(main.base, name, name): name for name in self.references}
+        for name, text in self.references.items():
+            if not text.lstrip().startswith("{"):
+                refuse(name, "a reference is an object")
         node = self._inner(main.root, _Scope(main, main.base))
         while self.waiting:
             uri, references = self.waiting.popitem()
             raw, scope = self.targets[uri]
+            self.within = uri if len(self.nodes) < COPIES_MAX else ""
             target = self._inner(raw, scope)
             for each in references:
                 each.target = target
@@ -158,7 +167,7 @@ class _Loader:
         """Return the node of a schema. scope: that within it."""
         if not isinstance(raw, dict):
             return self.node(raw, scope)
-        key = id(raw), scope.base
+        key = id(raw), scope.base, self.within
         known = self.nodes.get(key)
         if known is None:
             known = self.nodes[key] = self._object(raw, scope)
@@ -178,7 +187,7 @@ class _Loader:
             for keyword in ("readOnly", "writeOnly"):
                 if keyword in raw:
                     a_boolean(raw[keyword], keyword)
-        node.has_default = "default" in raw and not isinstance(node, model.Reference)
+        node.has_default = "default" in raw and (not isinstance(node, model.Reference) or node.uri == self.within)
         node.notes = {keyword: value for keyword, value in raw.items() if keyword not in used}
         if isinstance(node, model.Array):
             node.min_contains, node.max_contains = (_a_limit(raw.get(key)) for key in ("minContains", "maxContains"))
