@@ -168,5 +168,5 @@ LENIENT: Final = frozenset(
 
 
 def _incompatibility(kind: str, path: str) -> Incompatibility:
-    text = KINDS[kind].replace("{}", path.replace("%", "%%"))
+    text = KINDS[kind].replace("{}", path)
     return Incompatibility(kind, path, f'{{errorType:"{kind}", description:"{text}\'}}')

@@ -23,6 +23,7 @@ from kcli.java.hashing import hash_map_order
 from kcli.schemas.json_schema import model
 from kcli.schemas.json_schema.drafts4to7 import COPIES_MAX
 from kcli.schemas.json_schema.loading import (
+    Places,
     a_boolean,
     a_number,
     a_pattern,
@@ -54,6 +55,14 @@ _ANNOTATIONS: Final = frozenset(
     ("title", "description", "$dynamicAnchor", "format", "deprecated", "readOnly", "writeOnly")
 )
 _NOTES: Final = frozenset(("title", "description", "default"))
+_IF: Final = frozenset(("if", "then", "else"))
+_UNEVALUATED: Final = frozenset(("unevaluatedItems", "unevaluatedProperties"))
+_PLACES: Final = Places(
+    frozenset(("not", "items", "contains", "additionalProperties", "propertyNames")) | _IF | _UNEVALUATED,
+    frozenset(("allOf", "anyOf", "oneOf", "prefixItems")),
+    frozenset(("properties", "patternProperties", "dependentSchemas", "$defs")),
+)
+_PLACES_WITHOUT_IF: Final = _PLACES._replace(single=_PLACES.single - {"then", "else"})
 _MERGED: Final = (model.Array, model.Number, model.Object, model.Text)
 
 
@@ -146,12 +155,27 @@ class _Loader:
             return model.Anything(is_true=True) if raw else model.Nothing()
         if not isinstance(raw, dict):
             refuse("#", f"a schema is an object or a boolean, not {kind_of(raw)}")
-        base = self._base(raw, scope.base)
-        key = id(raw), without_fragment(base), self.within
-        known = self.nodes.get(key)
-        if known is None:
-            known = self.nodes[key] = self._object(raw, scope._replace(base=base))
-        return known
+        inner = self._inner(raw, scope)
+        stack = [(raw, inner)]
+        while stack:
+            each, within = stack[-1]
+            if self._key(each, within) in self.nodes:
+                stack.pop()
+                continue
+            places = _PLACES if "if" in each else _PLACES_WITHOUT_IF
+            children = [(child, self._inner(child, within)) for child in places.within(each)]
+            missing = [child for child in children if self._key(*child) not in self.nodes]
+            if not missing:
+                self.nodes[self._key(each, within)] = self._object(each, within)
+            stack += missing
+        return self.nodes[self._key(raw, inner)]
+
+    def _inner(self, raw: JsonObject, scope: _Scope) -> _Scope:
+        """Return the scope within a schema."""
+        return scope._replace(base=self._base(raw, scope.base))
+
+    def _key(self, raw: JsonObject, scope: _Scope) -> tuple[int, str, str]:
+        return id(raw), without_fragment(scope.base), self.within
 
     def _object(self, raw: JsonObject, scope: _Scope) -> Node:
         product: Node | None = None

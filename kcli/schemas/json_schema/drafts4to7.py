@@ -20,6 +20,7 @@ from typing import Final
 
 from kcli.schemas.json_schema import model
 from kcli.schemas.json_schema.loading import (
+    Places,
     a_boolean,
     a_number,
     a_pattern,
@@ -59,6 +60,13 @@ _OBJECT: Final = (
 _NUMBER: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _TEXT: Final = ("minLength", "maxLength", "pattern", "format")
 _IF: Final = ("if", "then", "else")
+_PLACES_4: Final = Places(
+    frozenset(("not", "items", "additionalItems", "additionalProperties")),
+    frozenset(("allOf", "anyOf", "oneOf", "items")),
+    frozenset(("properties", "patternProperties", "dependencies")),
+)
+_PLACES_6: Final = _PLACES_4._replace(single=_PLACES_4.single | {"contains", "propertyNames"})
+_PLACES: Final = {4: _PLACES_4, 6: _PLACES_6, 7: _PLACES_6._replace(single=_PLACES_6.single | frozenset(_IF))}
 _FORMATS_4: Final = frozenset(("date-time", "uri", "email", "ipv4", "ipv6", "hostname"))
 _FORMATS_6: Final = _FORMATS_4 | {"json-pointer", "uri-reference", "uri-template"}
 _FORMATS_7: Final = _FORMATS_6 | {"date", "time", "regex", "relative-json-pointer"}
@@ -167,11 +175,23 @@ class _Loader:
         """Return the node of a schema. scope: that within it."""
         if not isinstance(raw, dict):
             return self.node(raw, scope)
-        key = id(raw), scope.base, self.within
-        known = self.nodes.get(key)
-        if known is None:
-            known = self.nodes[key] = self._object(raw, scope)
-        return known
+        stack = [(raw, scope)]
+        while stack:
+            each, inner = stack[-1]
+            key = id(each), inner.base, self.within
+            if key in self.nodes:
+                stack.pop()
+                continue
+            children = [(child, inner.within(child)) for child in self._children(each, inner)]
+            missing = [child for child in children if (id(child[0]), child[1].base, self.within) not in self.nodes]
+            if not missing:
+                self.nodes[key] = self._object(each, inner)
+            stack += missing
+        return self.nodes[id(raw), scope.base, self.within]
+
+    def _children(self, raw: JsonObject, scope: _Scope) -> Iterable[JsonObject]:
+        """Return the schemas within one, which are loaded before it: so loading needs no deep stack."""
+        return () if "$ref" in raw else _PLACES[scope.document.draft].within(raw)
 
     def _object(self, raw: JsonObject, scope: _Scope) -> Node:
         used: set[str] = set()
