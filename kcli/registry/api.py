@@ -40,6 +40,8 @@ def handle(image: Image, request: Request, limits: Limits, identity: Identity = 
         return target.route.handler(call, *target.parameters)
     except RestError as error:
         return refusal(error, media_type)
+    finally:
+        image.parsed.let_go()
 
 
 def refusal(error: RestError, media_type: str = V1_JSON) -> Answer:
