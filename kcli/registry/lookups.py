@@ -20,7 +20,7 @@ from kcli.registry.metadata import (
 )
 from kcli.registry.parsed_cache import hash_of
 from kcli.registry.records import Config, StoredSchema
-from kcli.schemas.parsed import ParsedSchema
+from kcli.schemas.parsed import ParsedSchema, equivalent, shared_text
 from kcli.schemas.schema import InvalidSchema, Reference
 
 LATEST = -1
@@ -105,7 +105,9 @@ def is_same(image: Image, draft: Draft, parsed: ParsedSchema, other: StoredSchem
         return True
     try:
         texts = resolve(image, other.subject, other.references, deleted=True)
-        return image.parsed.canonical_hash(other.type, other.text, texts) == hash_of(parsed.canonical)
+        if image.parsed.shared_hash(other.type, other.text, texts) != hash_of(shared_text(parsed)):
+            return False
+        return equivalent(parsed, image.parsed.parse(other.type, other.text, texts))
     except InvalidSchema:
         return False
 

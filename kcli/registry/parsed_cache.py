@@ -1,4 +1,4 @@
-"""Parsed schemas by type, text and references, of which the last used are kept; the hash of a canonical form longer."""
+"""Parsed schemas by type, text and references, of which the last used are kept; a hash for comparisons longer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from kcli.schemas.formats import parse
-from kcli.schemas.parsed import ParsedSchema
+from kcli.schemas.parsed import ParsedSchema, shared_text
 from kcli.schemas.schema import InvalidSchema, SchemaType
 
 COUNT_MAX = 1000
@@ -33,14 +33,14 @@ class ParsedCache:
         """Return the parsed schema. Raises InvalidSchema."""
         return self._parse(_key(schema_type, text, references), schema_type, text, references)
 
-    def canonical_hash(self, schema_type: str, text: str, references: Mapping[str, str]) -> bytes:
-        """Return `hash_of` the canonical form, which a large schema is not parsed again for. Raises InvalidSchema."""
+    def shared_hash(self, schema_type: str, text: str, references: Mapping[str, str]) -> bytes:
+        """Return `hash_of` the schema's `shared_text`, for which it is parsed once. Raises InvalidSchema."""
         key = _key(schema_type, text, references)
         known = self._hashes.get(key)
         if known is not None:
             self._hashes.move_to_end(key)
             return known
-        found = self._hashes[key] = hash_of(self._parse(key, schema_type, text, references).canonical)
+        found = self._hashes[key] = hash_of(shared_text(self._parse(key, schema_type, text, references)))
         if len(self._hashes) > self._hashes_max:
             self._hashes.popitem(last=False)
         return found

@@ -50,12 +50,21 @@ class Comparable(Protocol):
     def equivalent(self, other: ParsedSchema) -> bool:
         """Return whether two schemas are the same: Confluent's `equivalent`, without metadata and rules."""
 
+    def shared_text(self) -> str:
+        """Return a text that equivalent schemas share, and others may. Raises InvalidSchema."""
+
 
 def equivalent(one: ParsedSchema, other: ParsedSchema) -> bool:
     """Return whether two schemas are the same to a registry that looks a schema up, whatever they refer to."""
     if isinstance(one, Comparable):
         return one.equivalent(other)
     return type(one) is type(other) and one.canonical == other.canonical
+
+
+def shared_text(schema: ParsedSchema) -> str:
+    """Return a text that all schemas have that are `equivalent` to this one, and perhaps others. Raises
+    InvalidSchema."""
+    return schema.shared_text() if isinstance(schema, Comparable) else schema.canonical
 
 
 class Format(Protocol):

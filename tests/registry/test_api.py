@@ -265,3 +265,14 @@ def test_the_registry_tells_who_it_is() -> None:
     assert json.loads(answer.body) == {"scope": {"path": [], "clusters": clusters}}
     assert Registry().json("GET /v1/metadata/version") == {"version": "8.3.1"}
     assert Registry().json("GET /v1/metadata/deployment") == {"attributes": []}
+
+
+def test_properties_in_another_order_are_the_same_schema() -> None:
+    registry = Registry()
+    ids = []
+    for properties in ('"x":1,"y":2', '"y":2,"x":1', '"x":1,"y":3'):
+        text = f'{{"type":"record","name":"A","fields":[{{"name":"a","type":"int",{properties}}}]}}'
+        answer = registry.json("POST /subjects/s/versions", {"schema": text})
+        assert isinstance(answer, dict)
+        ids.append(answer["id"])
+    assert ids == [1, 1, 2]

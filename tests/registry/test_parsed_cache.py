@@ -29,7 +29,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_schema_is_parsed_once(parsed: list[str]) -> None:
     cache = ParsedCache()
     assert cache.parse("AVRO", '"int"', {}) is cache.parse("AVRO", '"int"', {})
-    assert cache.canonical_hash("AVRO", '"int"', {}) == hash_of('"int"')
+    assert cache.shared_hash("AVRO", '"int"', {}) == hash_of('"int"')
     assert parsed == ['"int"']
 
 
@@ -52,11 +52,11 @@ def test_the_least_used_goes_first(parsed: list[str]) -> None:
 def test_a_schema_larger_than_the_cache_is_not_kept_but_its_hash_is(parsed: list[str]) -> None:
     cache = ParsedCache(size_max=3)
     for _ in range(3):
-        cache.canonical_hash("AVRO", '"int"', {})
+        cache.shared_hash("AVRO", '"int"', {})
     cache.parse("AVRO", '"int"', {})
     assert parsed == ['"int"']
     cache.let_go()
-    cache.canonical_hash("AVRO", '"int"', {})
+    cache.shared_hash("AVRO", '"int"', {})
     assert parsed == ['"int"']
     cache.parse("AVRO", '"int"', {})
     assert parsed == ['"int"'] * 2
@@ -65,7 +65,7 @@ def test_a_schema_larger_than_the_cache_is_not_kept_but_its_hash_is(parsed: list
 def test_hashes_are_bounded(parsed: list[str]) -> None:
     cache = ParsedCache(count_max=0, hashes_max=1)
     for text in ('"int"', '"long"', '"int"'):
-        cache.canonical_hash("AVRO", text, {})
+        cache.shared_hash("AVRO", text, {})
     assert len(parsed) == 3
 
 

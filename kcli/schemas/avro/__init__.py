@@ -69,6 +69,10 @@ class AvroSchema:
         """Check the names and defaults, those of references, too. Raises InvalidSchema."""
         _parse_all(Parser(strict=True), self._node, self.references)
 
+    def shared_text(self) -> str:
+        """Return the Parsing Canonical Form, which equivalent schemas share. Raises InvalidSchema."""
+        return self.parsing_canonical_form
+
     @property
     def parsing_canonical_form(self) -> str:
         """The specification's Parsing Canonical Form, of which fingerprints are made. Raises InvalidSchema if the types
