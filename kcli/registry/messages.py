@@ -62,17 +62,14 @@ class Identity(NamedTuple):
 
 
 class Operation(StrEnum):
-    """What a request does to a subject, by the names of Confluent's ACL command for a registry."""
+    """What a request does to a subject, or to all of them. COMPATIBILITY: the configuration."""
 
-    SUBJECT_READ = "SUBJECT_READ"
-    SUBJECT_WRITE = "SUBJECT_WRITE"
-    SUBJECT_DELETE = "SUBJECT_DELETE"
-    SUBJECT_COMPATIBILITY_READ = "SUBJECT_COMPATIBILITY_READ"
-    SUBJECT_COMPATIBILITY_WRITE = "SUBJECT_COMPATIBILITY_WRITE"
+    READ = "READ"
+    WRITE = "WRITE"
+    DELETE = "DELETE"
+    COMPATIBILITY_READ = "COMPATIBILITY_READ"
+    COMPATIBILITY_WRITE = "COMPATIBILITY_WRITE"
     MODE_READ = "MODE_READ"
     MODE_WRITE = "MODE_WRITE"
-    SCHEMA_READ = "SCHEMA_READ"
-    GLOBAL_READ = "GLOBAL_READ"
-    GLOBAL_SUBJECT_DELETE = "GLOBAL_SUBJECT_DELETE"
-    GLOBAL_COMPATIBILITY_READ = "GLOBAL_COMPATIBILITY_READ"
-    GLOBAL_COMPATIBILITY_WRITE = "GLOBAL_COMPATIBILITY_WRITE"
+    DESCRIBE = "DESCRIBE"
+    """Of the registry alone: its types, its version, the root."""
