@@ -56,10 +56,13 @@ def registry(
     ] = None,
     listeners: Annotated[
         str | None,
-        typer.Option(metavar="URL,...", help="http:// or https://HOST:PORT to serve; port 0: any. [http://0.0.0.0:8081]"),
+        typer.Option(
+            metavar="URL,...", help="http:// or https://HOST:PORT to serve; port 0: any. [http://0.0.0.0:8081]"
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", exists=True, dir_okay=False, help="Confluent's schema-registry.properties.")
+        Path | None,
+        typer.Option("--config", exists=True, dir_okay=False, help="Confluent's schema-registry.properties."),
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A configuration; may be repeated.")

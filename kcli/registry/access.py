@@ -4,11 +4,13 @@
                  are accepted and have no meaning; passwords in Jetty's OBF, MD5 and CRYPT forms are refused
     SCRAM store  the broker's users, with the passwords by which they log in to the broker
     ACL file     USER OPERATION[,OPERATION...] SUBJECT, one a line; USER and SUBJECT may be *, SUBJECT also PREFIX*;
-                 the operations are those of Confluent's ACLs for a registry (SUBJECT_READ ...), or ALL; what no line
-                 allows is denied, except to super users. An operation that concerns no one subject needs the subject *
+                 the operations are READ, WRITE, DELETE, COMPATIBILITY_READ, COMPATIBILITY_WRITE, MODE_READ,
+                 MODE_WRITE, or ALL; what no line allows is denied, except to super users and except what tells of the
+                 registry alone. An operation on all subjects needs the subject *; a schema's id may be read by those
+                 who may READ one of its subjects
 
 A password that was right is remembered as a keyed hash, as long as the user's credential stays the same: SCRAM hashes a
-password thousands of times. Source: RFC 7617; Confluent's "Authorization for Schema Registry" (names of operations).
+password thousands of times. Source: RFC 7617.
 """
 
 from __future__ import annotations

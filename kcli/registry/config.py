@@ -76,9 +76,12 @@ class Listener(NamedTuple):
 
 
 class RegistryConfig(NamedTuple):
-    """The configurations of a registry. tls: the settings ssl.*. init_s: seconds until the topic must be readable.
-    client: the client
-    properties kafkastore.security.* and so on, without the prefix; empty if there are none. users_file, acl_file: None without one. has_scram: whether the users of the broker's SCRAM store may log in."""
+    """The configurations of a registry.
+
+    tls: the settings ssl.*. client: the client properties kafkastore.security.* and so on, without the prefix; empty if
+    there are none. init_s: seconds until the topic must be readable. users_file, acl_file: None without one. has_scram:
+    whether the users of the broker's SCRAM store may log in.
+    """
 
     listeners: tuple[Listener, ...] = (Listener("http", "", DEFAULT_PORT),)
     host_name: str = ""
@@ -172,9 +175,7 @@ def registry_config(properties: Mapping[str, str]) -> RegistryConfig:
             mode_mutability=read.boolean("mode.mutability", default=True),
         ),
         tls={name: value for name, value in properties.items() if name.startswith("ssl.")},
-        client={
-            name.removeprefix(KAFKASTORE): value for name, value in properties.items() if name.startswith(CLIENT)
-        },
+        client={name.removeprefix(KAFKASTORE): value for name, value in properties.items() if name.startswith(CLIENT)},
         init_s=read.seconds("kafkastore.init.timeout.ms", 60.0),
         asks_login=method == "BASIC",
         users_file=users_file,

@@ -214,17 +214,22 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # declined: what follows is read as HTTP/1.1
-            rest = memoryview(data)[upgrade.args[0] :]
-            self._parser = httptools.HttpRequestParser(self)
-            if rest and not self._ends:
-                self._feed(bytes(rest))
+            # declined: the request is read again as one that does not ask for it, since the parser takes what follows
+            # its head, a body too, for the other protocol
+            if not self._ends:
+                self._parser = httptools.HttpRequestParser(self)
+                self._feed(self._plain_head() + bytes(memoryview(data)[upgrade.args[0] :]))
         except httptools.HttpParserCallbackError as error:
             if not self._ends:
                 raise error.__context__ or error from None
         except httptools.HttpParserError as error:
             if not self._ends:
                 self._close_with(error_answer(400, f"HTTP 400 Bad Request: {error}"))
+
+    def _plain_head(self) -> bytes:
+        lines = [f"{self._method} {self._url.decode('latin-1')} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in self._headers.items() if name not in ("connection", "upgrade")]
+        return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
     def pause_writing(self) -> None:
         """Wait with further answers: the client does not take those that were sent."""
@@ -288,7 +293,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """A request is whole: answer it, if none before it waits for its answer."""
-        if self._ends:
+        if self._ends or self._parser.should_upgrade():
             return
         self._in_head, self._head_size, self._is_reading = True, 0, False
         path, _, query = self._url.decode("latin-1").partition("?")

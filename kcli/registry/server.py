@@ -43,8 +43,11 @@ class CannotServe(KcliError):
 
 
 class RegistryServer:
-    """A registry with its listeners. scram: the broker's SCRAM users, None outside a broker. own: the id of the broker in
-    this process with the address that reaches it, None outside a broker."""
+    """A registry with its listeners.
+
+    scram: the broker's SCRAM users, None outside a broker. own: the id of the broker in this process with the address
+    that reaches it, None outside a broker.
+    """
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ itself, as Confluent's does.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import ssl
@@ -25,25 +26,28 @@ from typing import Any, Final, TypeVar
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 from kcli.registry.access import Access, denied, unauthorized
-from kcli.registry.api import Image, handle, operation_of, subject_of
+from kcli.registry.api import Image, handle, is_known, operation_of, subject_of
 from kcli.registry.cluster import PASSING, RETRY_S, Cluster, Refused
 from kcli.registry.config import RegistryConfig
 from kcli.registry.forward import NotForwarded, forward, is_forwarded
 from kcli.registry.http import encode, error_answer
 from kcli.registry.leader import Assigned, Election, Identity
 from kcli.registry.log import NOOP, NotAppended, Record, SchemasLog
-from kcli.registry.messages import Answer, Change, Request
+from kcli.registry.messages import Answer, Change, Operation, Request
 from kcli.registry.messages import Identity as Version
 
 T = TypeVar("T")
 log = logging.getLogger("kcli.registry")
 LOOKUP: Final = re.compile(
-    r"/schemas/ids/\d+(?:/schema)?/?|/subjects/[^/]+/versions/[^/]+(?:/schema)?/?|/|/schemas/types/?"
+    r"/schemas/ids/\d+(?:/schema)?/?|/subjects/[^/]+/versions/[^/]+(?:/schema)?/?|/schemas/types/?|/"
 )
-"""Paths of point lookups. Without the query parameter `format` no schema is parsed for them."""
-READING_POST: Final = re.compile(r"/compatibility/.*|(?:/contexts/[^/]+)?/subjects/[^/]+/?")
-"""Paths to which a POST changes nothing."""
+"""Paths of point lookups, for which no schema is parsed unless the query asks for a format."""
+PLAIN_QUERY: Final = re.compile(r"(?:(?:subject|deleted|fetchMaxId|referenceFormat)=[^&]*&?)*")
+"""Queries with which a point lookup remains one."""
+OF_ID: Final = re.compile(r"(/contexts/[^/]+)?/schemas/ids/(\d+)(?:/.*)?")
 REGISTERING: Final = re.compile(r"(?:/contexts/[^/]+)?/subjects/[^/]+/versions/?")
+WRITING: Final = frozenset({Operation.WRITE, Operation.DELETE, Operation.COMPATIBILITY_WRITE, Operation.MODE_WRITE})
+METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 SLICE_S: Final = 0.002
 """How long records are replayed before other tasks of the event loop get their turn."""
 KEPT_BYTES_MAX: Final = 4 << 20
@@ -145,14 +149,14 @@ class Registry:
             for offset, key, value, timestamp_ms in records:
                 if key is not None and key != NOOP[0]:
                     self._forget_answers()
-                    try:
-                        self.image.replay(key, value, offset, timestamp_ms)
-                    except (KcliError, ValueError) as error:
-                        log.warning("topic %s, offset %d: %s", self._config.log.topic, offset, error)
+                    skipped = self.image.skipped_count
+                    self.image.replay(key, value, offset, timestamp_ms)
+                    if self.image.skipped_count > skipped:
+                        reason = self.image.skipped[-1].reason
+                        log.warning("topic %s, offset %d is passed over: %s", self._config.log.topic, offset, reason)
                 if time.perf_counter() > until:
                     await asyncio.sleep(0)
                     until = time.perf_counter() + SLICE_S
-            self._forget_answers()
 
     def _restart(self) -> None:
         self.image = Image()
@@ -166,7 +170,7 @@ class Registry:
 
     def answer_now(self, request: Request, peer: str) -> bytes | Answer | None:  # noqa: ARG002
         """Return the answer to a point lookup; None for another request, or one whose login must be checked."""
-        if request.method != "GET":
+        if request.method != "GET" or request.body:
             return None
         headers = request.headers
         user = self._access.known_user(headers.get("authorization", ""))
@@ -177,7 +181,7 @@ class Registry:
         key = request.path, request.query, headers.get("accept", "")
         if (kept := self._kept.get(key)) is not None:
             return kept
-        if "format=" in request.query or not LOOKUP.fullmatch(request.path):
+        if not (LOOKUP.fullmatch(request.path) and PLAIN_QUERY.fullmatch(request.query)):
             return None
         answer = handle(self.image, request, self._config.limits, self._version)
         if not isinstance(answer, Answer):
@@ -196,18 +200,19 @@ class Registry:
 
     async def answer(self, request: Request, peer: str) -> Answer:  # noqa: ARG002
         """Return the answer to any request, after what it changes is replayed."""
+        if request.method == "HEAD":
+            request = request._replace(method="GET")
         user = await self._access.user(request.headers.get("authorization", ""))
         if user is None:
             return unauthorized()
         if (refusal := self._refusal(request, user)) is not None:
             return refusal
-        is_reading = request.method in ("GET", "HEAD", "OPTIONS") or (
-            request.method == "POST" and READING_POST.fullmatch(request.path) is not None
-        )
-        if is_reading:
+        if request.method == "OPTIONS":
+            return self._options(request)
+        if operation_of(request) not in WRITING:
             found = await self._decide(request)
-            if isinstance(found, Answer):
-                return found
+            assert isinstance(found, Answer), "a request that only reads"
+            return found
         try:
             async with asyncio.timeout(self._config.log.timeout_s + LEADER_S + FORWARD_S):
                 return await self._write(request)
@@ -217,8 +222,31 @@ class Registry:
     def _refusal(self, request: Request, user: str) -> Answer | None:
         if not self._access.asks_for_subjects:
             return None
-        operation, subject = operation_of(request), subject_of(request)
+        operation, subject = operation_of(request), subject_of(request, self.image)
+        if operation == Operation.DESCRIBE:
+            return None
+        if (of_id := OF_ID.fullmatch(request.path)) is not None:
+            # whoever may read one subject with the id may read its schema, whatever the query's subject is
+            subjects = self._subjects_of(of_id, request)
+            allowed = any(self._access.allows(user, operation, each) for each in (None, *subjects))
+            return None if allowed else denied(operation, None)
         return None if self._access.allows(user, operation, subject) else denied(operation, subject)
+
+    def _subjects_of(self, of_id: re.Match[str], request: Request) -> list[str]:
+        path = f"{of_id[1] or ''}/schemas/ids/{of_id[2]}/subjects"
+        found = handle(self.image, Request("GET", path, request.query, {}, b""), self._config.limits, self._version)
+        if not isinstance(found, Answer) or found.status != 200:
+            return []
+        subjects = json.loads(found.body)
+        return [str(each) for each in subjects]
+
+    def _options(self, request: Request) -> Answer:
+        known = [each for each in METHODS if is_known(request._replace(method=each, body=b""))]
+        if not known:
+            return error_answer(404, "HTTP 404 Not Found")
+        if "GET" in known:
+            known.append("HEAD")
+        return Answer(200, b"", headers={"Allow": ",".join([*known, "OPTIONS"])})
 
     async def _decide(self, request: Request) -> Answer | Change:
         """Return what the image says to a request, from the worker."""
