@@ -258,6 +258,6 @@ def test_connections_above_the_limit_are_told_so() -> None:
 def test_an_answer_is_written_as_http_has_it() -> None:
     answer = error_answer(40401, "Subject 's' not found.")
     assert encode(answer, keeps=False) == (
-        b"HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.schemaregistry.v1+json\r\nContent-Length: 59\r\n"
+        b"HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.schemaregistry.v1+json\r\nContent-Length: 58\r\n"
         b'Connection: close\r\n\r\n{"error_code": 40401, "message": "Subject \'s\' not found."}'
     )
