@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from kcli.broker.network.client import SocketNetwork
+from kcli.client.security import security_of
 from kcli.errors import KcliError
 from kcli.registry.cluster import Cluster
 from kcli.registry.log import LogConfig, NotAppended, Record, SchemasLog, UnsuitableTopic
-from kcli.registry.server import CannotServe, RegistryServer
+from kcli.registry.server import CannotServe, RegistryServer, outbound_of
 from kcli.testing.kafka import Kafka
 from kcli.tls.certificates import make_authority
 from tests.registry.running import V1, Loop, ask, looped, register, served
@@ -325,17 +326,9 @@ def test_https(loop: Loop, broker: Kafka, tmp_path: Path) -> None:
 
 
 def test_a_broker_with_a_login(loop: Loop) -> None:
-    from kcli.client.command_config import librdkafka_properties
-    from kcli.client.security import security_of
-    from kcli.log.log_directory import read_properties
-    from kcli.registry.server import outbound_of
-
     with Kafka.started(security="scram") as kafka:
-        path = Path(kafka.client_properties("admin")) if hasattr(kafka, "client_properties") else None
-        if path is None:
-            pytest.skip("no client.properties of the test's broker")
-        outbound = outbound_of(security_of(librdkafka_properties(read_properties(path))))
-        with served(loop, kafka.bootstrap_servers, QUICK, outbound) as registry:
+        outbound = outbound_of(security_of(kafka.registry_client()))
+        with served(loop, kafka.bootstrap_servers, outbound=outbound) as registry:
             assert register(registry.urls[0], "s", record("S", "a")).status == 200
 
 
@@ -345,20 +338,16 @@ def test_a_broker_with_a_login(loop: Loop) -> None:
 def test_confluent_kafka_registers_and_reads_by_id(server: RegistryServer) -> None:
     pytest.importorskip("authlib")
     pytest.importorskip("httpx")
-    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    client = SchemaRegistryClient({"url": server.urls[0]})
     schema = json.dumps(record("Order", "a"))
     context = SerializationContext("orders", MessageField.VALUE)
-    data = AvroSerializer(client, schema)({"a": 7}, context)
-    assert AvroDeserializer(SchemaRegistryClient({"url": server.urls[0]}))(data, context) == {"a": 7}
-    assert client.get_versions("orders-value") == [1]
-    assert not client.test_compatibility("orders-value", _schema(json.dumps(record("Order", "a", "b"))))
-
-
-def _schema(text: str) -> Any:
-    from confluent_kafka.schema_registry import Schema
-
-    return Schema(text, "AVRO")
+    configuration = {"url": server.urls[0]}
+    with SchemaRegistryClient(configuration) as client, SchemaRegistryClient(configuration) as reader:
+        data = AvroSerializer(client, schema)({"a": 7}, context)
+        assert AvroDeserializer(reader)(data, context) == {"a": 7}
+        assert client.get_versions("orders-value") == [1]
+        incompatible = Schema(json.dumps(record("Order", "a", "b")), "AVRO")
+        assert not client.test_compatibility("orders-value", incompatible)
