@@ -102,7 +102,10 @@ def is_same(image: Image, draft: Draft, parsed: ParsedSchema, other: StoredSchem
         return False
     if other.text == parsed.canonical:
         return True
-    return bool(parse_stored(image, other).canonical == parsed.canonical)
+    try:
+        return bool(parse_stored(image, other).canonical == parsed.canonical)
+    except InvalidSchemaRefused:
+        return False
 
 
 _DIFFERENT: tuple[Metadata | None, Metadata | None] = ({}, None)

@@ -12,7 +12,7 @@ from kcli.schemas.schema import InvalidSchema, SchemaType
 
 COUNT_MAX = 1000
 """As many as Confluent's `schema.cache.size`."""
-SIZE_MAX = 32 << 20
+SIZE_MAX = 8 << 20
 """Characters of all texts, references included: what is parsed takes some times that."""
 
 

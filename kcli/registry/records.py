@@ -13,8 +13,8 @@
              DELETE_SUBJECT   subject, version: the last one that is deleted
              CLEAR_SUBJECT    subject
 
-A value of None undoes what was said under its key. Older registries and Karapace leave out `schemaType` for AVRO and
-write `subject` as null; unknown fields are skipped. What is damaged raises BadRecord. Source: the topic `_schemas` of
+A value of None undoes what was said under its key; Karapace writes an empty one for that. Older registries and Karapace
+leave out `schemaType` for AVRO, and Karapace writes `subject` as null; unknown fields are skipped. What is damaged raises BadRecord. Source: the topic `_schemas` of
 Confluent's Schema Registry 8 and of Karapace.
 """
 

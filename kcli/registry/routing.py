@@ -26,7 +26,7 @@ BODY_TYPES = (*MEDIA_TYPES, "application/octet-stream")
 _ABSENT = {
     "exporters": "exporters",
     "dek-registry": "encryption keys",
-    "catalog": "a catalog",
+    "catalog": "catalogs",
     "associations": "associations",
 }
 
@@ -84,6 +84,7 @@ ROUTES = (
     _route("DELETE /contexts/{context}", about.delete_context, Operation.DELETE),
     _route("GET /v1/metadata/id", about.cluster_id, Operation.DESCRIBE),
     _route("GET /v1/metadata/version", about.version, Operation.DESCRIBE),
+    _route("GET /v1/metadata/deployment", about.deployment, Operation.DESCRIBE),
 )
 
 
