@@ -307,9 +307,11 @@ class Kafka:
     def registry_client(self) -> dict[str, str]:
         """Return librdkafka's properties with which the schema registry connects to the broker. If the broker has
         security or an authorizer, the user `schema-registry` is made and allowed what a registry does."""
-        has_users = self._security is not None and self._security.kind != "tls"
-        user = _REGISTRY if has_users else None
-        found = {name: str(value) for name, value in self.client_config("confluent", user).items()}
+        user = None if self._security is None or self._security.kind == "tls" else _REGISTRY
+        found = self.client_config("confluent", user)  # makes the user
+        if user is not None and self._security is not None:
+            found |= self._security.own_client(user)
+            found.pop("oauth_cb", None)
         if self.config.get("authorizer.class.name"):
             resources = (f"topic:{_SCHEMAS}", f"group:{_REGISTRY}", f"transactional-id:{_REGISTRY}")
             self.add_acls(*(f"allow {user or 'ANONYMOUS'} all {each}" for each in resources))
