@@ -38,8 +38,8 @@ from kcli.testing.seed import SeedRecord, SeedTopic
 from kcli.testing.wire import message, plain
 
 if TYPE_CHECKING:
-    from kcli.registry.server import RegistryServer
     from kcli.broker.wire.types.create_topics import CreateTopicsResponse
+    from kcli.registry.server import RegistryServer
 
 CLIENT_ID = "kcli-testing"
 BATCH_BYTES, BATCH_RECORDS = 256 << 10, 1_000

@@ -175,7 +175,8 @@ def _warn_of_unknown(config: Mapping[str, str]) -> None:
 class Kafka:
     """One broker, on a free port of 127.0.0.1. The constructor starts nothing: `started` yields a running one.
 
-    faults: the fault rules. clock: the broker's clock. registry: its schema registry. config, process: the arguments of the constructor.
+    faults: the fault rules. clock: the broker's clock. registry: its schema registry. config, process: the arguments of
+    the constructor.
     """
 
     def __init__(

@@ -106,7 +106,13 @@ def test_a_schema_that_is_none_is_refused_and_changes_nothing(url: str, broker: 
 
 
 def test_percent_encoding_that_is_none_gets_an_answer(url: str) -> None:
-    for path in ("/subjects/%zz/versions", "/subjects/%ff%fe/versions/1", "/subjects/%00/versions", "/%", "/schemas/ids/%31"):
+    for path in (
+        "/subjects/%zz/versions",
+        "/subjects/%ff%fe/versions/1",
+        "/subjects/%00/versions",
+        "/%",
+        "/schemas/ids/%31",
+    ):
         assert ask(url, "GET", path).status in (200, 400, 404, 422)
 
 
@@ -215,8 +221,9 @@ def test_a_topic_that_would_lose_schemas_is_refused(
 ) -> None:
     name = f"wrong-{2 - partitions}"
     broker.create_topic(name, partitions, {"cleanup.policy": policy})
-    with pytest.raises(UnsuitableTopic, match=reason), served(
-        loop, broker.bootstrap_servers, {**QUICK, "kafkastore.topic": name}
+    with (
+        pytest.raises(UnsuitableTopic, match=reason),
+        served(loop, broker.bootstrap_servers, {**QUICK, "kafkastore.topic": name}),
     ):
         pass
 
@@ -246,8 +253,9 @@ def test_a_port_in_use_is_reported_before_the_topic_is_made(loop: Loop, broker: 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listener = f"http://127.0.0.1:{taken.getsockname()[1]}"
         properties = {"listeners": listener, "kafkastore.topic": "never"}
-        with pytest.raises(CannotServe, match="Address already in use"), served(
-            loop, broker.bootstrap_servers, properties
+        with (
+            pytest.raises(CannotServe, match="Address already in use"),
+            served(loop, broker.bootstrap_servers, properties),
         ):
             pass
     assert "never" not in broker.topics()
@@ -313,16 +321,18 @@ def test_https(loop: Loop, broker: Kafka, tmp_path: Path) -> None:
         "ssl.truststore.location": str(tmp_path / "ca.pem"),
     }
     context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
-    with served(loop, broker.bootstrap_servers, properties) as leader:
-        with served(loop, broker.bootstrap_servers, {**properties, "leader.eligibility": "false"}) as follower:
-            for server in (leader, follower):
-                request = urllib.request.Request(
-                    f"{server.urls[0]}/subjects/s/versions",
-                    json.dumps({"schema": '"string"'}).encode(),
-                    {"Content-Type": V1},
-                )
-                with urllib.request.urlopen(request, context=context, timeout=30) as answer:
-                    assert json.load(answer)["id"] == 1
+    with (
+        served(loop, broker.bootstrap_servers, properties) as leader,
+        served(loop, broker.bootstrap_servers, {**properties, "leader.eligibility": "false"}) as follower,
+    ):
+        for server in (leader, follower):
+            request = urllib.request.Request(
+                f"{server.urls[0]}/subjects/s/versions",
+                json.dumps({"schema": '"string"'}).encode(),
+                {"Content-Type": V1},
+            )
+            with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+                assert json.load(answer)["id"] == 1
 
 
 def test_a_broker_with_a_login(loop: Loop) -> None:
