@@ -119,7 +119,8 @@ class Process:
         arguments = ["registry", "-b", bootstrap, "--listeners", f"http://127.0.0.1:{port}"]
         for each in options:
             arguments += ["-o", each]
-        self._log = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would stop the process when it is full
+        # a pipe that nobody reads would stop the process when it is full
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed by `end`)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kcli", *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True
         )
