@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kcli.broker.config.security import outgoing_problem, to_brokers
 from kcli.broker.network.outbound import Outbound, outbound
 from kcli.registry.cluster import Address
+from kcli.registry.known import RegisteredSchemas
 from kcli.registry.server import CannotServe, RegistryServer
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ async def start_beside(node: Node, config: RegistryConfig, client: Outbound | No
         config, [own], way, scram=lambda: node.broker.image.scram_credentials, own=(node.broker.node_id, own)
     )
     await server.start()
+    node.config.has_registry = True
+    node.broker.logs.check_schemas_with(RegisteredSchemas(server))
     return server
 
 

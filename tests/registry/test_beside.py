@@ -14,7 +14,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from kcli.log.config import VALUE_SCHEMAS
 from kcli.log.log_directory import read_properties
 from kcli.security.jaas import login_module
 from kcli.testing.kafka import Kafka
@@ -38,6 +41,47 @@ def test_the_registry_of_a_tests_broker() -> None:
 def test_the_registry_of_a_closed_broker(security: str) -> None:
     with Kafka.started(security=security, acls=[]) as kafka:  # type: ignore[arg-type]
         assert register(kafka.registry.url, "orders-value", SCHEMA).json["id"] == 1
+
+
+def test_records_without_a_registered_schema_are_refused() -> None:
+    with Kafka.started() as kafka:
+        schema_id = register(kafka.registry.url, "orders-value", SCHEMA).json["id"]
+        other_id = register(kafka.registry.url, "other-value", "string").json["id"]
+        assert other_id != schema_id
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        for topic, config in (("orders", {VALUE_SCHEMAS: "true"}), ("free", {})):
+            admin.create_topics([NewTopic(topic, 1, config=config)])[topic].result(TIMEOUT_S)
+
+        def produced(topic: str, value: bytes | None) -> KafkaError | None:
+            told: list[KafkaError | None] = []
+            producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+            producer.produce(topic, value, key=b"k", on_delivery=lambda error, _: told.append(error))
+            assert producer.flush(TIMEOUT_S) == 0
+            return told[0]
+
+        assert produced("orders", b"\0" + schema_id.to_bytes(4) + b"\2") is None
+        assert produced("orders", None) is None
+        for value in (b"\0" + other_id.to_bytes(4) + b"\2", b"plain"):
+            refused = produced("orders", value)
+            assert refused is not None
+            assert refused.code() == KafkaError.INVALID_RECORD
+            assert produced("free", value) is None
+
+
+def test_a_topic_with_schemas_needs_the_registry_at_each_start(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    node = Served("--data-dir", data, "--registry", "127.0.0.1:0", lines=2)
+    found = re.search(r"127\.0\.0\.1:\d+", node.lines[0])
+    assert found is not None
+    admin = AdminClient({"bootstrap.servers": found[0]})
+    admin.create_topics([NewTopic("orders", 1, config={VALUE_SCHEMAS: "true"})])["orders"].result(TIMEOUT_S)
+    node.stop()
+    closed = Served("--data-dir", data, lines=0)
+    _, log = closed.process.communicate(timeout=TIMEOUT_S)
+    assert closed.process.returncode == 1, log
+    assert f"topic orders has {VALUE_SCHEMAS}=true" in log
+    assert "start with --registry" in log
+    Served("--data-dir", data, "--registry", "127.0.0.1:0", lines=2).stop()
 
 
 class Served:

@@ -70,6 +70,7 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
     allow_strays, users, disk: see Node. launcher: the socket to the launcher, None without one (see supervised).
     beside: starts a companion of the node after `ready`, None for none.
     """
+    config.has_registry = beside is not None
     raise_limit()
     guard_uuid_hashes()
     if read_only:
