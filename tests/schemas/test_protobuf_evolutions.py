@@ -1,5 +1,8 @@
-"""Random evolutions of a Protobuf schema: where no incompatibility is found, protobuf's Python runtime reads what the old
-schema has written with the new one."""
+"""Random evolutions of a Protobuf schema.
+
+Where no incompatibility is found, protobuf's Python runtime reads with the new schema what it has written with the old
+one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from base64 import b64decode, b64encode
 from typing import Any, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from hypothesis import assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from kcli.schemas.protobuf import ProtobufSchema, parse
@@ -36,13 +39,17 @@ LABELS = ("", "optional ", "repeated ")
 
 
 class F(NamedTuple):
-    """A field. oneof: the name of its oneof, or nothing."""
+    """A field. within: the name of its oneof, or nothing; a map is never in one."""
 
     number: int
     name: str
     type: str
     label: str
-    oneof: str
+    within: str
+
+    @property
+    def oneof(self) -> str:
+        return "" if self.type.startswith("map") else self.within
 
     @property
     def declared(self) -> str:
@@ -88,7 +95,7 @@ def evolutions(draw: st.DrawFn) -> tuple[list[F], list[F]]:
     new = draw(_fields([field.number for field in old]))
     changed = draw(
         st.lists(
-            st.sampled_from(("type", "label", "oneof", "name", "gone", "same", "same", "same")),
+            st.sampled_from(("type", "label", "within", "name", "gone", "same", "same", "same")),
             min_size=len(old),
             max_size=len(old),
         )
@@ -132,7 +139,7 @@ def _taken(message: Any, field: F) -> Any:
 
 
 @given(evolutions(), st.data())
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True, phases=[Phase.generate])
 def test_what_is_compatible_is_read(evolution: tuple[list[F], list[F]], data: st.DataObject) -> None:
     old_fields, new_fields = evolution
     old, new = parse(_text(old_fields, "string"), {}), parse(_text(new_fields, "bytes"), {})
@@ -148,20 +155,16 @@ def test_what_is_compatible_is_read(evolution: tuple[list[F], list[F]], data: st
         after = by_number.get(field.number)
         if after is not None and (after.type, after.label) == (field.type, field.label):
             assert _taken(read, after) == _taken(written, field), (field, after)
-    if not read.UnknownFields() if hasattr(read, "UnknownFields") else True:
-        assert _class(old).FromString(read.SerializeToString()) is not None
 
 
 @given(evolutions())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True, phases=[Phase.generate])
 def test_a_descriptor_is_the_schema(evolution: tuple[list[F], list[F]]) -> None:
     schema = parse(_text(evolution[0], "string"), {})
-    descriptor = schema.formatted("serialized")
-    again = parse(descriptor, {})
-    assert again.formatted("serialized") == descriptor
+    again = parse(schema.formatted("serialized"), {})
+    assert again.normalized().canonical == schema.normalized().canonical
     assert not again.incompatibilities(schema)
     assert not schema.incompatibilities(again)
-    assert again.normalized().canonical == parse(again.normalized().canonical, {}).normalized().canonical
 
 
 def test_protoc_s_descriptor_is_the_schema() -> None:

@@ -31,7 +31,7 @@ DEEP = 100_000
         "option (a)" + ".b(c)" * DEEP + " = 1;",
         "option (a)" + ".(b)" * DEEP + " = 1;",
         "{" * DEEP,
-        "/" * (DEEP + 1) + "*",
+        "/ " * DEEP,
         "/*" + "*" * DEEP,
         "a" * DEEP,
         'option a = "' + "\\" * (DEEP + 1),
@@ -69,7 +69,7 @@ def _file_within_files(depth: int) -> str:
 
 def test_base64_that_is_no_descriptor_has_the_error_of_a_text() -> None:
     invalid_text = b64encode(b"\x12\x02\xff\xfe").decode()
-    for text in ("AAAA" * DEEP, "AAA", invalid_text, "message=", _file_within_files(40)[:-8]):
+    for text in ("AAAA" * DEEP, "AAA", invalid_text, _file_within_files(40)[:-8]):
         with pytest.raises(InvalidSchema, match=r"^Could not parse Protobuf - Syntax error in :1:1: "):
             parse(text, {})
     assert parse(_file_within_files(40), {}).canonical.count("message A {") == 41
@@ -85,12 +85,13 @@ def test_a_field_of_a_oneof_that_does_not_exist_is_refused() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        PROTO3 + "message A {" * (NESTING_MAX - 1) + "int32 a = 1;" * 100_000 + "}" * (NESTING_MAX - 1),
-        PROTO3 + "message " + "A" * 1_000_000 + " { message X {} " + "X a = 1;" * 100 + "}",
+        PROTO3 + "message A {" * (NESTING_MAX - 1) + "int32 a = 1;" * 5_000 + "}" * (NESTING_MAX - 1),
+        PROTO3 + "message " + "A" * 50_000 + " { message X {} " + "X a = 1;" * 100 + "}",
     ],
 )
-def test_a_text_that_would_get_far_larger_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSchema, match="has more than 16,777,216 characters"):
+def test_a_text_that_would_get_far_larger_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.schemas.protobuf.printer.SIZE_MAX", 1_000_000)
+    with pytest.raises(InvalidSchema, match="has more than 1,000,000 characters"):
         parse(text, {}).normalized()
 
 
@@ -104,7 +105,7 @@ def test_time_grows_with_the_size_only() -> None:
         return process_time() - start
 
     seconds(100)
-    assert min(seconds(4_000) for _ in range(2)) < 16 * min(seconds(1_000) for _ in range(3)) + 0.05
+    assert seconds(4_000) < 16 * min(seconds(1_000) for _ in range(2)) + 0.05
 
 
 def _chain(count: int, last: str) -> Mapping[str, str]:
@@ -122,14 +123,17 @@ def test_references_that_multiply_are_compared_a_bounded_number_of_times() -> No
     assert found[0].kind == "FIELD_SCALAR_KIND_CHANGED"
 
 
-def test_a_long_chain_of_references_is_followed_to_its_end() -> None:
+def test_a_long_chain_of_references_is_followed_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 2_000
+    monkeypatch.setattr("kcli.schemas.protobuf.differences.DIFFERENCES_MAX", count - 1)
+
     def schema(last: str) -> str:
-        chain = "".join(f"message R{i} {{ R{i + 1} a = 1; }}" for i in range(12_000))
-        return f"{PROTO3} {chain} message R12000 {{ {last} a = 1; }}"
+        chain = "".join(f"message R{i} {{ R{i + 1} a = 1; }}" for i in range(count))
+        return f"{PROTO3} {chain} message R{count} {{ {last} a = 1; }}"
 
     text = f"{PROTO3} message A {{ R0 r = 1; }}"
     found = parse(text, {"r": schema("string")}).incompatibilities(parse(text, {"r": schema("int32")}))
-    assert [(each.kind, each.path) for each in found] == [("FIELD_SCALAR_KIND_CHANGED", "#/R12000/1")]
+    assert [(each.kind, each.path) for each in found] == [("FIELD_SCALAR_KIND_CHANGED", f"#/R{count}/1")]
 
 
 def test_files_that_import_each_other_are_read() -> None:
