@@ -16,11 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Self
+from importlib import import_module
+from types import ModuleType
+from typing import Self, cast
 
+from kcli.errors import NotInstalled
 from kcli.schemas.parsed import Incompatibility
 from kcli.schemas.protobuf import elements as el
-from kcli.schemas.protobuf.differences import Difference, differences
+from kcli.schemas.protobuf.differences import Difference, compare
 from kcli.schemas.protobuf.names import Names
 from kcli.schemas.protobuf.parser import parse_file
 from kcli.schemas.protobuf.printer import canonical_text, normalized_text
@@ -63,16 +66,14 @@ class ProtobufSchema:
         """Return the text in a form: "serialized" (base64 of a FileDescriptorProto), "ignore_extensions", or the
         canonical one. Raises InvalidSchema if the form cannot be made."""
         if form == "serialized":
-            from kcli.schemas.protobuf.descriptors import serialized
-
-            return serialized(self.file, self.names, self._references)
+            return cast("str", _descriptors().serialized(self.file, self.names, self._references))
         if form == "ignore_extensions":
             return canonical_text(self.file, has_extensions=False)
         return self.canonical
 
     def differences(self, writer: Self) -> list[Difference]:
         """Return what differs between the writer's schema and this one, compatible or not."""
-        return differences(writer.file, writer.names, self.file, self.names)
+        return compare(writer.file, writer.names, self.file, self.names)
 
     def incompatibilities(self, writer: Self) -> list[Incompatibility]:
         """Return why this schema, as the reader's, cannot read data of the writer's. Empty if it can."""
@@ -97,11 +98,16 @@ def _parsed(text: str) -> el.File:
         return parse_file(text)
     except BadSyntax as error:
         if _BASE64.fullmatch(text):
-            # imported here, because it imports google.protobuf
-            from kcli.schemas.protobuf.descriptors import file_of
-
             try:
-                return file_of(text)
+                return cast("el.File", _descriptors().file_of(text))
             except InvalidSchema:
                 pass
         raise InvalidSchema(f"Could not parse Protobuf - {error}") from None
+
+
+def _descriptors() -> ModuleType:
+    """Return the module of descriptors. Raises NotInstalled if the package protobuf is missing."""
+    try:
+        return import_module("kcli.schemas.protobuf.descriptors")
+    except ModuleNotFoundError:
+        raise NotInstalled("protobuf", "registry", "a Protobuf descriptor") from None
