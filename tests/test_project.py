@@ -24,6 +24,7 @@ PROJECT = PYPROJECT["project"]
 WITH_EXTRA = {
     "kcli/export": "spark",
     "pyspark_kafka_log": "spark",
+    "kcli/schemas/json_schema": "registry",
     "kcli/testing": "testing",
     "kcli/tier/bucket.py": "tier",
 }
