@@ -19,15 +19,15 @@ from kcli.errors import NotInstalled
 from kcli.export.decoding.by_schema import Language, RegistryDecoder, SchemaDecoder
 from kcli.export.decoding.ddl import parse_ddl
 from kcli.export.decoding.decoder import Decoder
-from kcli.export.decoding.errors import RegistryError, SchemaError
 from kcli.export.decoding.inference import by_name
 from kcli.export.decoding.json_text import JsonDecoder, VariantDecoder
 from kcli.export.decoding.plain import RawDecoder, StringDecoder
-from kcli.export.decoding.registry import open_registry
-from kcli.export.decoding.sources import SchemaSource, read_schema_file, schema_text
 from kcli.export.decoding.spec import DecoderSpec
 from kcli.export.decoding.survey import Survey, survey
 from kcli.export.decoding.unify import settle
+from kcli.schema_client.errors import RegistryError, SchemaError
+from kcli.schema_client.registry import open_registry
+from kcli.schema_client.sources import SchemaSource, read_schema_file, schema_text
 
 LIBRARIES = {"avro": ("fastavro",), "protobuf": ("google.protobuf", "grpc_tools")}
 
