@@ -1,0 +1,55 @@
+"""Parsed schemas by type, text and references, of which the last used are kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import sha256
+
+from kcli.schemas.formats import parse
+from kcli.schemas.parsed import ParsedSchema
+from kcli.schemas.schema import InvalidSchema, SchemaType
+
+COUNT_MAX = 1000
+"""As many as Confluent's `schema.cache.size`."""
+SIZE_MAX = 32 << 20
+"""Characters of all texts, references included: what is parsed takes some times that."""
+
+
+class ParsedCache:
+    """Parses each schema once."""
+
+    def __init__(self, count_max: int = COUNT_MAX, size_max: int = SIZE_MAX) -> None:
+        self._entries: OrderedDict[bytes, tuple[ParsedSchema, int]] = OrderedDict()
+        self._count_max = count_max
+        self._size_max = size_max
+        self._size = 0
+
+    def parse(self, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
+        """Return the parsed schema. Raises InvalidSchema."""
+        key = _key(schema_type, text, references)
+        known = self._entries.get(key)
+        if known is not None:
+            self._entries.move_to_end(key)
+            return known[0]
+        if schema_type not in SchemaType.__members__:
+            raise InvalidSchema(f"Invalid schema type {schema_type}")
+        parsed = parse(SchemaType(schema_type), text, references)
+        self._keep(key, parsed, len(text) + sum(map(len, references.values())))
+        return parsed
+
+    def _keep(self, key: bytes, parsed: ParsedSchema, size: int) -> None:
+        self._entries[key] = (parsed, size)
+        self._size += size
+        while self._entries and (len(self._entries) > self._count_max or self._size > self._size_max):
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self._size -= dropped
+
+
+def _key(schema_type: str, text: str, references: Mapping[str, str]) -> bytes:
+    hashed = sha256(schema_type.encode())
+    for part in (text, *(each for pair in references.items() for each in pair)):
+        data = part.encode("utf-8", "surrogatepass")
+        hashed.update(len(data).to_bytes(8, "big"))
+        hashed.update(data)
+    return hashed.digest()
