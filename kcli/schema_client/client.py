@@ -17,14 +17,13 @@ from kcli.schema_client.sources import Reference, RegisteredSchema, registered_s
 
 PAGE = 500
 """How many schemas one request of a listing asks for."""
-INCOMPATIBLE = 409
 MESSAGE_MAX = 4000
 """The part of a message that is read, in characters."""
 
 _FINDING = re.compile(
     r"""errorType:\s*['"]?(?P<kind>\w+)['"]?,\s*description:\s*['"](?P<text>.*?)['"],?\s*(?:additionalInfo:.*)?\}?$"""
 )
-_AT = re.compile(r"at path '([^']*)'")
+_AT = re.compile(r"path '([^']*)'")
 _OLD_VERSION = re.compile(r"\{?oldSchemaVersion:\s*(\d+)\}?")
 _BESIDE = re.compile(r"\{?(oldSchema|validateFields|compatibility):", re.DOTALL)
 
@@ -244,8 +243,8 @@ class RegistryClient:
         try:
             return self._transport.request(method, path, body)
         except RegistryError as error:
-            kind = {404: Missing, INCOMPATIBLE: Incompatible}.get(error.status or 0)
-            if kind is None or (kind is Incompatible and error.code not in {INCOMPATIBLE, 0}):
+            kind = {404: Missing, 409: Incompatible}.get(error.status or 0)
+            if kind is None:
                 raise
             raise kind(str(error), error.status, error.code, error.reason) from None
 

@@ -67,6 +67,7 @@ class HttpTransport:
 
     def __init__(self, url: str, access: Access = DEFAULT) -> None:
         """Make no request yet. Raises UsageError for an invalid URL, UnreadableInput for the file of authorities."""
+        self._connection: http.client.HTTPConnection | None = None
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -88,7 +89,9 @@ class HttpTransport:
             self._headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
         if access.ca_file is not None:
             _trusting(access.ca_file)
-        self._connection: http.client.HTTPConnection | None = None
+
+    def __del__(self) -> None:
+        self._close()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None}
@@ -212,7 +215,10 @@ def _cut_off(connection: http.client.HTTPConnection, overdue: threading.Event) -
 def _trusting(ca_file: str) -> ssl.SSLContext:
     """Return a context that trusts the authorities in a file. Raises UnreadableInput."""
     try:
-        return ssl.create_default_context(cadata=Path(ca_file).read_text(encoding="ascii"))
+        authorities = Path(ca_file).read_text(encoding="ascii")
+        if not authorities.strip():
+            raise ValueError("no certificate")  # Python would trust the system's authorities instead
+        return ssl.create_default_context(cadata=authorities)
     except OSError as error:
         if isinstance(error, ssl.SSLError):
             raise UnreadableInput(ca_file, "no certificate of an authority (PEM) in it") from None

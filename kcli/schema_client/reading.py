@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import threading
 from importlib import import_module
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 from kcli.printable import printable_json
 from kcli.schema_client.codec import BadPayload, Codec, Language
+from kcli.schema_client.decoded import NULL, Decoded
 from kcli.schema_client.errors import SchemaError
 from kcli.schema_client.sources import RegisteredSchema, Registry, UnknownSchema, source_of
 from kcli.schema_client.wire import message_indexes, schema_id
@@ -25,18 +26,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _MODULES = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json_schema"}
-
-
-class Decoded(NamedTuple):
-    """A key or value. text: its JSON on one line, without hidden characters; None if it does not decode. schema: the id
-    or GUID that it names, None if it names none. reason: why it does not decode, None if it does."""
-
-    text: str | None
-    schema: int | str | None
-    reason: str | None
-
-
-NULL = Decoded(None, None, None)
 
 
 class PayloadReader:

@@ -98,6 +98,7 @@ class KnownRegistry:
         """Take in the answers of a registry, each with its id, as GET /schemas has them. Raises ValueError."""
         self.name = name
         self._by_id: dict[int, RegisteredSchema] = {}
+        self._in_context: dict[int, RegisteredSchema] = {}
         self._by_guid: dict[str, RegisteredSchema] = {}
         self._by_version: dict[tuple[str, int], RegisteredSchema] = {}
         self._by_path: dict[str, RegisteredSchema] = {}
@@ -105,11 +106,11 @@ class KnownRegistry:
             self._add(answer)
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """Return the schema with this id. Raises UnknownSchema."""
-        try:
-            return self._by_id[schema_id]
-        except KeyError:
-            raise UnknownSchema(f"{self.name} has no schema {schema_id}") from None
+        """Return the schema with this id in the default context, else in another one. Raises UnknownSchema."""
+        found = self._by_id.get(schema_id) or self._in_context.get(schema_id)
+        if found is None:
+            raise UnknownSchema(f"{self.name} has no schema {schema_id}")
+        return found
 
     def schema_of_guid(self, guid: str) -> RegisteredSchema:
         """Return the schema with this GUID. Raises UnknownSchema."""
@@ -133,7 +134,10 @@ class KnownRegistry:
             self._by_version[subject, version] = registered
         if isinstance(guid, str):
             self._by_guid.setdefault(guid, registered)
-        self._by_id.setdefault(answer["id"], registered)
+        if isinstance(subject, str) and subject.startswith(":."):  # ids of a context are no ids of the default one
+            self._in_context.setdefault(answer["id"], registered)
+        else:
+            self._by_id.setdefault(answer["id"], registered)
 
 
 class DumpedRegistry(KnownRegistry):
@@ -153,7 +157,7 @@ class DumpedRegistry(KnownRegistry):
                 self._by_path[file.place] = registered
                 if file.own_id is not None:
                     self._by_id.setdefault(file.own_id, registered)
-        if not self._by_id:
+        if not self._by_id and not self._in_context:
             raise SchemaError(f"{place}: no schema with an id in this dump")
 
 
