@@ -21,5 +21,5 @@ def parse(schema_type: SchemaType, text: str, references: Mapping[str, str]) -> 
     size = len(text) + sum(len(each) for each in references.values())
     if size > SIZE_MAX:
         raise InvalidSchema(f"the schema and its references have {size:,} characters, at most {SIZE_MAX:,} are allowed")
-    module = cast(Format, import_module(f"kcli.schemas.{_MODULES[schema_type]}"))
+    module = cast("Format", import_module(f"kcli.schemas.{_MODULES[schema_type]}"))
     return module.parse(text, references)

@@ -10,7 +10,8 @@ class Incompatibility(NamedTuple):
     """Why a reader with one schema cannot read what a writer with another one has written.
 
     kind: the name that Confluent's registry gives it, such as READER_FIELD_MISSING_DEFAULT_VALUE. path: where in the
-    schema, as the format writes paths. text: the whole message, as Confluent's registry answers with it.
+    schema, as the format writes paths. text: the whole message, as Confluent's registry answers with it; in place of
+    `new` and `old`, which kcli.schemas.compatibility puts in, it has `%s`: first the reader's side, then the writer's.
     """
 
     kind: str
@@ -26,12 +27,13 @@ class ParsedSchema(Protocol):
         """The text that a registry stores for it and answers with: Confluent's canonicalString."""
 
     def normalized(self) -> Self:
-        """Return the schema whose canonical text is the same for all schemas that mean the same."""
+        """Return the schema whose canonical text is the same for all schemas that mean the same. Raises InvalidSchema
+        for one that the format cannot normalize."""
 
     def formatted(self, form: str) -> str:
         """Return the text in one of the forms of the query parameter `format`: "" is `canonical`; unknown forms are
         `canonical`, too. Avro has "resolved" (references inlined); Protobuf "serialized" (base64 of a
-        FileDescriptorProto) and "ignore_extensions"."""
+        FileDescriptorProto) and "ignore_extensions". Raises InvalidSchema if the form is too deep."""
 
     def incompatibilities(self, writer: Self) -> list[Incompatibility]:
         """Return why this schema, as the reader's, cannot read data of the writer's: Confluent's isBackwardCompatible.
