@@ -11,7 +11,7 @@ from kcli.registry.drafts import Draft
 from kcli.registry.errors import InvalidSchemaRefused
 from kcli.registry.messages import Answer
 from kcli.registry.records import StoredSchema
-from kcli.registry.registering import requested
+from kcli.registry.views import requested
 
 
 def check_version(call: Call, subject: str, version: str) -> Answer:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kcli.registry.errors import InvalidSchemaRefused
 from kcli.registry.fields import as_integer, as_list, as_object, as_text
 from kcli.registry.json_text import Json, pruned
-from kcli.registry.metadata import Metadata, RuleSet, metadata_of, rule_set_of
+from kcli.registry.metadata import Metadata, RuleSet, metadata_of, rule_set_of, shown_metadata, shown_rule_set
 from kcli.registry.records import StoredSchema, digest_of, guid_of, references_json
 from kcli.schemas.schema import Reference
 
@@ -58,7 +58,7 @@ class Draft(NamedTuple):
             f"{{subject={self.subject},version={_shown(self.version or None)},"
             f"id={_shown(None if self.id < 0 else self.id)},guid={_shown(self.guid)},schemaType={self.type},"
             f"references=[{', '.join(map(shown_reference, self.references))}],"
-            f"metadata={_shown(self.metadata)},ruleSet={_shown(self.rule_set)},schema={_shown(text)},"
+            f"metadata={shown_metadata(self.metadata)},ruleSet={shown_rule_set(self.rule_set)},schema={_shown(text)},"
             "schemaTags=null,ts=null,deleted=null}"
         )
 
@@ -72,6 +72,19 @@ def shown_reference(reference: Reference) -> str:
     return f"{{name='{reference.name}', subject='{reference.subject}', version={reference.version}}}"
 
 
+def invalid_schema(draft: Draft, reason: str) -> InvalidSchemaRefused:
+    """Return the refusal of a text that is no schema. reason: one line."""
+    if reason == f"Invalid schema type {draft.type}":
+        return InvalidSchemaRefused(reason)
+    if draft.type == "AVRO":
+        listed = ", ".join(map(shown_reference, draft.references))
+        bare = draft._replace(version=0, id=-1)
+        reason = f"Invalid schema {bare} with refs [{listed}] of type {draft.type}, details: {reason}"
+    else:
+        reason = f"Invalid schema of type {draft.type}, details: {reason}"
+    return InvalidSchemaRefused(f"Invalid schema of type {draft.type}, details: {reason}")
+
+
 def draft_of(subject: str, body: Json) -> Draft | None:
     """Return the schema of a request's body; None for null. Raises RestError."""
     fields = as_object(body, "RegisterSchemaRequest")
@@ -79,27 +92,30 @@ def draft_of(subject: str, body: Json) -> Draft | None:
         return None
     version, schema_id = as_integer(fields.get("version")), as_integer(fields.get("id"))
     schema_type = as_text(fields.get("schemaType"))
-    references = as_list(fields.get("references"), "java.util.ArrayList<SchemaReference>", _reference)
-    return Draft(
+    references = as_list(fields.get("references"), "SchemaReference>", _reference) or []
+    draft = Draft(
         subject,
         0 if version is None else version,
         -1 if schema_id is None else schema_id,
         "AVRO" if schema_type is None else schema_type,
         as_text(fields.get("schema")),
-        tuple(references or ()),
+        tuple(reference for reference, _ in references),
         metadata_of(fields.get("metadata")),
         rule_set_of(fields.get("ruleSet")),
     )
+    for reference, is_complete in references:
+        if not is_complete:
+            raise invalid_schema(draft, f"Invalid reference: {shown_reference(reference)}")
+    return draft
 
 
-def _reference(value: Json) -> Reference:
+def _reference(value: Json) -> tuple[Reference, bool]:
+    """Return a reference, with "null" and 0 for what it lacks, and whether it lacks nothing."""
     fields = as_object(value, "SchemaReference") or {}
     name, subject = as_text(fields.get("name")), as_text(fields.get("subject"))
     version = as_integer(fields.get("version"))
-    if name is None or subject is None or version is None:
-        shown = ", ".join([f"name='{_shown(name)}'", f"subject='{_shown(subject)}'", f"version={_shown(version)}"])
-        raise InvalidSchemaRefused(f"Invalid reference: {{{shown}}}")
-    return Reference(name, subject, version)
+    is_complete = name is not None and subject is not None and version is not None
+    return Reference(_shown(name), _shown(subject), version or 0), is_complete
 
 
 def stored(schema: StoredSchema) -> Draft:

@@ -69,7 +69,7 @@ def as_text(value: Json) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, dict)):
-        raise _misfit("java.lang.String", value)
+        raise _misfit("String", value)
     return str(value)
 
 
@@ -78,17 +78,17 @@ def as_integer(value: Json) -> int | None:
     if value is None or value == "":
         return None
     if isinstance(value, (list, dict)):
-        raise _misfit("java.lang.Integer", value)
+        raise _misfit("Integer", value)
     if isinstance(value, bool):
         raise bad_request(
-            "Cannot deserialize value of type `java.lang.Integer` from Boolean value (token `JsonToken.VALUE_TRUE`)"
+            "Cannot deserialize value of type `Integer` from Boolean value (token `JsonToken.VALUE_TRUE`)"
         )
     if isinstance(value, str):
         try:
             number = int(value)
         except ValueError:
             raise bad_request(
-                f'Cannot deserialize value of type `java.lang.Integer` from String "{value}": '
+                f'Cannot deserialize value of type `Integer` from String "{value}": '
                 "not a valid `java.lang.Integer` value"
             ) from None
     else:
@@ -108,13 +108,12 @@ def as_boolean(value: Json) -> bool | None:
     if isinstance(value, bool):
         return value
     if isinstance(value, (list, dict)):
-        raise _misfit("java.lang.Boolean", value)
+        raise _misfit("Boolean", value)
     if isinstance(value, str):
         if value in ("true", "True", "TRUE", "false", "False", "FALSE"):
             return value.lower() == "true"
         raise bad_request(
-            f'Cannot deserialize value of type `java.lang.Boolean` from String "{value}": '
-            'only "true" or "false" recognized'
+            f'Cannot deserialize value of type `Boolean` from String "{value}": only "true" or "false" recognized'
         )
     return value != 0
 

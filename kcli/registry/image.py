@@ -265,6 +265,10 @@ class Image:
         """Whether a context beside the default one is known."""
         return context in self._contexts
 
+    def is_live(self, subject: str) -> bool:
+        """Whether a subject has a version that is not deleted."""
+        return any(not schema.deleted for schema in self._subjects.get(subject, {}).values())
+
     def has_subjects(self, subject: str | None, *, deleted: bool) -> bool:
         """Whether there are versions in a subject, or in the subjects of a context. deleted: soft-deleted ones, too."""
         return any(True for _ in self._having_versions(subject, deleted=deleted))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcli.registry import names, settings
-from kcli.registry.drafts import Draft, shown_reference, stored
+from kcli.registry.drafts import Draft, invalid_schema, stored
 from kcli.registry.errors import InvalidSchemaRefused
 from kcli.registry.image import Image
 from kcli.registry.metadata import (
@@ -59,20 +59,8 @@ def parse(image: Image, draft: Draft, *, is_new: bool) -> ParsedSchema:
         if is_new:
             parsed.validate_new()
     except InvalidSchema as error:
-        raise _invalid(draft, str(error)) from None
+        raise invalid_schema(draft, str(error)) from None
     return parsed
-
-
-def _invalid(draft: Draft, reason: str) -> InvalidSchemaRefused:
-    if reason == f"Invalid schema type {draft.type}":
-        return InvalidSchemaRefused(reason)
-    if draft.type == "AVRO":
-        listed = ", ".join(map(shown_reference, draft.references))
-        bare = draft._replace(version=0, id=-1)
-        reason = f"Invalid schema {bare} with refs [{listed}] of type {draft.type}, details: {reason}"
-    else:
-        reason = f"Invalid schema of type {draft.type}, details: {reason}"
-    return InvalidSchemaRefused(f"Invalid schema of type {draft.type}, details: {reason}")
 
 
 def parse_stored(image: Image, schema: StoredSchema) -> ParsedSchema:
@@ -89,11 +77,11 @@ def canonical(image: Image, draft: Draft, *, is_new: bool, normalize: bool) -> t
         return draft, None
     if draft.id >= 0 and settings.mode_in_scope(image, draft.subject) != "IMPORT":
         draft = draft._replace(id=-1)
+    draft = draft._replace(references=tuple(_with_latest(image, draft.subject, each) for each in draft.references))
     parsed = parse(image, draft, is_new=is_new)
     if normalize and not settings.is_importing(image, draft.subject):
         parsed = parsed.normalized()
-    references = tuple(_with_latest(image, draft.subject, each) for each in draft.references)
-    return draft._replace(text=parsed.canonical, references=references), parsed
+    return draft._replace(text=parsed.canonical), parsed
 
 
 def _with_latest(image: Image, subject: str, reference: Reference) -> Reference:

@@ -29,6 +29,16 @@ MIGRATION_MODES = ("UPGRADE", "DOWNGRADE", "UPDOWN")
 MODES = (*MIGRATION_MODES, "WRITE", "READ", "WRITEREAD")
 ENVIRONMENTS = ("ALL", "CLIENT", "GATEWAY", "SERVER", "NONE")
 NAME_LENGTH_MAX = 256
+_QUOTED: Mapping[str, object] = {
+    "type": None,
+    "tags": [],
+    "params": {},
+    "expr": None,
+    "onSuccess": None,
+    "onFailure": None,
+    "disabled": False,
+}
+"""Fields of a rule that refusals show in quotes, with what stands for those that it lacks."""
 
 
 def metadata_of(value: Json) -> Metadata | None:
@@ -242,3 +252,35 @@ def rule_set_bytes(rule_set: RuleSet | None) -> bytes:
 def has_rule_of_type(rule_set: RuleSet | None, rule_type: str) -> bool:
     """Whether a rule set has a rule of a type."""
     return any(rule.get("type") == rule_type for phase in PHASES for rule in (rule_set or {}).get(phase, ()))
+
+
+def shown_metadata(metadata: Metadata | None) -> str:
+    """Return metadata as the original's refusals show it: as Java prints an object."""
+    if metadata is None:
+        return "null"
+    fields = [f"{name}={_shown(metadata.get(name, {}))}" for name in ("tags", "properties")]
+    return f"Metadata{{{', '.join(fields)}, sensitive={_shown(metadata.get('sensitive', []))}}}"
+
+
+def shown_rule_set(rule_set: RuleSet | None) -> str:
+    """Return a rule set as the original's refusals show it: as Java prints an object."""
+    if rule_set is None:
+        return "null"
+    phases = [f"{phase}=[{', '.join(map(_shown_rule, rule_set.get(phase, ())))}]" for phase in PHASES]
+    return f"Rules{{{', '.join(phases)}, enableAt={rule_set.get('enableAt', 'null')}}}"
+
+
+def _shown_rule(rule: Mapping[str, Any]) -> str:
+    bare = ", ".join(f"{name}={_shown(rule.get(name))}" for name in ("name", "doc", "kind", "mode"))
+    quoted = ", ".join(f"{name}='{_shown(rule.get(name, each))}'" for name, each in _QUOTED.items())
+    return f"Rule{{{bare}, {quoted}}}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}={_shown(each)}' for name, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kcli.registry import errors, lookups, names, settings
 from kcli.registry.calls import Call
 from kcli.registry.checking import incompatibilities
-from kcli.registry.drafts import Draft, draft_of, registered_json, stored
+from kcli.registry.drafts import Draft, registered_json, stored
 from kcli.registry.errors import InvalidSchemaRefused
 from kcli.registry.image import Image
 from kcli.registry.messages import Answer, Change
@@ -23,6 +23,7 @@ from kcli.registry.records import (
     schema_key,
     schema_value,
 )
+from kcli.registry.views import formatted, requested
 from kcli.schemas.parsed import ParsedSchema
 
 
@@ -38,31 +39,15 @@ def register(call: Call, subject: str) -> Answer | Change:
     found = _registered(image, draft, config, normalize=normalize)
     if found is not None:
         return call.answer(_answered(call, found))
-    records, result = _register(image, draft, config, normalize=normalize, force=call.flag("force"))
+    records, result = _register(image, draft, config, normalize=normalize)
     if not records:
         return call.answer(_answered(call, result))
     return call.change(records, _answered(call, result))
 
 
-def requested(call: Call, subject: str, parameter: str) -> Draft:
-    """Return the schema of the body. Raises RestError."""
-    draft = draft_of(names.normalize(subject), call.json(parameter))
-    if draft is None:
-        raise errors.missing_body(parameter)
-    return draft
-
-
 def _answered(call: Call, result: Draft) -> dict[str, object]:
     guid = result.guid
     return registered_json(formatted(call, result), guid)
-
-
-def formatted(call: Call, draft: Draft) -> Draft:
-    """Return a schema with its text as the query's `format` asks for. Raises RestError: 42201."""
-    form = call.text("format").strip()
-    if not form or draft.text is None:
-        return draft
-    return draft._replace(text=lookups.parse(call.image, draft, is_new=False).formatted(form))
 
 
 def _registered(image: Image, draft: Draft, config: Config, *, normalize: bool) -> Draft | None:
@@ -83,9 +68,7 @@ def _registered(image: Image, draft: Draft, config: Config, *, normalize: bool) 
     return stored(other) if other is not None and other.id == found.id and other.digest == found.digest else None
 
 
-def _register(
-    image: Image, draft: Draft, config: Config, *, normalize: bool, force: bool
-) -> tuple[list[Record], Draft]:
+def _register(image: Image, draft: Draft, config: Config, *, normalize: bool) -> tuple[list[Record], Draft]:
     _check_mode(image, draft)
     subject = draft.subject
     versions = image.versions(subject)
@@ -95,9 +78,11 @@ def _register(
     if not is_importing:
         draft = _completed(draft, config, live, next_version)
     is_new = draft.id < 0 and config.get("validateNewSchemas") is not False
+    wanted_id = draft.id
     draft, parsed = lookups.canonical(image, draft, is_new=is_new, normalize=normalize)
     if parsed is None:
         raise InvalidSchemaRefused("Empty schema")
+    draft = draft._replace(id=wanted_id)
     known_id = image.id_of(names.context_of(subject), draft.digest)
     if known_id is not None and draft.id in (-1, known_id):
         version = image.version_of(names.context_of(subject), known_id, subject)
@@ -107,7 +92,7 @@ def _register(
     same = _same_version(image, draft, parsed, live)
     if same is not None:
         return [], draft._replace(version=same.version, id=same.id)
-    if not is_importing and not force:
+    if not is_importing:
         messages = incompatibilities(image, config, draft, parsed, live)
         if messages:
             raise errors.incompatible(subject, messages)

@@ -117,6 +117,8 @@ class Target(NamedTuple):
 
 def find(request: Request, image: Image | None) -> Target:
     """Return where a request goes. image: has the aliases; None if they do not matter. Raises RestError: 404, 405."""
+    if "//" in request.path:
+        raise errors.bad_request("Ambiguous URI empty segment")
     segments = [unquote(each) for each in request.path.split("/") if each]
     query = parse_query(request.query) if request.query else {}
     if segments and segments[0] == "contexts" and (len(segments) > 1 or request.path.endswith("/")):

@@ -17,8 +17,7 @@ from kcli.registry.image import Image
 from kcli.registry.messages import Answer
 from kcli.registry.metadata import has_rule_of_type
 from kcli.registry.records import StoredSchema
-from kcli.registry.registering import formatted
-from kcli.registry.subjects import with_qualified_references
+from kcli.registry.views import formatted, with_qualified_references
 
 TYPES = ["JSON", "PROTOBUF", "AVRO"]
 

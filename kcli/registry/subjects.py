@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from kcli.registry import errors, lookups, names, settings
 from kcli.registry.calls import Call, version_id
-from kcli.registry.drafts import Draft, schema_json, stored
+from kcli.registry.drafts import schema_json, stored
 from kcli.registry.image import Image
 from kcli.registry.messages import Answer, Change
 from kcli.registry.records import (
@@ -26,25 +26,17 @@ from kcli.registry.records import (
     schema_value,
     subject_key,
 )
-from kcli.registry.registering import formatted, requested
-from kcli.schemas.schema import Reference
+from kcli.registry.views import formatted, requested, with_qualified_references
 
 
 def list_subjects(call: Call) -> Answer:
     """Return the names of subjects that begin with `subjectPrefix`."""
-    found = [
-        subject
-        for subject in call.image.subjects(call.text("subjectPrefix", names.WILDCARD))
-        if _is_listed(call, call.image.versions(subject))
-    ]
-    return call.answer(call.page(found))
-
-
-def _is_listed(call: Call, versions: list[StoredSchema]) -> bool:
-    is_deleted = all(each.deleted for each in versions)
+    found = call.image.subjects(call.text("subjectPrefix", names.WILDCARD))
     if call.flag("deletedOnly"):
-        return is_deleted
-    return call.flag("deleted") or not is_deleted
+        found = [each for each in found if not call.image.is_live(each)]
+    elif not call.flag("deleted"):
+        found = [each for each in found if call.image.is_live(each)]
+    return call.answer(call.page(found))
 
 
 def look_up_schema(call: Call, subject: str) -> Answer:
@@ -113,18 +105,8 @@ def get_version(call: Call, subject: str, version: str) -> Answer:
     """Return a version. Errors: 40401, 40402, 42202."""
     found = version_anywhere(call, subject, version, deleted=call.flag("deleted"))
     shown = formatted(call, stored(found))
-    return call.answer(schema_json(with_qualified_references(call, shown), found.guid))
-
-
-def with_qualified_references(call: Call, draft: Draft) -> Draft:
-    """Return a schema of a context with the subjects of its references qualified, if the query's `referenceFormat` asks
-    for that."""
-    if call.text("referenceFormat") != "qualified" or names.context_of(draft.subject) == names.DEFAULT_CONTEXT:
-        return draft
-    references = [
-        Reference(each.name, names.qualify(draft.subject, each.subject), each.version) for each in draft.references
-    ]
-    return draft._replace(references=references)
+    qualified = with_qualified_references(call, shown)
+    return call.answer(schema_json(qualified, found.guid if qualified is shown else qualified.guid))
 
 
 def get_version_text(call: Call, subject: str, version: str) -> Answer:
