@@ -162,8 +162,9 @@ def as_table(
     unfolded: bool,
 ) -> int:
     """Write a table for each file: a title, the file's batches, records or entries, and a line of sums. Returns the
-    exit status. file_type: None to find the type of a file by its name. reader: decodes keys and values. batches_only: show batches without their
-    records. raw_time: show times in ms. unfolded: do not shorten long keys and values for the terminal."""
+    exit status. file_type: None to find the type of a file by its name. reader: decodes keys and values.
+    batches_only: show batches without their records. raw_time: show times in ms. unfolded: do not shorten long keys
+    and values for the terminal."""
     from kcli.inspector.log_records import TableOptions, print_table
 
     coloured = on_terminal()

@@ -176,12 +176,12 @@ def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
         partitioning=Partitioning.MURMUR2 if own else Partitioning(partitioner),
         own_partitions=own,
     )
-    encoders = _encoders(topic, key_schema, value_schema, registry)
-    if encoders.key is not None and key is not None:
-        raise UsageError("--key and --key-schema exclude each other")
     end = unescaped(delimiter)
     if not end or key_separator == "":
         raise UsageError(f"{'--key-separator' if end else '--delimiter'} is empty")
+    if key_schema is not None and key is not None:
+        raise UsageError("--key and --key-schema exclude each other")
+    encoders = _encoders(topic, key_schema, value_schema, registry)
     input_ = _Input(
         as_json=as_json,
         delimiter=end,

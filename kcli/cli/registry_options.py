@@ -125,9 +125,9 @@ class RegistryOptions(AccessOptions):
 def opened(place: str, access: Access) -> Registry:
     """Return the schemas of a registry (a URL), of a dump (a file or directory), or of a broker's log directory. Raises
     UsageError, UnreadableInput, SchemaError."""
-    from kcli.schema_client.registry import open_registry
+    from kcli.schema_client.registry import is_log_directory, open_registry
 
-    if "://" not in place and Path(place, "_schemas-0").is_dir():
+    if is_log_directory(place):
         from kcli.registry.files import registry_of
 
         return registry_of([Path(place)], note)

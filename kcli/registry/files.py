@@ -73,7 +73,8 @@ def transport_of(directories: Iterable[Path], warn: Warn) -> ImageTransport:
 
 
 def registry_of(directories: Iterable[Path], warn: Warn) -> KnownRegistry:
-    """Return the schemas in the files of log directories, softly deleted ones too, as image_of. It can be pickled."""
+    """Return the schemas in the files of log directories, softly deleted ones too. It can be pickled. warn: as for
+    image_of. Raises UnreadableInput."""
     transport = transport_of(directories, warn)
     answers = transport.request("GET", "/schemas?deleted=true&subjectPrefix=:*:")
     try:

@@ -172,6 +172,8 @@ def imports(client: RegistryClient, directory: Path, *, new_ids: bool) -> list[I
 def _import(version: Version, there: Version | None, by_id: dict[tuple[str, int], Version]) -> Import:
     if there is not None:
         if there.id == version.id and _same(there.schema, version.schema):
+            if there.deleted and not version.deleted:
+                return Import(version, "register again: it is softly deleted")
             return Import(version, "is there", is_done=True)
         return Import(version, f"in the way: version {there.version} is schema {there.id}", is_conflict=True)
     other = by_id.get((_context(version.subject), version.id))

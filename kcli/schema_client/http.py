@@ -216,9 +216,8 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
     """Return a context that trusts the authorities in a file. Raises UnreadableInput."""
     try:
         authorities = Path(ca_file).read_text(encoding="ascii")
-        if not authorities.strip():
-            raise ValueError("no certificate")  # Python would trust the system's authorities instead
-        return ssl.create_default_context(cadata=authorities)
+        # without any text, Python would trust the system's authorities instead
+        return ssl.create_default_context(cadata=authorities or "none")
     except OSError as error:
         if isinstance(error, ssl.SSLError):
             raise UnreadableInput(ca_file, "no certificate of an authority (PEM) in it") from None

@@ -41,6 +41,11 @@ SUFFIXES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 """The schema type of a file by its suffix."""
 
 
+def is_log_directory(place: str) -> bool:
+    """Whether a place is a broker's log directory with the topic `_schemas`, which kcli.registry.files reads."""
+    return "://" not in place and Path(place, "_schemas-0").is_dir()
+
+
 def open_registry(place: str, access: Access = DEFAULT) -> Registry:
     """Return the registry at a URL, or the dump at a path. Raises UsageError, UnreadableInput, SchemaError."""
     return HttpRegistry(place, access) if "://" in place else DumpedRegistry(place)

@@ -164,7 +164,8 @@ def test_a_login_is_sent_and_never_shown(served: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://host", "file:///etc/passwd", "http://", "http://[", "http://host:port", "http://a b/", "http://a\r\nb"]
+    "url",
+    ["ftp://host", "file:///etc/passwd", "http://", "http://[", "http://host:port", "http://a b/", "http://a\r\nb"],
 )
 def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(UsageError):

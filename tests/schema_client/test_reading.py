@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -41,8 +40,8 @@ class Counting(KnownRegistry):
 
 
 @pytest.fixture
-def registry() -> Iterator[Counting]:
-    yield Counting("R", ANSWERS)
+def registry() -> Counting:
+    return Counting("R", ANSWERS)
 
 
 def prefix(number: int) -> bytes:
@@ -62,7 +61,7 @@ def prefix(number: int) -> bytes:
         (prefix(2) + b"\x02", None, 2, "the message indexes are cut off"),
         (prefix(2) + b"\xfe\xff\xff\xff\x0f", None, 2, "2147483647 message indexes"),
         (prefix(3) + b'{"a": 1}', '{"a":1}', 3, None),
-        (prefix(4), None, 4, "schema 4: not an Avro schema: JSONDecodeError: Expecting property name enclosed in double"),
+        (prefix(4), None, 4, "schema 4: not an Avro schema: JSONDecodeError: "),
         (prefix(5), None, 5, "schema 5: schema type 'THRIFT' is none of AVRO, PROTOBUF, JSON"),
         (prefix(6) + b"\x02", "1", 6, None),
         (prefix(99), None, 99, "R has no schema 99"),
@@ -117,7 +116,7 @@ def test_what_is_kept_is_bounded(registry: Counting, monkeypatch: pytest.MonkeyP
 
 def test_a_registry_that_fails_ends_it() -> None:
     class Failing(KnownRegistry):
-        def schema(self, schema_id: int) -> RegisteredSchema:
+        def schema(self, schema_id: int) -> RegisteredSchema:  # noqa: ARG002 (the signature of KnownRegistry)
             raise RegistryError("down", 503)
 
     with pytest.raises(RegistryError, match="down"):

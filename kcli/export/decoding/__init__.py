@@ -26,8 +26,8 @@ from kcli.export.decoding.spec import DecoderSpec
 from kcli.export.decoding.survey import Survey, survey
 from kcli.export.decoding.unify import settle
 from kcli.schema_client.errors import RegistryError, SchemaError
-from kcli.schema_client.registry import open_registry
-from kcli.schema_client.sources import SchemaSource, read_schema_file, schema_text
+from kcli.schema_client.registry import is_log_directory, open_registry
+from kcli.schema_client.sources import Registry, SchemaSource, read_schema_file, schema_text
 
 LIBRARIES = {"avro": ("fastavro",), "protobuf": ("google.protobuf", "grpc_tools")}
 
@@ -48,7 +48,7 @@ def make_decoder(spec: DecoderSpec | str, known: Survey | None = None) -> Decode
         return StringDecoder()
     language = _language(spec.format)
     if spec.registry is not None:
-        return RegistryDecoder(language, open_registry(spec.registry), known.headers)
+        return RegistryDecoder(language, _registry(spec.registry), known.headers)
     if spec.format == "json":
         return _json_decoder(spec, known)
     assert spec.schema is not None
@@ -66,6 +66,14 @@ def _json_decoder(spec: DecoderSpec, known: Survey) -> Decoder:
     if source.text.lstrip().startswith("{"):
         return SchemaDecoder(_language("json"), source)
     return JsonDecoder(parse_ddl(source.text), strict=False)
+
+
+def _registry(place: str) -> Registry:
+    if not is_log_directory(place):
+        return open_registry(place)
+    from kcli.registry.files import registry_of
+
+    return registry_of([Path(place)], lambda _: None)
 
 
 def _language(name: str) -> Language:
