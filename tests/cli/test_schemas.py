@@ -29,7 +29,8 @@ V1 = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "lon
 V2 = V1.replace("}]}", '}, {"name": "who", "type": ["null", "string"], "default": null}]}')
 BAD = V1.replace('"long"', '"string"')
 MONEY = 'syntax = "proto3";\npackage shop;\n\nmessage Money {\n  int64 cents = 1;\n}\n'
-PAID = 'syntax = "proto3"; package shop; import "shop/money.proto"; message Skip { int32 a = 1; }\n' + (
+PAID = (
+    'syntax = "proto3"; package shop; import "shop/money.proto"; message Skip { int32 a = 1; }\n'
     "message Paid { Money sum = 1; }"
 )
 JSON_SCHEMA = '{"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}'
