@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 
 class Incompatibility(NamedTuple):
@@ -41,6 +41,21 @@ class ParsedSchema(Protocol):
 
     def validate_new(self) -> None:
         """Check what is refused only for a schema that is about to be registered. Raises InvalidSchema."""
+
+
+@runtime_checkable
+class Comparable(Protocol):
+    """A schema of a format in which equal ones may have different canonical texts: Avro."""
+
+    def equivalent(self, other: ParsedSchema) -> bool:
+        """Return whether two schemas are the same: Confluent's `equivalent`, without metadata and rules."""
+
+
+def equivalent(one: ParsedSchema, other: ParsedSchema) -> bool:
+    """Return whether two schemas are the same to a registry that looks a schema up, whatever they refer to."""
+    if isinstance(one, Comparable):
+        return one.equivalent(other)
+    return type(one) is type(other) and one.canonical == other.canonical
 
 
 class Format(Protocol):

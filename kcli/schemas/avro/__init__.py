@@ -27,8 +27,8 @@ from kcli.schemas.avro.normalizing import normalized_json
 from kcli.schemas.avro.parser import Parser
 from kcli.schemas.avro.printing import to_json
 from kcli.schemas.avro.resolution import compare
-from kcli.schemas.avro.types import Schema, full_name
-from kcli.schemas.parsed import Incompatibility
+from kcli.schemas.avro.types import Schema, full_name, same_schema
+from kcli.schemas.parsed import Incompatibility, ParsedSchema
 
 T = TypeVar("T", bound="AvroSchema")
 
@@ -59,6 +59,11 @@ class AvroSchema:
     def incompatibilities(self, writer: Self) -> list[Incompatibility]:
         """Return why this schema cannot read data of another one; nothing if it can."""
         return compare(self.schema, writer.schema)
+
+    def equivalent(self, other: ParsedSchema) -> bool:
+        """Return whether two schemas have the same types, docs and aliases: with types of references or their own, and
+        with properties and aliases in any order."""
+        return isinstance(other, AvroSchema) and same_schema(self.schema, other.schema, with_docs=True)
 
     def validate_new(self) -> None:
         """Check the names and defaults, those of references, too. Raises InvalidSchema."""

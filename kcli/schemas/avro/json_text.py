@@ -25,7 +25,7 @@ NUMBER_SIZE_MAX: Final = 1000
 """The most characters of a number: Jackson's StreamReadConstraints."""
 _MESSAGE_MAX: Final = 2000
 """The most characters of an error message."""
-_STRUCTURE: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|//[^\r\n]*+|/\*.*?(?:\*/|\Z)|[\[\]{}]', re.DOTALL)
+_STRUCTURE: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|//[^\r\n]*+|/\*|[\[\]{}]', re.DOTALL)
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\]')
@@ -90,10 +90,13 @@ def is_integer(value: Json, bits: int) -> bool:
 
 def _without_comments(text: str) -> str:
     """Return the text with spaces in place of comments. Raises InvalidSchema if it is nested too deep."""
-    depth = end = 0
+    if "/*" not in text and "//" not in text and text.count("[") + text.count("{") <= DEPTH_MAX:
+        return text
+    depth = copied = position = 0
     pieces = []
-    for each in _STRUCTURE.finditer(text):
-        match text[each.start()]:
+    while each := _STRUCTURE.search(text, position):
+        start, position = each.span()
+        match text[start]:
             case "[" | "{":
                 depth += 1
                 if depth > DEPTH_MAX:
@@ -101,11 +104,13 @@ def _without_comments(text: str) -> str:
             case "]" | "}":
                 depth -= 1
             case "/":
-                if each[0].startswith("/*") and (len(each[0]) < len("/**/") or not each[0].endswith("*/")):
-                    raise InvalidSchema("the schema is no JSON: a comment without an end")
-                pieces += [text[end : each.start()], " " * len(each[0])]
-                end = each.end()
-    return "".join([*pieces, text[end:]]) if pieces else text
+                if text[start + 1] == "*":
+                    position = text.find("*/", position) + len("*/")
+                    if position < len("*/"):
+                        raise InvalidSchema("the schema is no JSON: a comment without an end")
+                pieces += [text[copied:start], " " * (position - start)]
+                copied = position
+    return "".join([*pieces, text[copied:]]) if pieces else text
 
 
 def _check_characters(text: str) -> None:
@@ -143,31 +148,45 @@ _DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_fraction, pa
 def _write(value: Json, depth: int, out: list[str]) -> None:
     """Append the text of a value that `depth` values contain."""
     match value:
+        case str():
+            out.append(string_text(value))
         case None:
             out.append("null")
         case bool():
             out.append("true" if value else "false")
-        case str():
-            out.append(string_text(value))
         case int():
             out.append(str(value))
         case float():
             text = double_text(value)
             out.append(text if math.isfinite(value) else f'"{text}"')
         case list():
-            separator = "["
-            for each in value:
-                out.append(separator)
-                _write(each, _deeper(depth), out)
-                separator = ","
-            out.append("]" if value else "[]")
+            _write_array(value, _deeper(depth) if value else depth, out)
         case dict():
-            separator = "{"
-            for name, each in value.items():
-                out += (separator, string_text(name), ":")
-                _write(each, _deeper(depth), out)
-                separator = ","
-            out.append("}" if value else "{}")
+            _write_object(value, _deeper(depth) if value else depth, out)
+
+
+def _write_array(values: list[Json], depth: int, out: list[str]) -> None:
+    separator = "["
+    for each in values:
+        out.append(separator)
+        if isinstance(each, str):  # most values are: not worth a call
+            out.append(string_text(each))
+        else:
+            _write(each, depth, out)
+        separator = ","
+    out.append("]" if values else "[]")
+
+
+def _write_object(values: dict[str, Json], depth: int, out: list[str]) -> None:
+    separator = "{"
+    for name, each in values.items():
+        out += (separator, string_text(name), ":")
+        if isinstance(each, str):
+            out.append(string_text(each))
+        else:
+            _write(each, depth, out)
+        separator = ","
+    out.append("}" if values else "{}")
 
 
 def _deeper(depth: int) -> int:
@@ -178,9 +197,8 @@ def _deeper(depth: int) -> int:
 
 def string_text(text: str) -> str:
     """Return a string in quotes. Other than Python's json, Jackson writes escapes in capital letters."""
-    if _CONTROL.search(text):
-        return f'"{_ESCAPED.sub(lambda each: _ESCAPES[each[0]], text)}"'
-    return encode_basestring(text)
+    quoted = encode_basestring(text)
+    return quoted if "\\u00" not in quoted else f'"{_ESCAPED.sub(lambda each: _ESCAPES[each[0]], text)}"'
 
 
 def _sorted(value: Json) -> Json:

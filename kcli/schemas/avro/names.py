@@ -16,13 +16,12 @@ from kcli.schemas.avro.json_text import refused
 from kcli.schemas.avro.types import Array, Enum, Fixed, Map, Record, Schema, Union
 from kcli.schemas.schema import InvalidSchema
 
-_STRICT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+\Z")
 _STRICT_INITIAL: Final = re.compile(r"[A-Za-z_]")
 
 
 def check_strict(name: str | None) -> None:
     """Check a name of a new schema. Raises InvalidSchema."""
-    if name is None or not _STRICT.match(name):
+    if name is None or not _is_strict(name):
         raise refused(_reason(name, is_initial=bool(name and _STRICT_INITIAL.match(name))))
 
 
@@ -64,11 +63,15 @@ def check_reachable(schema: Schema) -> None:
 
 
 def _check(name: str | None) -> None:
-    if name is not None and _STRICT.match(name):
+    if name is not None and _is_strict(name):
         return
     is_initial = bool(name and _is_letter(name[0]))
     if name is None or not is_initial or not all(_is_letter(c) or _is_digit(c) for c in name[1:]):
         raise refused(_reason(name, is_initial=is_initial))
+
+
+def _is_strict(name: str) -> bool:
+    return name.isascii() and name.isidentifier()
 
 
 def _is_letter(character: str) -> bool:

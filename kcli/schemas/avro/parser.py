@@ -289,6 +289,8 @@ def _required_text(node: dict[str, Json], key: str, error: str) -> str:
 
 
 def _props(node: dict[str, Json], reserved: frozenset[str]) -> dict[str, Json]:
+    if reserved.issuperset(node):
+        return {}
     return {name: value for name, value in node.items() if name not in reserved}
 
 

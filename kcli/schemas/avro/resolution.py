@@ -126,14 +126,14 @@ class _Comparison:
         following: _Pair | None = pair
         while True:
             if following is not None:
-                key = id(following.reader), id(following.writer)
-                result = self._known.get(key)
+                result = self._known_result(following)
                 if result is None:
-                    self._known[key] = _COMPATIBLE
-                    stack.append((key, self._compared(following)))
-                    self._count(PAIR_WORK)
+                    stack.append((_key(following), self._compared(following)))
                     if len(stack) > DEPTH_MAX:
                         raise _Incomparable(f"types are nested deeper than {DEPTH_MAX:,} levels")
+            if not stack:
+                assert result is not None, "a pair without parts has a result at once"
+                return result
             key, steps = stack[-1]
             try:
                 following = steps.send(result)  # type: ignore[arg-type]  # None starts a generator
@@ -141,13 +141,37 @@ class _Comparison:
                 following = None
                 result = self._known[key] = stop.value
                 stack.pop()
-                if not stack:
-                    return stop.value  # type: ignore[no-any-return]
+
+    def _known_result(self, pair: _Pair) -> _Result | None:
+        """Return the result of a pair that is known or has no parts; None for another one, which now is in progress."""
+        key = _key(pair)
+        result = self._known.get(key)
+        if result is None:
+            self._count(PAIR_WORK)
+            result = self._without_parts(pair)
+            self._known[key] = _COMPATIBLE if result is None else result
+        return result
 
     def _count(self, work: int) -> None:
         self._work += work
         if self._work > WORK_MAX:
             raise _Incomparable(f"more than {WORK_MAX // PAIR_WORK:,} pairs of types are to be compared")
+
+    def _without_parts(self, pair: _Pair) -> _Result | None:
+        reader, writer, path = pair
+        match reader, writer:
+            case (Union(), _) | (_, Union()) | (Array(), Array()) | (Map(), Map()) | (Record(), Record()):
+                return None
+            case Primitive(), Primitive():
+                if reader.type == writer.type or writer.type in _PROMOTED.get(reader.type, ()):
+                    return _COMPATIBLE
+            case Fixed(), Fixed():
+                return _Result((*_names(reader, writer, path), *_sizes(reader, writer, path)))
+            case Enum(), Enum():
+                self._count(len(reader.symbols) + len(writer.symbols))
+                return _Result((*_names(reader, writer, path), *_symbols(reader, writer, path)))
+        types = f"reader type: {reader.type.upper()} not compatible with writer type: {writer.type.upper()}"
+        return _Result((_Mismatch("TYPE_MISMATCH", path, types),))
 
     def _compared(self, pair: _Pair) -> _Steps:
         reader, writer, path = pair
@@ -162,19 +186,10 @@ class _Comparison:
                 return (yield _Pair(reader.items, writer.items, (path, "items")))
             case Map(), Map():
                 return (yield _Pair(reader.values, writer.values, (path, "values")))
-            case Fixed(), Fixed():
-                return _Result((*_names(reader, writer, path), *_sizes(reader, writer, path)))
-            case Enum(), Enum():
-                self._count(len(reader.symbols) + len(writer.symbols))
-                return _Result((*_names(reader, writer, path), *_symbols(reader, writer, path)))
             case Record(), Record():
                 self._count(len(reader.fields))
                 return (yield from self._records(reader, writer, path))
-            case Primitive(), Primitive():
-                if reader.type == writer.type or writer.type in _PROMOTED.get(reader.type, ()):
-                    return _COMPATIBLE
-        types = f"reader type: {reader.type.upper()} not compatible with writer type: {writer.type.upper()}"
-        return _Result((_Mismatch("TYPE_MISMATCH", path, types),))
+        raise AssertionError("a pair without parts is not compared in steps")
 
     def _unions(self, reader: Union, writer: Union, path: Path) -> _Steps:
         parts = []
@@ -215,6 +230,10 @@ class _Comparison:
             if not result.is_compatible:
                 parts.append(result)
         return _merged(parts)
+
+
+def _key(pair: _Pair) -> tuple[int, int]:
+    return id(pair.reader), id(pair.writer)
 
 
 def _merged(parts: Sequence[_Mismatch | _Result]) -> _Result:

@@ -150,48 +150,76 @@ def alias_names(schema: NamedType) -> list[str]:
     return [f".{each.simple}" if schema.name.space and not each.space else each.full for each in schema.aliases]
 
 
-def same_schema(one: Schema, other: Schema) -> bool:
-    """Return whether two schemas are equal: names, types, order, properties and defaults of fields; not docs, aliases
-    and the defaults of enums."""
-    return _same(one, other, set())
+def same_schema(one: Schema, other: Schema, *, with_docs: bool = False) -> bool:
+    """Return whether two schemas are equal: names, types, order, properties and defaults of fields.
+
+    with_docs: docs, aliases and the defaults of enums count, too.
+    """
+    stack = [(one, other)]
+    seen: set[tuple[int, int]] = set()
+    while stack:
+        one, other = stack.pop()
+        if one is other or (id(one), id(other)) in seen:
+            continue
+        seen.add((id(one), id(other)))
+        if one.type != other.type or not _alike(one, other) or (with_docs and _docs(one) != _docs(other)):
+            return False
+        parts, other_parts = _parts(one), _parts(other)
+        if len(parts) != len(other_parts):
+            return False
+        stack += zip(parts, other_parts, strict=True)
+    return True
 
 
-def _same(one: Schema, other: Schema, seen: set[tuple[int, int]]) -> bool:
-    if one is other:
-        return True
+def _alike(one: Schema, other: Schema) -> bool:
+    """Return whether two schemas of a type are equal but for the types that they contain."""
     match one, other:
-        case (Primitive(), Primitive()):
-            return one.type == other.type and same_json(one.props, other.props)
-        case (Array(), Array()):
-            return _same(one.items, other.items, seen) and same_json(one.props, other.props)
-        case (Map(), Map()):
-            return _same(one.values, other.values, seen) and same_json(one.props, other.props)
-        case (Union(), Union()):
-            return len(one.branches) == len(other.branches) and all(
-                _same(*pair, seen) for pair in zip(one.branches, other.branches, strict=True)
-            )
         case (Fixed(), Fixed()):
             return one.name == other.name and one.size == other.size and same_json(one.props, other.props)
         case (Enum(), Enum()):
             return one.name == other.name and one.symbols == other.symbols and same_json(one.props, other.props)
         case (Record(), Record()):
-            return _same_record(one, other, seen)
+            fields = zip(one.fields.values(), other.fields.values(), strict=False)
+            return (
+                one.name == other.name and same_json(one.props, other.props) and all(_alike_fields(*f) for f in fields)
+            )
+        case (Union(), Union()):
+            return True
+        case (Primitive() | Array() | Map(), Primitive() | Array() | Map()):
+            return same_json(one.props, other.props)
     return False
 
 
-def _same_record(one: Record, other: Record, seen: set[tuple[int, int]]) -> bool:
-    if one.name != other.name or len(one.fields) != len(other.fields) or not same_json(one.props, other.props):
-        return False
-    if (id(one), id(other)) in seen:
-        return True
-    seen.add((id(one), id(other)))
-    return all(_same_field(*pair, seen) for pair in zip(one.fields.values(), other.fields.values(), strict=True))
-
-
-def _same_field(one: Field, other: Field, seen: set[tuple[int, int]]) -> bool:
+def _alike_fields(one: Field, other: Field) -> bool:
     return (
         (one.name, one.order, one.has_default) == (other.name, other.order, other.has_default)
         and same_json(one.default, other.default)
         and same_json(one.props, other.props)
-        and _same(one.schema, other.schema, seen)
     )
+
+
+def _parts(schema: Schema) -> list[Schema]:
+    """Return the schemas that a schema contains, in order."""
+    match schema:
+        case Array():
+            return [schema.items]
+        case Map():
+            return [schema.values]
+        case Union():
+            return schema.branches
+        case Record():
+            return [each.schema for each in schema.fields.values()]
+    return []
+
+
+def _docs(schema: Schema) -> object:
+    """Return what a schema tells to people and to readers of other names, to be compared."""
+    match schema:
+        case Record():
+            fields = [(each.doc, frozenset(each.aliases)) for each in schema.fields.values()]
+            return schema.doc, frozenset(alias_names(schema)), fields
+        case Enum():
+            return schema.doc, frozenset(alias_names(schema)), schema.default
+        case Fixed():
+            return schema.doc, frozenset(alias_names(schema))
+    return None
