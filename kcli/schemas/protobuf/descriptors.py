@@ -153,9 +153,20 @@ def file_of(text: str) -> el.File:
         data = b64decode(text + "=" * (-len(text) % 4) if "=" not in text else text, validate=True)
         file = _new_file()
         file.ParseFromString(data)
+        _check_text(file)
         return _file(file)
     except (BadBase64, DecodeError, UnicodeError, ValueError) as error:
         raise InvalidSchema(f"not a FileDescriptorProto: {error}") from None
+
+
+def _check_text(message: _Proto) -> None:
+    """Raises InvalidSchema if a string is not UTF-8, which google.protobuf returns as bytes."""
+    for field, value in message.ListFields():
+        for each in value if field.is_repeated else [value]:
+            if field.message_type is not None:
+                _check_text(each)
+            elif field.type == field.TYPE_STRING and not isinstance(each, str):
+                raise InvalidSchema(f"{field.full_name} is not UTF-8")
 
 
 def _file(file: _Proto) -> el.File:

@@ -13,10 +13,10 @@ from struct import pack, unpack
 
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,40})|(0[0-7]{1,60})|(0|[1-9][0-9]{0,60}))[lL]?")
 _FLOATING = re.compile(r"-?(?:[0-9]{1,60}(?:\.[0-9]{0,60})?|\.[0-9]{1,60})(?:[eE][+-]?[0-9]{1,3})?([fFdD]?)")
-_FLOAT_DIGITS = 7
-"""How many digits a Java Float has for sure."""
+_FLOAT_DIGITS_MAX = 9
+_EXACT_BELOW = 1e15
 _FLOAT_MIN, _FLOAT_MAX = 1.1754944e-38, 3.4028235e38
-_CONTEXT = Context(prec=800)
+_CONTEXT = Context(prec=2_000)
 _STEP = Decimal("0.001")
 
 
@@ -33,13 +33,24 @@ def normalized_number(text: str) -> str:
 
 
 def _exact(text: str, *, is_double: bool) -> Decimal:
-    """Return the value of the Float or Double that a Java program makes of a number."""
-    decimal = Decimal(text)
-    double = float(text)
-    digits = len(decimal.normalize(_CONTEXT).as_tuple().digits)
-    if not is_double and digits <= _FLOAT_DIGITS and (not double or _FLOAT_MIN <= abs(double) <= _FLOAT_MAX):
-        return Decimal(unpack("f", pack("f", double))[0])
-    return Decimal(double) if Decimal(repr(double)) == decimal else decimal
+    """Return the value that DecimalFormat has for the Float, Double or BigDecimal which a Java program makes of it."""
+    decimal, double = Decimal(text), float(text)
+    if not is_double and (not double or _FLOAT_MIN <= abs(double) <= _FLOAT_MAX):
+        single: float = unpack("f", pack("f", double))[0]
+        if _shortest(single) == Decimal(repr(double)):
+            return _of_double(single)
+    return _of_double(double) if Decimal(repr(double)) == decimal else decimal
+
+
+def _of_double(value: float) -> Decimal:
+    """Return the exact value, which decides what is rounded up; of a large one the digits that Java prints."""
+    return Decimal(value) if abs(value) < _EXACT_BELOW else Decimal(repr(value))
+
+
+def _shortest(single: float) -> Decimal:
+    """Return the shortest decimal whose Float is this one."""
+    texts = (f"{single:.{digits}e}" for digits in range(_FLOAT_DIGITS_MAX))
+    return next((Decimal(text) for text in texts if unpack("f", pack("f", float(text)))[0] == single), Decimal(single))
 
 
 def _rounded(value: Decimal) -> str:

@@ -14,14 +14,14 @@ registry refuses them; like it, the parser does not check what a compiler checks
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum as PythonEnum
 from enum import auto
 from typing import TypeAlias, TypeVar, cast
 
 from kcli.schemas.protobuf import elements as el
 from kcli.schemas.protobuf.elements import NUMBER_MAX, WORDS, Kind, Option, Span, Value, Word, map_of
-from kcli.schemas.protobuf.reader import NESTING_MAX, BadSyntax, Reader
+from kcli.schemas.protobuf.reader import NESTING_MAX, BadSyntax, Reader, shortened
 from kcli.schemas.schema import InvalidSchema
 
 
@@ -120,7 +120,7 @@ class _Parser:
     ) -> None:
         if name in known:
             here, there = self._reader.location(at), self._reader.location(known[name][1])
-            raise BadSyntax(f"{name} ({here}) is already defined at {there}")
+            raise BadSyntax(f"{shortened(name)} ({here}) is already defined at {there}")
 
     def _declaration(self, place: _Place) -> _Declaration | None:
         """Read one declaration; return None for what a file says of itself, and for a lone semicolon."""
@@ -193,7 +193,7 @@ class _Parser:
         reader.leave()
         return el.Message(
             name,
-            [*_of(found, el.Message), *_of(found, el.Enum)],
+            (*_of(found, el.Message), *_of(found, el.Enum)),
             _of(found, Option),
             _of(found, el.Reserved),
             _of(found, el.Field),
@@ -382,12 +382,12 @@ class _Parser:
         reader.require(")")
         return type_name, is_stream
 
-    def _options(self) -> list[Option]:
+    def _options(self) -> Sequence[Option]:
         """Read the options in brackets behind a declaration, if there are any."""
         reader = self._reader
-        options: list[Option] = []
         if not reader.take("["):
-            return options
+            return ()
+        options: list[Option] = []
         while True:
             options.append(self._option("="))
             if reader.take("]"):
@@ -468,8 +468,8 @@ class _Parser:
         return result
 
 
-def _of(found: Mapping[type, list[_Declaration]], kind: type[_D]) -> list[_D]:
-    return cast("list[_D]", found.get(kind, []))
+def _of(found: Mapping[type, list[_Declaration]], kind: type[_D]) -> Sequence[_D]:
+    return cast("Sequence[_D]", found.get(kind, ()))
 
 
 def _put(entries: dict[str, Value], name: str, value: Value) -> None:
@@ -486,7 +486,7 @@ def _put(entries: dict[str, Value], name: str, value: Value) -> None:
         known.append(value)
 
 
-def _text_of(name: str, options: list[Option]) -> str | None:
+def _text_of(name: str, options: Sequence[Option]) -> str | None:
     """Return the value of the last option with a name, or None. Raises InvalidSchema if it is a map or list."""
     values = [option.value for option in options if option.name == name]
     if not values:
@@ -512,4 +512,4 @@ def _check_map(type_name: str) -> None:
         rest = types[1]
     for key in reversed(keys):
         if key not in _KEYS:
-            raise InvalidSchema(f"map key must be non-byte, non-floating point scalar: {key}")
+            raise InvalidSchema(shortened(f"map key must be non-byte, non-floating point scalar: {key}"))

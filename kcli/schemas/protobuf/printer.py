@@ -28,6 +28,7 @@ from kcli.schemas.protobuf.elements import NUMBER_MAX, SCALARS, WORDS, Kind, Opt
 from kcli.schemas.protobuf.names import Names, Scope, is_map_entry
 from kcli.schemas.protobuf.numbers import normalized_number
 from kcli.schemas.protobuf.options import normalized_options
+from kcli.schemas.protobuf.reader import shortened
 from kcli.schemas.schema import SIZE_MAX, InvalidSchema
 
 _INDENT = "  "
@@ -325,7 +326,7 @@ class _Printer:
         if not type_name.startswith("map<"):
             found = self._names.type(scope, type_name)
             if found is None or found.type is None:
-                raise InvalidSchema(f"Could not resolve type: {type_name}")
+                raise InvalidSchema(shortened(f"Could not resolve type: {type_name}"))
             if found.type.map_type is None:
                 return "." + found.full_name
             type_name = found.type.map_type
@@ -339,7 +340,7 @@ class _Printer:
             return type_name
         found = self._names.type(scope, type_name)
         if found is None:
-            raise InvalidSchema(f"Could not resolve type: {type_name}")
+            raise InvalidSchema(shortened(f"Could not resolve type: {type_name}"))
         return "." + found.full_name
 
     def _options(self, options: Sequence[Option], scope: Scope | None) -> Sequence[Option]:

@@ -17,6 +17,9 @@ from kcli.schemas.schema import InvalidSchema
 NESTING_MAX = 100
 """How deep messages, groups, maps and the values of options may be nested. protoc allows 32 messages."""
 
+MESSAGE_MAX = 1_000
+"""The longest message, in characters."""
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z0-9_.-]+")
@@ -33,6 +36,11 @@ class BadSyntax(InvalidSchema):
     """A text that is no .proto file."""
 
 
+def shortened(message: str) -> str:
+    """Return a message without most of a very long word in it."""
+    return message if len(message) <= MESSAGE_MAX else message[:MESSAGE_MAX] + "..."
+
+
 class Reader:
     """Reads a text from its start to its end."""
 
@@ -44,9 +52,7 @@ class Reader:
 
     def error(self, message: str, at: int | None = None) -> BadSyntax:
         """Return the error at a position, which is the reader's if `at` is None."""
-        at = self.at if at is None else at
-        start = self._text.rfind("\n", 0, at) + 1
-        return BadSyntax(f"Syntax error in :{self._text.count(chr(10), 0, at) + 1}:{at - start + 1}: {message}")
+        return BadSyntax(f"Syntax error in {self.location(self.at if at is None else at)}: {shortened(message)}")
 
     def location(self, at: int) -> str:
         """Return `:line:column` of a position."""
@@ -164,7 +170,7 @@ class Reader:
             return largest
         value = _number(word, 10)
         if value is None:
-            raise BadSyntax(f'For input string: "{word}"')
+            raise BadSyntax(shortened(f'For input string: "{word}"'))
         return value
 
     def string_or_word(self) -> str:
