@@ -53,8 +53,8 @@ class JsonSchema:
     def incompatibilities(self, writer: JsonSchema, *, is_lenient: bool = False) -> list[Incompatibility]:
         """Return why this schema does not allow all that the writer's allows, by Confluent's rules.
 
-        is_lenient: whether the compatibility policy is LENIENT. Each text is a format: `text % ("new", "old")`, the
-        reader first. Raises InvalidSchema if too many pairs of schemas would have to be compared.
+        is_lenient: whether the compatibility policy is LENIENT. Raises InvalidSchema if too many pairs of schemas would
+        have to be compared.
         """
         return compare(writer.node, self.node, is_lenient=is_lenient).incompatibilities()
 

@@ -33,13 +33,27 @@ from kcli.schemas.json_schema.patterns import found_in
 from kcli.schemas.json_schema.shapes import Shapes
 from kcli.schemas.schema import InvalidSchema
 
-COMPARISONS_MAX: Final = 300_000
+COMPARISONS_MAX: Final = 500_000
 """How many pairs of schemas are compared at most, the same ones again included."""
 
 _Pair: TypeAlias = "tuple[int, int]"
 _Steps: TypeAlias = "Generator[tuple[Node, Node], Differences, Differences]"
 _Part: TypeAlias = "Generator[tuple[Node, Node], Differences, None]"
 _Container: TypeAlias = "model.Object | model.Array"
+_LEAVES: Final = frozenset(
+    (
+        model.Text,
+        model.Number,
+        model.Boolean,
+        model.Null,
+        model.Constant,
+        model.Enumeration,
+        model.Anything,
+        model.Nothing,
+    )
+)
+"""The nodes without schemas within them."""
+_NONE: Final = Differences()
 _DIVISION: Final = Context(prec=2000, traps=[])
 
 
@@ -97,19 +111,28 @@ class _Comparison:
                 if answer is None:
                     answer = Differences()
                     assumed = True
+            if answer is None and type(old) in _LEAVES and (type(old) is type(new) or type(new) in _LEAVES):
+                answer = self._leaves(old, new)
+                if answer:
+                    known[pair] = answer
             if answer is None:
                 active.add(pair)
                 stack.append((pair, self._steps(old, new)))
         return known, assumed
 
-    def _steps(self, old: Node, new: Node) -> _Steps:
-        """Compare two schemas: yield each pair within them, get what is found for it, and return what is found."""
+    def _count(self) -> None:
         self.count += 1
         if self.count > COMPARISONS_MAX:
             raise InvalidSchema(f"more than {COMPARISONS_MAX:,} pairs of schemas would have to be compared")
+
+    def _leaves(self, old: Node, new: Node) -> Differences:
+        """Compare two schemas without schemas within them."""
+        self._count()
+        if type(old) is type(new) and not isinstance(
+            old, model.Text | model.Number | model.Constant | model.Enumeration
+        ):
+            return _NONE
         found = Differences()
-        if isinstance(new, model.Combined) != isinstance(old, model.Combined) and (yield from _is_part(old, new)):
-            return found
         if type(old) is not type(new):
             if not _allows_other_types(old, new):
                 found.add("", "TYPE_CHANGED")
@@ -123,6 +146,17 @@ class _Comparison:
                 _constants(old, new, found)
             case model.Enumeration(), model.Enumeration():
                 _enumerations(old, new, found)
+        return found
+
+    def _steps(self, old: Node, new: Node) -> _Steps:
+        """Compare two schemas: yield each pair within them, get what is found for it, and return what is found."""
+        self._count()
+        found = Differences()
+        if isinstance(new, model.Combined) != isinstance(old, model.Combined) and (yield from _is_part(old, new)):
+            return found
+        if type(old) is not type(new) or type(old) in _LEAVES:
+            return self._leaves(old, new)
+        match old, new:
             case model.Combined(), model.Combined():
                 yield from self._combined(old, new, found)
             case model.Negation(), model.Negation():

@@ -37,18 +37,22 @@ class Differences:
         """Return the differences with their paths from the root, at most REPORTED_MAX."""
         reported: list[Incompatibility] = []
         length = 0
-        stack = [("", iter(self.entries))]
+        stack = [iter(self.entries)]
+        segments = [""]
         while stack and len(reported) < REPORTED_MAX and length < REPORTED_LENGTH_MAX:
-            prefix, entries = stack[-1]
-            path, found = next(entries, ("", None))
-            path = f"{prefix}/{path}" if prefix and path else prefix or path
-            if found is None:
+            entry = next(stack[-1], None)
+            if entry is None:
                 stack.pop()
-            elif isinstance(found, Differences):
-                stack.append((path, iter(found.entries)))
+                segments.pop()
+                continue
+            segment, found = entry
+            if isinstance(found, Differences):
+                stack.append(iter(found.entries))
+                segments.append(segment)
             else:
-                reported.append(_incompatibility(found, f"#/{path}"))
-            length += len(path)
+                path = "#/" + "/".join(filter(None, [*segments, segment]))
+                reported.append(_incompatibility(found, path))
+                length += len(path)
         return reported
 
 
@@ -164,5 +168,5 @@ LENIENT: Final = frozenset(
 
 
 def _incompatibility(kind: str, path: str) -> Incompatibility:
-    text = KINDS[kind].replace("{}", path.replace("%", "%%"))
+    text = KINDS[kind].replace("{}", path)
     return Incompatibility(kind, path, f'{{errorType:"{kind}", description:"{text}\'}}')

@@ -12,14 +12,18 @@ they fall into nodes. Keywords beside `$ref` count. Source: JSON Schema 2019-09 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 from kcli.java.hashing import hash_map_order
 from kcli.schemas.json_schema import model
+from kcli.schemas.json_schema.drafts4to7 import COPIES_MAX
 from kcli.schemas.json_schema.loading import (
+    Places,
     a_boolean,
     a_number,
     a_pattern,
@@ -51,6 +55,14 @@ _ANNOTATIONS: Final = frozenset(
     ("title", "description", "$dynamicAnchor", "format", "deprecated", "readOnly", "writeOnly")
 )
 _NOTES: Final = frozenset(("title", "description", "default"))
+_IF: Final = frozenset(("if", "then", "else"))
+_UNEVALUATED: Final = frozenset(("unevaluatedItems", "unevaluatedProperties"))
+_PLACES: Final = Places(
+    frozenset(("not", "items", "contains", "additionalProperties", "propertyNames")) | _IF | _UNEVALUATED,
+    frozenset(("allOf", "anyOf", "oneOf", "prefixItems")),
+    frozenset(("properties", "patternProperties", "dependentSchemas", "$defs")),
+)
+_PLACES_WITHOUT_IF: Final = _PLACES._replace(single=_PLACES.single - {"then", "else"})
 _MERGED: Final = (model.Array, model.Number, model.Object, model.Text)
 
 
@@ -74,11 +86,16 @@ def load(root: JsonObject, references: Mapping[str, str], other: Callable[[str],
 class _Loader:
     references: Mapping[str, str]
     other: Callable[[str], str | None]
-    nodes: dict[tuple[int, str], Node] = field(default_factory=dict)
-    """The node of each JSON value that was loaded, with its base URI."""
+    nodes: dict[tuple[int, str, str], Node] = field(default_factory=dict)
+    """The node of each JSON value that was loaded, with its base URI, and `within`."""
+    within: str = ""
+    """The URI whose schema is being loaded: what a `$ref` leads to is no node of the schema around it, but a copy."""
     anchors: dict[str, tuple[Json, _Scope]] = field(default_factory=dict)
     """The schemas that have an id or an anchor, and documents, by URI."""
-    waiting: dict[str, list[model.Reference]] = field(default_factory=dict)
+    waiting: deque[model.Reference] = field(default_factory=deque)
+    """The references without a target."""
+    targets: dict[str, Node] = field(default_factory=dict)
+    """The nodes that references lead to, by URI."""
     documents: dict[str, str] = field(default_factory=dict)
     """The text of each reference by URI."""
 
@@ -88,39 +105,79 @@ class _Loader:
             self.documents[resolved(None, name, name)] = text
             if ":" not in name and not name.startswith("."):
                 self.documents["./" + name] = text
-        self._find_anchors(root, _Scope(ROOT_URI, is_root=True))
-        node = self.node(root, _Scope(ROOT_URI, is_root=True))
-        self.anchors.setdefault(_plain(self._base(root, ROOT_URI)), (root, _Scope(ROOT_URI, is_root=True)))
-        loaded: set[str] = set()
-        while self.waiting or len(loaded) < len(self.anchors):
+        scope = _Scope(ROOT_URI, is_root=True)
+        self._find_anchors(root, scope)
+        uri = _plain(self._base(root, ROOT_URI))
+        self.anchors[uri] = root, scope
+        node = self.targets[uri] = self._loaded(root, scope)
+        self._settle()
+        loaded = {uri}
+        while len(loaded) < len(self.anchors):
             for uri in [each for each in self.anchors if each not in loaded]:
-                self.node(*self.anchors[uri])
+                self._loaded(*self.anchors[uri])
                 loaded.add(uri)
-            while self.waiting:
-                uri, references = self.waiting.popitem()
-                target = self.node(*self._target(uri))
-                for each in references:
-                    each.target = target
+            self._settle()
         return node
 
+    def _settle(self) -> None:
+        """Give each reference its target. Of those to one schema, the first one gets its node, others a copy: those
+        that were found before all was settled which the node refers to, share one."""
+        frames: list[tuple[dict[str, Node], model.Reference | None]] = [({}, None)]
+        while frames:
+            copies, first = frames[-1]
+            if not self.waiting:
+                if first is not None:
+                    first.target = self.targets[first.uri]
+                frames.pop()
+                continue
+            reference = self.waiting.popleft()
+            uri = reference.uri
+            if uri in self.targets:
+                node = self.targets[uri]
+                reference.target = copies.setdefault(uri, node if isinstance(node, model.Reference) else copy(node))
+                continue
+            raw, scope = self._target(uri)
+            self.within = uri if len(self.nodes) < COPIES_MAX else ""
+            self.targets[uri] = self._loaded(raw, scope)
+            frames.append(({}, reference))
+
     def node(self, raw: Json, scope: _Scope) -> Node:
+        """Return the node of a schema within another one."""
+        if isinstance(raw, dict) and "$schema" in raw:
+            url = a_string(raw["$schema"], "$schema")
+            if self.other(url) is None and url not in self.documents:
+                refuse("$schema", f"there is no schema {url[:200]!r}, and nothing is fetched")
+        return self._loaded(raw, scope)
+
+    def _loaded(self, raw: Json, scope: _Scope) -> Node:
         """Return the node of a schema."""
         if isinstance(raw, bool):
             return model.Anything(is_true=True) if raw else model.Nothing()
         if not isinstance(raw, dict):
             refuse("#", f"a schema is an object or a boolean, not {kind_of(raw)}")
-        base = self._base(raw, scope.base)
-        key = id(raw), without_fragment(base)
-        known = self.nodes.get(key)
-        if known is None:
-            known = self.nodes[key] = self._object(raw, scope._replace(base=base))
-        return known
+        inner = self._inner(raw, scope)
+        stack = [(raw, inner)]
+        while stack:
+            each, within = stack[-1]
+            if self._key(each, within) in self.nodes:
+                stack.pop()
+                continue
+            places = _PLACES if "if" in each else _PLACES_WITHOUT_IF
+            children = [(child, self._inner(child, within)) for child in places.within(each)]
+            missing = [child for child in children if self._key(*child) not in self.nodes]
+            if not missing:
+                self.nodes[self._key(each, within)] = self._object(each, within)
+            stack += missing
+        return self.nodes[self._key(raw, inner)]
+
+    def _inner(self, raw: JsonObject, scope: _Scope) -> _Scope:
+        """Return the scope within a schema."""
+        return scope._replace(base=self._base(raw, scope.base))
+
+    def _key(self, raw: JsonObject, scope: _Scope) -> tuple[int, str, str]:
+        return id(raw), without_fragment(scope.base), self.within
 
     def _object(self, raw: JsonObject, scope: _Scope) -> Node:
-        if "$schema" in raw:
-            url = a_string(raw["$schema"], "$schema")
-            if self.other(url) is None and url not in self.documents:
-                refuse("$schema", f"there is no schema {url[:200]!r}, and nothing is fetched")
         product: Node | None = None
         for keyword in hash_map_order(raw) if scope.is_root else raw:
             part = self._keyword(keyword, raw[keyword], raw, scope)
@@ -254,7 +311,7 @@ class _Loader:
         known = plain in self.documents or self.other(plain) is not None
         uri = _plain(text if known and plain else _resolved(scope.base, text, keyword))
         node = model.Reference(uri=uri)
-        self.waiting.setdefault(uri, []).append(node)
+        self.waiting.append(node)
         return node
 
     def _target(self, uri: str) -> tuple[Json, _Scope]:
@@ -297,13 +354,17 @@ class _Loader:
             base = self._base(value, outer)
             if isinstance(value, dict):
                 uris = [base] if isinstance(value.get("$id"), str) else []
-                for keyword in ("$anchor", "$dynamicAnchor"):
-                    anchor = value.get(keyword)
-                    if isinstance(anchor, str):
-                        uris.append(_resolved(base, "#" + anchor, keyword))
-                for uri in map(_plain, uris):
-                    if self.anchors.setdefault(uri, (value, scope._replace(base=outer)))[0] is not value:
+                if isinstance(anchor := value.get("$anchor"), str):
+                    uris.append(_resolved(base, "#" + anchor, "$anchor"))
+                for uri in dict.fromkeys(map(_plain, uris)):
+                    if uri in self.anchors and uri != scope.base:
                         refuse("$id", f"there are two schemas {uri[:200]!r}")
+                    self.anchors[uri] = value, scope._replace(base=outer)
+                if isinstance(anchor := value.get("$dynamicAnchor"), str):
+                    self.anchors[_plain(_resolved(base, "#" + anchor, "$dynamicAnchor"))] = (
+                        value,
+                        scope._replace(base=outer),
+                    )
                 children = [(key, each) for key, each in value.items() if key not in ("enum", "const")]
             elif isinstance(value, list):
                 children = [(str(index), each) for index, each in enumerate(value)]

@@ -20,6 +20,7 @@ from typing import Final
 
 from kcli.schemas.json_schema import model
 from kcli.schemas.json_schema.loading import (
+    Places,
     a_boolean,
     a_number,
     a_pattern,
@@ -43,6 +44,9 @@ _URLS: Final = {
     6: ("json-schema.org/draft-06/schema",),
     7: ("json-schema.org/draft-07/schema",),
 }
+COPIES_MAX: Final = 100_000
+"""From so many nodes on, a `$ref` into a schema leads to its node, not to a copy: that tells at how many paths a
+difference is found, not whether."""
 _ARRAY: Final = ("items", "additionalItems", "minItems", "maxItems", "uniqueItems")
 _OBJECT: Final = (
     "properties",
@@ -56,6 +60,13 @@ _OBJECT: Final = (
 _NUMBER: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _TEXT: Final = ("minLength", "maxLength", "pattern", "format")
 _IF: Final = ("if", "then", "else")
+_PLACES_4: Final = Places(
+    frozenset(("not", "items", "additionalItems", "additionalProperties")),
+    frozenset(("allOf", "anyOf", "oneOf", "items")),
+    frozenset(("properties", "patternProperties", "dependencies")),
+)
+_PLACES_6: Final = _PLACES_4._replace(single=_PLACES_4.single | {"contains", "propertyNames"})
+_PLACES: Final = {4: _PLACES_4, 6: _PLACES_6, 7: _PLACES_6._replace(single=_PLACES_6.single | frozenset(_IF))}
 _FORMATS_4: Final = frozenset(("date-time", "uri", "email", "ipv4", "ipv6", "hostname"))
 _FORMATS_6: Final = _FORMATS_4 | {"json-pointer", "uri-reference", "uri-template"}
 _FORMATS_7: Final = _FORMATS_6 | {"date", "time", "regex", "relative-json-pointer"}
@@ -123,8 +134,10 @@ class _Loader:
     root: JsonObject
     references: Mapping[str, str]
     other: Callable[[str], str | None]
-    nodes: dict[tuple[int, str | None], Node] = field(default_factory=dict)
-    """The node of each JSON value that was loaded, with its base URI."""
+    nodes: dict[tuple[int, str | None, str], Node] = field(default_factory=dict)
+    """The node of each JSON value that was loaded, with its base URI, and `within`."""
+    within: str = ""
+    """The URI whose schema is being loaded: what a `$ref` leads to is no node of the schema around it, but a copy."""
     waiting: dict[str, list[model.Reference]] = field(default_factory=dict)
     targets: dict[str, tuple[Json, _Scope]] = field(default_factory=dict)
     documents: dict[str, _Document] = field(default_factory=dict)
@@ -137,10 +150,14 @@ class _Loader:
         main = _Document(with_definitions(self.root), draft, None)
         main.base = base_of(main.root, None, main.id_keyword, "#")
         self.names = {resolved(main.base, name, name): name for name in self.references}
+        for name, text in self.references.items():
+            if not text.lstrip().startswith("{"):
+                refuse(name, "a reference is an object")
         node = self._inner(main.root, _Scope(main, main.base))
         while self.waiting:
             uri, references = self.waiting.popitem()
             raw, scope = self.targets[uri]
+            self.within = uri if len(self.nodes) < COPIES_MAX else ""
             target = self._inner(raw, scope)
             for each in references:
                 each.target = target
@@ -158,11 +175,23 @@ class _Loader:
         """Return the node of a schema. scope: that within it."""
         if not isinstance(raw, dict):
             return self.node(raw, scope)
-        key = id(raw), scope.base
-        known = self.nodes.get(key)
-        if known is None:
-            known = self.nodes[key] = self._object(raw, scope)
-        return known
+        stack = [(raw, scope)]
+        while stack:
+            each, inner = stack[-1]
+            key = id(each), inner.base, self.within
+            if key in self.nodes:
+                stack.pop()
+                continue
+            children = [(child, inner.within(child)) for child in self._children(each, inner)]
+            missing = [child for child in children if (id(child[0]), child[1].base, self.within) not in self.nodes]
+            if not missing:
+                self.nodes[key] = self._object(each, inner)
+            stack += missing
+        return self.nodes[id(raw), scope.base, self.within]
+
+    def _children(self, raw: JsonObject, scope: _Scope) -> Iterable[JsonObject]:
+        """Return the schemas within one, which are loaded before it: so loading needs no deep stack."""
+        return () if "$ref" in raw else _PLACES[scope.document.draft].within(raw)
 
     def _object(self, raw: JsonObject, scope: _Scope) -> Node:
         used: set[str] = set()
@@ -178,7 +207,7 @@ class _Loader:
             for keyword in ("readOnly", "writeOnly"):
                 if keyword in raw:
                     a_boolean(raw[keyword], keyword)
-        node.has_default = "default" in raw and not isinstance(node, model.Reference)
+        node.has_default = "default" in raw and (not isinstance(node, model.Reference) or node.uri == self.within)
         node.notes = {keyword: value for keyword, value in raw.items() if keyword not in used}
         if isinstance(node, model.Array):
             node.min_contains, node.max_contains = (_a_limit(raw.get(key)) for key in ("minContains", "maxContains"))

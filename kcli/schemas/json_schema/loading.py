@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import Final, NoReturn, cast
+from typing import Final, NamedTuple, NoReturn, cast
 
 from kcli.schemas.json_schema.model import Limit
 from kcli.schemas.json_schema.patterns import syntax_error
@@ -11,6 +12,25 @@ from kcli.schemas.json_schema.references import JsonObject
 from kcli.schemas.json_schema.text import Json, refuse
 
 _NAMES: Final = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+
+
+class Places(NamedTuple):
+    """The keywords whose values are schemas: one, some in an array, some in an object. `items` may be both of the first
+    ones."""
+
+    single: frozenset[str]
+    arrays: frozenset[str]
+    objects: frozenset[str]
+
+    def within(self, raw: JsonObject) -> Iterator[JsonObject]:
+        """Iterate over the schemas within one that are objects."""
+        for keyword, value in raw.items():
+            if keyword in self.single and isinstance(value, dict):
+                yield value
+            elif keyword in self.arrays and isinstance(value, list):
+                yield from (each for each in value if isinstance(each, dict))
+            elif keyword in self.objects and isinstance(value, dict):
+                yield from (each for each in value.values() if isinstance(each, dict))
 
 
 def kind_of(value: Json) -> str:

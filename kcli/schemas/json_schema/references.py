@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Final, TypeAlias
-from urllib.parse import unquote_plus
 
 from kcli.schemas.json_schema.text import Json, refuse
 from kcli.schemas.json_schema.uris import parse_uri, resolve
@@ -13,6 +12,7 @@ from kcli.schemas.json_schema.uris import parse_uri, resolve
 JsonObject: TypeAlias = "dict[str, Json]"
 
 _BUCKETS: Final = ("definitions", "$defs")
+_PERCENT: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _INDEX: Final = re.compile(r"[+]?\d{1,9}\Z", re.ASCII)
 
 
@@ -74,4 +74,7 @@ def resolved(base: str | None, reference: str, where: str) -> str:
 
 
 def _unescaped(token: str) -> str:
-    return unquote_plus(token).replace("~1", "/").replace("~0", "~")
+    text = _PERCENT.sub(
+        lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), token.replace("+", " ")
+    )
+    return text.replace("~1", "/").replace("~0", "~")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -30,34 +30,63 @@ class Shapes:
         return list(found.values())
 
     def _number(self, value: object) -> int:
+        """Return the number of a node or value. What is within it gets its number first: so it needs no deep stack."""
+        stack = [value]
+        while stack:
+            each = stack[-1]
+            missing = [] if id(each) in self._known else [part for part in _parts(each) if self._is_missing(part)]
+            if not missing:
+                stack.pop()
+            if not missing and self._is_missing(each):
+                self._known[id(each)] = self._numbers.setdefault(self._shape(each), len(self._numbers))
+                self._alive.append(each)
+            stack += missing
+        return self._number_of(value)
+
+    def _is_missing(self, value: object) -> bool:
+        return isinstance(value, Node | Mapping | list | tuple) and id(value) not in self._known
+
+    def _number_of(self, value: object) -> int:
         known = self._known.get(id(value))
-        if known is not None:
-            return known
+        return self._numbers.setdefault(_plain(value), len(self._numbers)) if known is None else known
+
+    def _shape(self, value: object) -> object:
+        """Return the shape of what has parts, which have numbers."""
         match value:
             case Reference():
-                shape: object = (Reference, value.uri, self._number(value.notes))
+                return Reference, value.uri, self._number_of(value.notes)
             case Node():
-                shape = self._node(value)
+                return self._node(value)
             case Mapping():
-                shape = (dict, frozenset([(key, self._number(each)) for key, each in value.items()]))
+                return dict, frozenset([(key, self._number_of(each)) for key, each in value.items()])
             case list() | tuple():
-                shape = (list, *[self._number(each) for each in value])
-            case _:
-                return self._numbers.setdefault(_plain(value), len(self._numbers))
-        number = self._numbers.setdefault(shape, len(self._numbers))
-        self._known[id(value)] = number
-        self._alive.append(value)
-        return number
+                return list, *[self._number_of(each) for each in value]
+        raise AssertionError(value)
 
     def _node(self, node: Node) -> object:
         defaults = _defaults(type(node))
         written = {
             name: each for name, each in vars(node).items() if each != defaults[name] and each not in ([], (), {})
         }
-        notes = self._number(written.pop("notes", {}))
+        written.pop("notes", None)
+        notes = self._number_of(node.notes)
         if isinstance(node, _KEYWORDS_ALONE) and not written:
             return Node, notes
-        return type(node), notes, frozenset([(name, self._number(each)) for name, each in written.items()])
+        return type(node), notes, frozenset([(name, self._number_of(each)) for name, each in written.items()])
+
+
+def _parts(value: object) -> Iterable[object]:
+    """Return what is within a node or a value. What a reference leads to is not within it."""
+    match value:
+        case Reference():
+            return (value.notes,)
+        case Node():
+            return vars(value).values()
+        case Mapping():
+            return value.values()
+        case list() | tuple():
+            return value
+    return ()
 
 
 def _defaults(node_type: type[Node]) -> Mapping[str, object]:

@@ -26,7 +26,7 @@ Json: TypeAlias = "bool | int | Decimal | str | list[Json] | dict[str, Json] | N
 
 NUMBER_LENGTH_MAX: Final = 1000
 """The longest number, in characters (Jackson's StreamReadConstraints)."""
-_EXPONENTS: Final = range(1 - 2**31, 2**31 + 1)
+_EXPONENTS: Final = range(1 - 2**31, 2**31)
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
