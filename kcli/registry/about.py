@@ -35,6 +35,11 @@ def cluster_id(call: Call) -> Answer:
     return call.answer({"scope": {"path": [], "clusters": clusters}})
 
 
+def deployment(call: Call) -> Answer:
+    """Return no attributes: none of Confluent's deployments is this."""
+    return call.answer({"attributes": []})
+
+
 def version(call: Call) -> Answer:
     """Return the version of Confluent's registry whose API this is."""
     return call.answer(pruned({"version": call.identity.version, "commitId": call.identity.commit_id}))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kcli.registry.errors import InvalidSchemaRefused
+from kcli.registry.errors import InvalidSchemaRefused, not_permitted
 from kcli.registry.fields import as_integer, as_list, as_object, as_text
 from kcli.registry.json_text import Json, pruned
 from kcli.registry.metadata import Metadata, RuleSet, metadata_of, rule_set_of, shown_metadata, shown_rule_set
 from kcli.registry.records import StoredSchema, digest_of, guid_of, references_json
 from kcli.schemas.schema import Reference
 
+TAGS = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")
+"""Fields of a request that would change a schema's text."""
 SHOWN_MAX = 10_000
-"""Characters of a schema that a refusal repeats at most."""
+"""Characters of a schema's text, and of what comes with it, that a refusal repeats at most."""
 
 
 class Draft(NamedTuple):
@@ -51,16 +53,18 @@ class Draft(NamedTuple):
 
     def __str__(self) -> str:
         """As refusals show it."""
-        text = self.text
-        if text is not None and len(text) > SHOWN_MAX:
-            text = f"{text[:SHOWN_MAX]}..."
+        references = ", ".join(map(shown_reference, self.references))
         return (
             f"{{subject={self.subject},version={_shown(self.version or None)},"
             f"id={_shown(None if self.id < 0 else self.id)},guid={_shown(self.guid)},schemaType={self.type},"
-            f"references=[{', '.join(map(shown_reference, self.references))}],"
-            f"metadata={shown_metadata(self.metadata)},ruleSet={shown_rule_set(self.rule_set)},schema={_shown(text)},"
+            f"references=[{_cut(references)}],metadata={_cut(shown_metadata(self.metadata))},"
+            f"ruleSet={_cut(shown_rule_set(self.rule_set))},schema={_cut(_shown(self.text))},"
             "schemaTags=null,ts=null,deleted=null}"
         )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
 
 
 def _shown(value: object) -> str:
@@ -77,7 +81,7 @@ def invalid_schema(draft: Draft, reason: str) -> InvalidSchemaRefused:
     if reason == f"Invalid schema type {draft.type}":
         return InvalidSchemaRefused(reason)
     if draft.type == "AVRO":
-        listed = ", ".join(map(shown_reference, draft.references))
+        listed = _cut(", ".join(map(shown_reference, draft.references)))
         bare = draft._replace(version=0, id=-1)
         reason = f"Invalid schema {bare} with refs [{listed}] of type {draft.type}, details: {reason}"
     else:
@@ -90,6 +94,8 @@ def draft_of(subject: str, body: Json) -> Draft | None:
     fields = as_object(body, "RegisterSchemaRequest")
     if fields is None:
         return None
+    if any(fields.get(name) for name in TAGS):
+        raise not_permitted("Tags inside schemas are not part of this registry")
     version, schema_id = as_integer(fields.get("version")), as_integer(fields.get("id"))
     schema_type = as_text(fields.get("schemaType"))
     references = as_list(fields.get("references"), "SchemaReference>", _reference) or []

@@ -32,6 +32,8 @@ from kcli.registry.records import (
 )
 
 SKIPPED_MAX = 100
+ORDERED_MAX = 1000
+"""How many subjects of an id are listed in Java's order at most; more stay in the order of their registrations."""
 _CONCURRENT_MAP_SIZE = 16
 V = TypeVar("V")
 
@@ -66,6 +68,7 @@ class Image:
         self.skipped_count = 0
         self._subjects: dict[str, dict[int, StoredSchema]] = {}
         self._ids: dict[ContextId, dict[str, tuple[int, ...]]] = {}
+        self._first: dict[ContextId, str] = {}
         self._digests: dict[tuple[str, bytes], tuple[int, ...]] = {}
         self._referrers: dict[tuple[str, int], set[tuple[str, int]]] = {}
         self._contexts: set[str] = set()
@@ -75,9 +78,9 @@ class Image:
     # --- Replay
 
     def replay(self, key: bytes, value: bytes | None, offset: int, timestamp_ms: int = 0) -> None:
-        """Take in one record. value: None for a tombstone. What cannot be understood is passed over."""
+        """Take in one record. value: None or empty for a tombstone. What cannot be understood is passed over."""
         try:
-            self._replay(parse_key(key), value, timestamp_ms)
+            self._replay(parse_key(key), value or None, timestamp_ms)
         except BadRecord as error:
             self.skipped.append(Skipped(offset, str(error)))
             self.skipped_count += 1
@@ -117,7 +120,7 @@ class Image:
                 self._forget(old)
             return
         schema = parse_schema(key, value, timestamp_ms)
-        known = self.of_id(schema.id, names.context_prefix(subject))
+        known = self._any_of_id(ContextId(names.context_of(subject), schema.id))
         if known is not None and known is not old and known.text != schema.text:
             raise BadRecord(
                 f"the id {schema.id} belongs to {known.subject!r}, version {known.version}, with another text"
@@ -134,6 +137,7 @@ class Image:
         versions[schema.version] = schema
         context = names.context_of(schema.subject)
         holders = self._ids.setdefault(ContextId(context, schema.id), {})
+        self._first.pop(ContextId(context, schema.id), None)
         holders[schema.subject] = _added(holders.get(schema.subject, ()), schema.version)
         digest = (context, schema.digest)
         self._digests[digest] = _added(self._digests.get(digest, ()), schema.id)
@@ -150,6 +154,7 @@ class Image:
         context = names.context_of(schema.subject)
         context_id = ContextId(context, schema.id)
         holders = self._ids[context_id]
+        self._first.pop(context_id, None)
         left = tuple(each for each in holders[schema.subject] if each != schema.version)
         if left:
             holders[schema.subject] = left
@@ -211,14 +216,24 @@ class Image:
     def of_id(self, schema_id: int, subject: str | None) -> StoredSchema | None:
         """Return a version with an id. subject: in which one; a context alone means any subject in it."""
         name = names.parse(subject or "")
-        holders = self._ids.get(ContextId(name.context, schema_id))
+        context_id = ContextId(name.context, schema_id)
+        holders = self._ids.get(context_id)
         if not holders:
             return None
         if name.subject:
             versions = holders.get(name.qualified)
             return self._subjects[name.qualified][versions[-1]] if versions else None
-        first = next(iter(holders)) if len(holders) == 1 else concurrent_order(holders)[0]
+        first = self._first.get(context_id)
+        if first is None:
+            first = self._first[context_id] = concurrent_order(holders)[0]
         return self._subjects[first][holders[first][-1]]
+
+    def _any_of_id(self, context_id: ContextId) -> StoredSchema | None:
+        holders = self._ids.get(context_id)
+        if not holders:
+            return None
+        subject, versions = next(iter(holders.items()))
+        return self._subjects[subject][versions[-1]]
 
     def of_id_anywhere(self, schema_id: int, subject: str | None) -> StoredSchema | None:
         """Return a version with an id. subject: where it is looked for first, then under the same name in all contexts,
@@ -320,7 +335,7 @@ def _targets(schema: StoredSchema) -> list[tuple[str, int]]:
 
 def concurrent_order(keys: Mapping[str, object]) -> list[str]:
     """Return keys in the order in which Java's ConcurrentHashMap lists them, which the original answers in."""
-    if len(keys) < 2:
+    if not 1 < len(keys) <= ORDERED_MAX:
         return list(keys)
     size = _CONCURRENT_MAP_SIZE
     while len(keys) >= size * 3 // 4:

@@ -7,6 +7,8 @@ import re
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_PAIR = re.compile("[\U00010000-\U0010ffff]")
 _ESCAPE = re.compile(r"\\(u00[01][0-9a-f]|.)")
 
 
@@ -15,11 +17,19 @@ class BadJson(ValueError):
 
 
 def dumps(value: object) -> bytes:
-    """Return a value as JSON without blanks: control characters as \\u001F, everything else as it is."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Return a value as JSON without blanks: control characters as \\u001F, what UTF-16 needs two units for as
+    \\uD83D\\uDE00, everything else as it is."""
+    text = _ENCODER.encode(value)
     if "\\u00" in text:
         text = _ESCAPE.sub(_upper, text)
+    if not text.isascii():
+        text = _PAIR.sub(_escaped, text)
     return text.encode("utf-8", "replace")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be").hex().upper()
+    return f"\\u{units[:4]}\\u{units[4:]}"
 
 
 def _upper(match: re.Match[str]) -> str:

@@ -18,6 +18,7 @@ from kcli.registry.metadata import (
     with_version,
     without_version,
 )
+from kcli.registry.parsed_cache import hash_of
 from kcli.registry.records import Config, StoredSchema
 from kcli.schemas.parsed import ParsedSchema
 from kcli.schemas.schema import InvalidSchema, Reference
@@ -102,7 +103,11 @@ def is_same(image: Image, draft: Draft, parsed: ParsedSchema, other: StoredSchem
         return False
     if other.text == parsed.canonical:
         return True
-    return bool(parse_stored(image, other).canonical == parsed.canonical)
+    try:
+        texts = resolve(image, other.subject, other.references, deleted=True)
+        return image.parsed.canonical_hash(other.type, other.text, texts) == hash_of(parsed.canonical)
+    except InvalidSchema:
+        return False
 
 
 _DIFFERENT: tuple[Metadata | None, Metadata | None] = ({}, None)

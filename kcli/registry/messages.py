@@ -57,7 +57,7 @@ class Identity(NamedTuple):
 
     kafka_cluster_id: str = ""
     group_id: str = "schema-registry"
-    version: str = "8.0.0"
+    version: str = "8.3.1"
     commit_id: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Parsed schemas by type, text and references, of which the last used are kept."""
+"""Parsed schemas by type, text and references, of which the last used are kept; the hash of a canonical form longer."""
 
 from __future__ import annotations
 
@@ -12,22 +12,39 @@ from kcli.schemas.schema import InvalidSchema, SchemaType
 
 COUNT_MAX = 1000
 """As many as Confluent's `schema.cache.size`."""
-SIZE_MAX = 32 << 20
+SIZE_MAX = 8 << 20
 """Characters of all texts, references included: what is parsed takes some times that."""
+HASHES_MAX = 100_000
 
 
 class ParsedCache:
     """Parses each schema once."""
 
-    def __init__(self, count_max: int = COUNT_MAX, size_max: int = SIZE_MAX) -> None:
+    def __init__(self, count_max: int = COUNT_MAX, size_max: int = SIZE_MAX, hashes_max: int = HASHES_MAX) -> None:
         self._entries: OrderedDict[bytes, tuple[ParsedSchema, int]] = OrderedDict()
+        self._hashes: OrderedDict[bytes, bytes] = OrderedDict()
         self._count_max = count_max
         self._size_max = size_max
+        self._hashes_max = hashes_max
         self._size = 0
 
     def parse(self, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
         """Return the parsed schema. Raises InvalidSchema."""
+        return self._parse(_key(schema_type, text, references), schema_type, text, references)
+
+    def canonical_hash(self, schema_type: str, text: str, references: Mapping[str, str]) -> bytes:
+        """Return `hash_of` the canonical form, which a large schema is not parsed again for. Raises InvalidSchema."""
         key = _key(schema_type, text, references)
+        known = self._hashes.get(key)
+        if known is not None:
+            self._hashes.move_to_end(key)
+            return known
+        found = self._hashes[key] = hash_of(self._parse(key, schema_type, text, references).canonical)
+        if len(self._hashes) > self._hashes_max:
+            self._hashes.popitem(last=False)
+        return found
+
+    def _parse(self, key: bytes, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
         known = self._entries.get(key)
         if known is not None:
             self._entries.move_to_end(key)
@@ -46,8 +63,13 @@ class ParsedCache:
             self._size -= dropped
 
 
+def hash_of(text: str) -> bytes:
+    """Return the hash by which texts are compared."""
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
 def _key(schema_type: str, text: str, references: Mapping[str, str]) -> bytes:
-    hashed = sha256(schema_type.encode())
+    hashed = sha256(schema_type.encode("utf-8", "surrogatepass"))
     for part in (text, *(each for pair in references.items() for each in pair)):
         data = part.encode("utf-8", "surrogatepass")
         hashed.update(len(data).to_bytes(8, "big"))

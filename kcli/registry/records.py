@@ -13,9 +13,9 @@
              DELETE_SUBJECT   subject, version: the last one that is deleted
              CLEAR_SUBJECT    subject
 
-A value of None undoes what was said under its key. Older registries and Karapace leave out `schemaType` for AVRO and
-write `subject` as null; unknown fields are skipped. What is damaged raises BadRecord. Source: the topic `_schemas` of
-Confluent's Schema Registry 8 and of Karapace.
+A value of None undoes what was said under its key; Karapace writes an empty one for that. Older registries and Karapace
+leave out `schemaType` for AVRO, and Karapace writes `subject` as null; unknown fields are skipped. What is damaged
+raises BadRecord. Source: the topic `_schemas` of Confluent's Schema Registry 8 and of Karapace.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from kcli.errors import KcliError
 from kcli.registry.errors import RestError
@@ -123,7 +122,8 @@ def digest_of(text: str, references: Sequence[Reference], metadata: Metadata | N
 
 def guid_of(digest: bytes) -> str:
     """Return a digest as a guid."""
-    return str(UUID(bytes=digest))
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 # --- Keys

@@ -12,6 +12,7 @@ documentation of Confluent's Schema Registry.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -23,10 +24,12 @@ from kcli.registry.messages import V1_JSON, Answer, Change, Operation, Request
 MEDIA_TYPES = {V1_JSON: 1.0, "application/vnd.schemaregistry+json": 1.0, "application/json": 0.5}
 """What the registry answers with, and how much it likes to."""
 BODY_TYPES = (*MEDIA_TYPES, "application/octet-stream")
+ACCEPTS_KEPT = 100
+"""How many Accept headers are read only once: a client sends the same one each time."""
 _ABSENT = {
     "exporters": "exporters",
     "dek-registry": "encryption keys",
-    "catalog": "a catalog",
+    "catalog": "catalogs",
     "associations": "associations",
 }
 
@@ -84,6 +87,7 @@ ROUTES = (
     _route("DELETE /contexts/{context}", about.delete_context, Operation.DELETE),
     _route("GET /v1/metadata/id", about.cluster_id, Operation.DESCRIBE),
     _route("GET /v1/metadata/version", about.version, Operation.DESCRIBE),
+    _route("GET /v1/metadata/deployment", about.deployment, Operation.DESCRIBE),
 )
 
 
@@ -196,6 +200,7 @@ def _alias(image: Image, subject: str) -> str:
     return names.qualify(subject, alias) if alias else subject
 
 
+@lru_cache(maxsize=ACCEPTS_KEPT)
 def media_type(accept: str) -> str:
     """Return the media type of the answer to a request with an Accept header. Raises RestError: 406."""
     if not accept.strip():

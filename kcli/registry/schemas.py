@@ -50,9 +50,10 @@ def _aliases(image: Image, prefix: str) -> dict[str, list[str]]:
     """Return the subjects that others with a prefix stand for, with those others."""
     aliases: dict[str, list[str]] = {}
     name = names.parse(prefix)
-    for subject, config in image.configs.items():
-        alias = config.get("alias")
-        if subject is None or not alias:
+    subjects = sorted((each for each in image.configs if each is not None), key=lambda each: names.parse(each).order)
+    for subject in subjects:
+        alias = image.configs[subject].get("alias")
+        if not alias:
             continue
         own = names.parse(subject)
         if own.subject.startswith(name.subject) and name.context in (own.context, "*"):
