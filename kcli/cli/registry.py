@@ -11,7 +11,7 @@ from kcli.cli.client_options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, clien
 from kcli.cli.options import pairs
 from kcli.cli.output import write_text
 from kcli.cli.serve import LogFormat
-from kcli.errors import UsageError
+from kcli.errors import UsageError, needing
 
 if TYPE_CHECKING:
     from kcli.registry.server import RegistryServer
@@ -76,9 +76,10 @@ def registry(
     group id elect a leader, also together with Confluent's; the others forward to it what changes anything.
     """
     from kcli.broker.process.log_lines import set_up_logging
-    from kcli.registry.config import registry_config
-    from kcli.registry.server import serve
 
+    with needing("registry"):
+        from kcli.registry.config import registry_config
+        from kcli.registry.server import outbound_of, serve
     set_up_logging(json_lines=log_format is LogFormat.JSON, verbose=verbose)
     properties = registry_properties(config, pairs(option, "-o"))
     if listeners is not None:
@@ -94,7 +95,6 @@ def registry(
     else:
         client = client_properties(command_config, None)
     from kcli.client.security import security_of
-    from kcli.registry.server import outbound_of
 
     serve(configured, addresses(servers), outbound_of(security_of(client)), _ready)
 

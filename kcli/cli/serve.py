@@ -14,7 +14,7 @@ import typer
 from kcli.cli.options import pairs
 from kcli.cli.output import note, write_text
 from kcli.cli.temporary import temporary_directory
-from kcli.errors import UsageError
+from kcli.errors import UsageError, needing
 from kcli.printable import printable
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ class Beside:
         self._check()
 
     def _check(self) -> None:
-        from kcli.registry.config import registry_config
+        with needing("registry"):
+            from kcli.registry.config import registry_config
 
         scheme = "http" if self._secured is None else "https"
         self.config = registry_config({**self._properties, "listeners": f"{scheme}://{self._named}"})

@@ -54,6 +54,7 @@ KEPT_BYTES_MAX: Final = 4 << 20
 KEPT_ANSWER_BYTES_MAX: Final = 64 << 10
 FORWARD_S: Final = 60.0
 ATTEMPTS: Final = 3
+LOG_AGAIN_S: Final = 5.0
 LEADER_S: Final = 10.0
 """How long a write waits for a leader, in seconds."""
 UNKNOWN_LEADER: Final = error_answer(50004, "Leader not known.")
@@ -90,6 +91,7 @@ class Registry:
         self._worker = ThreadPoolExecutor(1, "kcli-registry")
         self._image_lock, self._write_lock = asyncio.Lock(), asyncio.Lock()
         self._changed = asyncio.Event()
+        self._logged_at = float("-inf")
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -299,7 +301,10 @@ class Registry:
         try:
             return await forward(request, leader, self._tls, FORWARD_S)
         except NotForwarded as error:
-            log.warning("%s %s is not forwarded: %s", request.method, request.path, error)
+            now = time.monotonic()
+            if now - self._logged_at > LOG_AGAIN_S:
+                self._logged_at = now
+                log.warning("%s %s is not forwarded: %s", request.method, request.path, error)
             self.election.doubt()
             return error_answer(50003, "Error while forwarding register schema request to the leader")
 

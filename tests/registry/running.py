@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -118,17 +119,22 @@ class Process:
         arguments = ["registry", "-b", bootstrap, "--listeners", f"http://127.0.0.1:{port}"]
         for each in options:
             arguments += ["-o", each]
+        # a pipe that nobody reads would stop the process when it is full
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed by `end`)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kcli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "kcli", *arguments], stdout=subprocess.PIPE, stderr=self._log, text=True
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+", line)
         if found is None:
-            raise AssertionError(line + self.process.communicate()[1])
+            raise AssertionError(line + self.end(signal.SIGKILL))
         self.url = found[0]
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> str:
         """Send the process a signal, and wait for its end. Return what it has logged."""
         self.process.send_signal(number)
-        return self.process.communicate(timeout=TIMEOUT_S)[1]
+        self.process.communicate(timeout=TIMEOUT_S)
+        with self._log as log:
+            log.seek(0)
+            return log.read()

@@ -25,7 +25,7 @@ class Echo:
     def __init__(self) -> None:
         self.seen: list[Request] = []
 
-    def answer_now(self, request: Request, peer: str) -> bytes | Answer | None:
+    def answer_now(self, request: Request, _peer: str) -> bytes | Answer | None:
         self.seen.append(request)
         if request.path == "/fails":
             raise RuntimeError("a bug")
@@ -33,7 +33,7 @@ class Echo:
             return encode(Answer(200, b"{}"))
         return None if request.path in ("/later", "/large", "/fails-later") else self.echo(request)
 
-    async def answer(self, request: Request, peer: str) -> Answer:
+    async def answer(self, request: Request, _peer: str) -> Answer:
         if request.path == "/fails-later":
             raise RuntimeError("a bug")
         if request.path == "/large":
@@ -126,7 +126,14 @@ def test_requests_that_a_client_sends_ahead_are_answered_in_their_order(served: 
     paths = [b"/now?1", b"/later?2", b"/bytes", b"/now?3", b"/later?4", b"/now?5"]
     data = b"".join(HELLO.replace(b"/now", path) for path in paths)
     answers = served.say(data + close(HELLO.replace(b"/now", b"/now?6")))
-    assert [each[0:1] for each in answers.split(b'", "')[2::1] if each[:1].isdigit()] == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    assert [each[0:1] for each in answers.split(b'", "')[2::1] if each[:1].isdigit()] == [
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+        b"5",
+        b"6",
+    ]
 
 
 def test_thousands_of_requests_sent_ahead_are_all_answered(served: Served) -> None:
@@ -154,7 +161,7 @@ def test_a_client_that_asks_first_is_told_to_go_on(served: Served) -> None:
 
 
 def test_an_upgrade_is_declined_by_an_answer(served: Served) -> None:
-    upgrade = b"GET /now HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"
+    upgrade = b"GET /now HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nA: b\r\n\r\n"
     with_body = upgrade.replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\nContent-Length: 2\r\n\r\n{}")
     answers = served.say(upgrade + with_body + close(HELLO))
     assert answers.count(b"HTTP/1.1 200 OK") == 3
@@ -174,7 +181,7 @@ def test_an_upgrade_is_declined_by_an_answer(served: Served) -> None:
         (b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
         (b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
         (b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"a" * 1024 + b"\r\n" * 1, 408),
+        (b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n" + b"a" * 1024 + b"\r\n", 408),
         (b"NONSENSE\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
         (b"GET x HTTP/1.1\r\nHost: h\r\n\r\n", 400),
@@ -258,6 +265,6 @@ def test_connections_above_the_limit_are_told_so() -> None:
 def test_an_answer_is_written_as_http_has_it() -> None:
     answer = error_answer(40401, "Subject 's' not found.")
     assert encode(answer, keeps=False) == (
-        b"HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.schemaregistry.v1+json\r\nContent-Length: 60\r\n"
+        b"HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.schemaregistry.v1+json\r\nContent-Length: 58\r\n"
         b'Connection: close\r\n\r\n{"error_code": 40401, "message": "Subject \'s\' not found."}'
     )
