@@ -7,8 +7,8 @@ A page (README.md, docs/*.md) is one session in an empty directory with links to
                      lines and `…` in a line for any text (times, mostly)
 
 `$ kcli serve ... &` runs until the page ends, on free ports that the page shows as 9092 and following, its registry as
-8081; later commands talk to it. A command in an indented line does not run, but must exist with its options. In man pages the commands are
-the lines `.Dl $ command`.
+8081; later commands talk to it. A command in an indented line does not run, but must exist with its options. In man
+pages the commands are the lines `.Dl $ command`.
 """
 
 from __future__ import annotations

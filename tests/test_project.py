@@ -24,6 +24,9 @@ PROJECT = PYPROJECT["project"]
 WITH_EXTRA = {
     "kcli/export": "spark",
     "pyspark_kafka_log": "spark",
+    "kcli/registry": "registry",
+    "kcli/schema_client": "registry",
+    "kcli/schemas": "registry",
     "kcli/testing": "testing",
     "kcli/tier/bucket.py": "tier",
 }
