@@ -184,7 +184,15 @@ def _import(version: Version, there: Version | None, by_id: dict[tuple[str, int]
 
 
 def _same(one: RegisteredSchema, other: RegisteredSchema) -> bool:
-    return one.language == other.language and one.references == other.references and one.text == other.text
+    """Whether two schemas are the same, but for the order of members in JSON, which registries write differently."""
+    if one.language != other.language or one.references != other.references:
+        return False
+    if one.text == other.text or one.language == "PROTOBUF":
+        return one.text == other.text
+    try:
+        return bool(json.loads(one.text) == json.loads(other.text))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _context(subject: str) -> str:
@@ -214,9 +222,7 @@ def _with_ids(client: RegistryClient, due: Sequence[Version]) -> Iterator[Versio
         for each in due:
             try:
                 if each.subject not in modes:
-                    own = client.mode(each.subject)
-                    client.set_mode(each.subject, IMPORT_MODE)
-                    modes[each.subject] = own
+                    modes[each.subject] = _into_import_mode(client, each.subject)
                 client.register(each.subject, each.schema, id=each.id, version=each.version, **_more(each))
                 if each.deleted:
                     client.delete(each.subject, each.version, permanent=False)
@@ -227,6 +233,21 @@ def _with_ids(client: RegistryClient, due: Sequence[Version]) -> Iterator[Versio
     finally:
         for subject, own in modes.items():
             client.set_mode(subject, own)
+
+
+def _into_import_mode(client: RegistryClient, subject: str) -> str | None:
+    """Give a subject the mode IMPORT; return the mode that it had itself, None if it had none. Raises RegistryError,
+    and KcliError if the registry has no modes of subjects."""
+    own = client.mode(subject)
+    try:
+        client.set_mode(subject, IMPORT_MODE)
+    except RegistryError as error:
+        if error.status in {404, 405}:
+            raise KcliError(
+                f"{client.name} has no mode {IMPORT_MODE} for subjects: it imports with --new-ids"
+            ) from None
+        raise
+    return own
 
 
 def _anew(client: RegistryClient, due: Sequence[Version]) -> Iterator[Version | KcliError]:

@@ -17,6 +17,8 @@ from kcli.schema_client.sources import Reference, RegisteredSchema, registered_s
 
 PAGE = 500
 """How many schemas one request of a listing asks for."""
+VERSIONS_MAX = 1_000_000
+"""How many versions a listing may have."""
 MESSAGE_MAX = 4000
 """The part of a message that is read, in characters."""
 
@@ -100,32 +102,37 @@ class RegistryClient:
     def subjects(self, *, deleted: bool = False, prefix: str | None = None) -> list[str]:
         """Return the names of subjects. deleted: softly deleted ones, too. prefix: what they begin with; None for
         those of all contexts."""
-        query = _query(deleted=deleted or None, subjectPrefix=":*:" if prefix is None else prefix)
-        found = self._get(f"/subjects{query}", list)
-        return sorted(str(each) for each in found if prefix is None or str(each).startswith(prefix))
+        found: list[Any] = []
+        for asked in _prefixes(prefix):
+            found = found or self._get(f"/subjects{_query(deleted=deleted or None, subjectPrefix=asked)}", list)
+        return sorted({str(each) for each in found if prefix is None or str(each).startswith(prefix)})
 
-    def all_versions(self, *, deleted: bool = False, prefix: str | None = None) -> Iterator[Version]:
-        """Yield the versions of all subjects, in no order. deleted, prefix: as for `subjects`."""
-        seen = 0
+    def all_versions(self, *, deleted: bool = False, prefix: str | None = None) -> list[Version]:
+        """Return the versions of all subjects, in no order. deleted, prefix: as for `subjects`. A registry that does
+        not list schemas, or not page by page, is asked in another way."""
+        found: dict[tuple[str, int], Version] = {}
+        try:
+            for asked in _prefixes(prefix):
+                if not found:
+                    self._add_pages(found, asked, deleted=deleted)
+        except Missing:
+            found = {(each.subject, each.version): each for each in self._one_by_one(deleted=deleted, prefix=prefix)}
+        return [each for each in found.values() if prefix is None or each.subject.startswith(prefix)]
+
+    def _add_pages(self, found: dict[tuple[str, int], Version], prefix: str | None, *, deleted: bool) -> None:
+        asked = 0
         while True:
-            query = _query(
-                deleted=deleted or None,
-                subjectPrefix=":*:" if prefix is None else prefix,
-                offset=seen,
-                limit=PAGE,
-            )
-            try:
-                page = self._get(f"/schemas{query}", list)
-            except Missing:  # a registry of another make
-                yield from self._one_by_one(deleted=deleted, prefix=prefix)
-                return
+            query = _query(deleted=deleted or None, subjectPrefix=prefix, offset=asked, limit=PAGE)
+            page = self._get(f"/schemas{query}", list)
+            before = len(found)
             for each in page:
                 version = _version(each, self.name)
-                if prefix is None or version.subject.startswith(prefix):
-                    yield version
-            seen += len(page)
-            if len(page) < PAGE:
+                found[version.subject, version.version] = version
+            asked += len(page)
+            if len(page) < PAGE or len(found) == before:
                 return
+            if len(found) > VERSIONS_MAX:
+                raise RegistryError(f"{self.name} lists more than {VERSIONS_MAX:,} versions", 200)
 
     def _one_by_one(self, *, deleted: bool, prefix: str | None) -> Iterator[Version]:
         for subject in self.subjects(deleted=deleted, prefix=prefix):
@@ -220,7 +227,12 @@ class RegistryClient:
         """Return why a schema is not compatible with a subject, by the subject's level; None if it is. version: one
         version to compare with, None for those that the level names."""
         at = f"/compatibility/subjects/{_part(subject)}/versions{'' if version is None else f'/{version}'}?verbose=true"
-        answer = self._ask("POST", at, _body(schema))
+        try:
+            answer = self._ask("POST", at, _body(schema))
+        except Missing as error:
+            if version is not None or error.code:
+                raise
+            return self.findings(subject, schema, "latest")  # Karapace compares with one version only
         if not isinstance(answer, dict) or not isinstance(answer.get("is_compatible"), bool):
             raise RegistryError(f"{self.name}{at} does not answer with is_compatible", 200)
         if answer["is_compatible"]:
@@ -347,6 +359,12 @@ def references_first(versions: Iterable[Version]) -> list[Version]:
                 done.setdefault(place, each)
                 stack.pop()
     return list(done.values())
+
+
+def _prefixes(prefix: str | None) -> tuple[str | None, ...]:
+    """Return the prefixes by which a listing is asked for, each if the one before has brought nothing: `:*:` is all
+    contexts for registries that have contexts."""
+    return (":*:", None) if prefix is None else (prefix,)
 
 
 def _part(name: str) -> str:
