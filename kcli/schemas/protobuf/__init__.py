@@ -20,7 +20,7 @@ from typing import Self
 
 from kcli.schemas.parsed import Incompatibility
 from kcli.schemas.protobuf import elements as el
-from kcli.schemas.protobuf.differences import Difference, differences
+from kcli.schemas.protobuf.differences import Difference, compare
 from kcli.schemas.protobuf.names import Names
 from kcli.schemas.protobuf.parser import parse_file
 from kcli.schemas.protobuf.printer import canonical_text, normalized_text
@@ -72,7 +72,7 @@ class ProtobufSchema:
 
     def differences(self, writer: Self) -> list[Difference]:
         """Return what differs between the writer's schema and this one, compatible or not."""
-        return differences(writer.file, writer.names, self.file, self.names)
+        return compare(writer.file, writer.names, self.file, self.names)
 
     def incompatibilities(self, writer: Self) -> list[Incompatibility]:
         """Return why this schema, as the reader's, cannot read data of the writer's. Empty if it can."""

@@ -138,7 +138,7 @@ class _Compared:
     types: list[_Found]
 
 
-def differences(old: el.File, old_names: Names, new: el.File, new_names: Names) -> list[Difference]:
+def compare(old: el.File, old_names: Names, new: el.File, new_names: Names) -> list[Difference]:
     """Return what differs between the writer's file (old) and the reader's (new), in the order of Confluent's registry.
 
     At most DIFFERENCES_MAX compatible and as many incompatible ones. A message that contains itself is compared once on

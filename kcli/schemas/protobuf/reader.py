@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[^\"'\\]*")
 _ESCAPED_NUMBER = re.compile(r"[xX]([0-9a-fA-F]{1,2})|([0-7]{1,3})")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _BLANKS = re.compile(r"[ \t]*")
-_REST_OF_LINE = re.compile(r"[ \t\r]*(?:\n|\Z)")
+_REST_OF_LINE = re.compile(r"[ \t\r]*")
 
 
 class BadSyntax(InvalidSchema):
@@ -80,7 +80,7 @@ class Reader:
             comment = _COMMENT.match(text, self.at)
             if comment is None:
                 is_open = text.startswith("/*", self.at)
-                self.at = self._end if is_open else min(self.at + 2, self._end)
+                self.at = self._end - 1 if is_open else min(self.at + 2, self._end)
                 raise self.error("unterminated comment" if is_open else "unexpected '/'")
             self.at = comment.end()
 
@@ -234,10 +234,9 @@ class Reader:
             raise self.error("trailing comment must be closed", self._end)
         self.at = end + 2
         rest = _REST_OF_LINE.match(text, self.at)
-        if rest is None:
-            self.at += 1
+        self.at = min(rest.end() + 1 if rest else self.at, self._end)
+        if self.at < self._end and text[self.at - 1] != "\n":
             raise self.error("no syntax may follow trailing comment")
-        self.at = rest.end()
 
 
 def _number(word: str, base: int) -> int | None:
