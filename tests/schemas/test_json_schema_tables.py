@@ -7,6 +7,7 @@ was made.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,9 @@ def test_reserved_names_are_refused_where_the_caller_asks() -> None:
     _schema({"properties": {"a$$": {}}}, {}).validate_new()
     with pytest.raises(InvalidSchema, match=r"\$\$a"):
         _schema({"properties": {"$$a": {}}}, {}).validate_new()
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema_specifications", None)
+    with pytest.raises(InvalidSchema, match=r"pip install 'kafka-kcli\[registry\]'"):
+        _schema({"$ref": "http://json-schema.org/draft-06/schema"}, {})

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from kcli.errors import NotInstalled
 from kcli.schemas.json_schema import drafts4to7, drafts2019, model
 from kcli.schemas.json_schema.comparison import compare
 from kcli.schemas.json_schema.loading import kind_of
@@ -31,6 +32,7 @@ _RECENT: Final = tuple(
     for draft in ("2019-09", "2020-12")
 )
 _RESERVED: Final = "$$"
+_META_LENGTH_MAX: Final = 80
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,18 @@ def parse(text: str, references: Mapping[str, str]) -> JsonSchema:
     return JsonSchema(value, node, canonical_text(value))
 
 
-@lru_cache(64)
 def _meta_schema(uri: str) -> str | None:
     """Return the text of one of JSON Schema's own schemas; None for other URIs."""
     plain = uri.removesuffix("#")
-    if "://json-schema.org/draft" not in plain[:40]:
-        return None
-    from jsonschema_specifications import REGISTRY
+    return _known(plain) if len(plain) <= _META_LENGTH_MAX and "://json-schema.org/draft" in plain else None
 
+
+@lru_cache(64)
+def _known(plain: str) -> str | None:
+    try:
+        from jsonschema_specifications import REGISTRY
+    except ImportError:
+        raise InvalidSchema(str(NotInstalled("jsonschema-specifications", "registry", f"the $ref {plain}"))) from None
     for known in (plain, plain + "#", plain.replace("https:", "http:") + "#", plain.replace("http:", "https:")):
         if known in REGISTRY:
             return canonical_text(REGISTRY.contents(known))

@@ -108,7 +108,8 @@ class _Loader:
         scope = _Scope(ROOT_URI, is_root=True)
         self._find_anchors(root, scope)
         uri = _plain(self._base(root, ROOT_URI))
-        self.anchors[uri] = root, scope
+        if self.anchors.setdefault(uri, (root, scope))[0] is not root:
+            refuse("$anchor", f"there are two schemas {uri[:200]!r}")
         node = self.targets[uri] = self._loaded(root, scope)
         self._settle()
         loaded = {uri}
@@ -334,6 +335,8 @@ class _Loader:
             return root, scope
         if not fragment.startswith("#/"):
             refuse("$ref", f"there is no {uri[:200]!r} in the schema")
+        if isinstance(root, dict):
+            a_string(root.get("$id", ""), "$id")
         tokens = tokens_of(fragment, keep_empty_end=True)
         raw, base = follow(root, tokens, self._base(root, scope.base), "$id", "$ref")
         return raw, _Scope(base or scope.base, scope.is_root)
@@ -357,7 +360,7 @@ class _Loader:
                 if isinstance(anchor := value.get("$anchor"), str):
                     uris.append(_resolved(base, "#" + anchor, "$anchor"))
                 for uri in dict.fromkeys(map(_plain, uris)):
-                    if uri in self.anchors and uri != scope.base:
+                    if uri in self.anchors and not (value is root and self.anchors[uri][0] is root):
                         refuse("$id", f"there are two schemas {uri[:200]!r}")
                     self.anchors[uri] = value, scope._replace(base=outer)
                 if isinstance(anchor := value.get("$dynamicAnchor"), str):
