@@ -41,6 +41,8 @@ def handle(image: Image, request: Request, limits: Limits, identity: Identity = 
         return target.route.handler(call, *target.parameters)
     except RestError as error:
         return refusal(error, media_type)
+    finally:
+        image.parsed.let_go()
 
 
 def is_known(request: Request) -> bool:

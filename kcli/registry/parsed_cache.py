@@ -18,7 +18,7 @@ HASHES_MAX = 100_000
 
 
 class ParsedCache:
-    """Parses each schema once."""
+    """Parses each schema once: one that is larger than all that is kept once a request."""
 
     def __init__(self, count_max: int = COUNT_MAX, size_max: int = SIZE_MAX, hashes_max: int = HASHES_MAX) -> None:
         self._entries: OrderedDict[bytes, tuple[ParsedSchema, int]] = OrderedDict()
@@ -27,6 +27,7 @@ class ParsedCache:
         self._size_max = size_max
         self._hashes_max = hashes_max
         self._size = 0
+        self._current: tuple[bytes, ParsedSchema] | None = None
 
     def parse(self, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
         """Return the parsed schema. Raises InvalidSchema."""
@@ -49,11 +50,21 @@ class ParsedCache:
         if known is not None:
             self._entries.move_to_end(key)
             return known[0]
+        if self._current is not None and self._current[0] == key:
+            return self._current[1]
         if schema_type not in SchemaType.__members__:
             raise InvalidSchema(f"Invalid schema type {schema_type}")
         parsed = parse(SchemaType(schema_type), text, references)
-        self._keep(key, parsed, len(text) + sum(map(len, references.values())))
+        size = len(text) + sum(map(len, references.values()))
+        if size > self._size_max:
+            self._current = (key, parsed)
+        else:
+            self._keep(key, parsed, size)
         return parsed
+
+    def let_go(self) -> None:
+        """Forget the last schema that is too large to be kept: the request that asked for it several times is done."""
+        self._current = None
 
     def _keep(self, key: bytes, parsed: ParsedSchema, size: int) -> None:
         self._entries[key] = (parsed, size)

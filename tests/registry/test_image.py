@@ -69,7 +69,7 @@ def compacted(log: list[Record]) -> list[Record]:
 
 
 @given(st.lists(REQUESTS, max_size=30))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_a_compacted_log_gives_the_same_image(requests: list[tuple[Any, ...]]) -> None:
     registry = Registry()
     registry.ask("PUT /config", {"compatibility": "NONE"})

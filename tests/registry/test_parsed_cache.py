@@ -53,6 +53,10 @@ def test_a_schema_larger_than_the_cache_is_not_kept_but_its_hash_is(parsed: list
     cache = ParsedCache(size_max=3)
     for _ in range(3):
         cache.canonical_hash("AVRO", '"int"', {})
+    cache.parse("AVRO", '"int"', {})
+    assert parsed == ['"int"']
+    cache.let_go()
+    cache.canonical_hash("AVRO", '"int"', {})
     assert parsed == ['"int"']
     cache.parse("AVRO", '"int"', {})
     assert parsed == ['"int"'] * 2
