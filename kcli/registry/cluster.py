@@ -10,6 +10,7 @@ serves one purpose, as a request that waits at the broker holds up those behind 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +61,11 @@ PASSING: Final = frozenset(
 Address = tuple[str, int]
 
 
+def clock_s() -> float:
+    """Return a time in seconds that goes on while this machine is suspended, where the system has such a clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 class Refused(KcliError):
     """A broker answers a request with an error. code: Kafka's error."""
 
@@ -91,6 +97,7 @@ class Cluster:
         self._bootstrap = list(bootstrap)
         self._own = own
         self._brokers: dict[int, Address] = {}
+        self._answered: Address | None = None  # the broker that `any` asks first
         self._channels: dict[tuple[Address, str], Channel] = {}
 
     @property
@@ -107,11 +114,15 @@ class Cluster:
     async def any(self, api: str, **fields: Any) -> Any:
         """Return the response of the first broker that answers. Raises Unanswered."""
         last: Unanswered | None = None
-        for address in dict.fromkeys([*self._bootstrap, *self._brokers.values()]):
+        first = [] if self._answered is None else [self._answered]
+        for address in dict.fromkeys([*first, *self._bootstrap, *self._brokers.values()]):
             try:
-                return await self._call(address, "", api, self._timeout_s, fields)
+                answer = await self._call(address, "", api, self._timeout_s, fields)
             except Unanswered as error:
                 last = error
+            else:
+                self._answered = address
+                return answer
         raise last or Unanswered("no broker is known")
 
     async def ask(self, node_id: int, purpose: str, api: str, timeout_s: float | None = None, **fields: Any) -> Any:

@@ -1,7 +1,8 @@
 """HTTP/1.1 on an asyncio transport: bytes to Requests, and Answers to bytes, in their order.
 
     head      request line and headers; at most head_size_max bytes, else 431
-    body      by Content-Length or chunked; at most body_size_max bytes, else 413 before it is read
+    body      by Content-Length or chunked; at most body_size_max bytes, else 413 before it is read; those of all
+              connections together at most bodies_size_max, else 503
     request   head and body arrive within request_s seconds of the first byte, else 408
     between   a connection without a request is closed after idle_s seconds
     answer    a client takes it within answer_s seconds, else the connection is reset
@@ -44,6 +45,7 @@ class HttpLimits(NamedTuple):
 
     head_size_max: int = 16 << 10
     body_size_max: int = 16 << 20
+    bodies_size_max: int = 64 << 20
     request_s: float = 30.0
     idle_s: float = 60.0
     answer_s: float = 30.0
@@ -95,6 +97,7 @@ class Connections:
     ) -> None:
         self.loop, self.handler, self.limits, self.refused_suites = loop, handler, limits, refused_suites
         self.open: set[HttpConnection] = set()
+        self.held_bytes = 0  # of bodies that are received, or being answered
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
     def new(self) -> HttpConnection:
@@ -130,6 +133,7 @@ class HttpConnection(asyncio.Protocol):
         "_ends",
         "_head_size",
         "_headers",
+        "_held_bytes",
         "_in_head",
         "_is_paused",
         "_is_reading",
@@ -157,6 +161,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_paused = False
         self._writable = True
         self._ends = False
+        self._held_bytes = 0
         self._start_of_head()
 
     def _start_of_head(self) -> None:
@@ -190,6 +195,8 @@ class HttpConnection(asyncio.Protocol):
         self._transport = None
         self._ends = True
         self._waiting.clear()
+        if self._answering is None:
+            self._let_go()
 
     def eof_received(self) -> bool:
         """Close the connection once the requests so far are answered."""
@@ -283,11 +290,16 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
-        self._body_size += len(body)
         if self._ends:
             return
-        if self._body_size > self._shared.limits.body_size_max:
+        shared, size = self._shared, len(body)
+        self._body_size += size
+        self._held_bytes += size
+        shared.held_bytes += size
+        if self._body_size > shared.limits.body_size_max:
             self._close_with(self._body_too_large())
+        elif shared.held_bytes > shared.limits.bodies_size_max:
+            self._close_with(error_answer(503, "too many large requests at a time"))
         else:
             self._body.append(body)
 
@@ -336,6 +348,8 @@ class HttpConnection(asyncio.Protocol):
             answer = error_answer(500, "Internal Server Error")
         finally:
             self._answering = None
+            if self._transport is None:
+                self._let_go()
         self._give(answer, request, keeps)
         self._answer_waiting()
 
@@ -347,7 +361,15 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._end()
 
+    def _let_go(self) -> None:
+        """Count the bodies of answered requests no more."""
+        kept = self._body_size if self._is_reading and not self._ends else 0
+        self._shared.held_bytes -= self._held_bytes - kept
+        self._held_bytes = kept
+
     def _await_request(self) -> None:
+        if self._held_bytes and not self._waiting:
+            self._let_go()
         if self._writable and not self._ends:
             limits = self._shared.limits
             self.deadline = self._shared.loop.time() + (limits.request_s if self._is_reading else limits.idle_s)
@@ -383,6 +405,8 @@ class HttpConnection(asyncio.Protocol):
     def _end(self) -> None:
         self._ends = True
         self._waiting.clear()
+        self._body = []
+        self._let_go()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             self.deadline = self._shared.loop.time() + self._shared.limits.answer_s

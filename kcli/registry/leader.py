@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from kcli.broker.network.peers import Unanswered
 from kcli.protocol.error_code import ErrorCode
-from kcli.registry.cluster import GROUP, PASSING, Cluster, Refused
+from kcli.registry.cluster import GROUP, PASSING, Cluster, Refused, clock_s
 
 log = logging.getLogger("kcli.registry")
 PROTOCOL_TYPE, PROTOCOL = "sr", "v0"
@@ -135,7 +135,7 @@ class Election:
     def is_confirmed(self) -> bool:
         """Whether the coordinator has confirmed this membership in the last session timeout: no other member can have
         been elected since, unless this one's clock is wrong."""
-        return time.monotonic() - self._confirmed_at < self._config.session_s
+        return clock_s() - self._confirmed_at < self._config.session_s
 
     def doubt(self) -> None:
         """Ask the coordinator at once whether this registry is still a member: it may have missed an election."""
@@ -215,7 +215,7 @@ class Election:
             decided = elect({each.member_id: each.metadata for each in joined.members}, is_sticky=config.is_sticky)
             text = json.dumps(decided, separators=(",", ":")).encode()
             assignments = [{"member_id": each.member_id, "assignment": text} for each in joined.members]
-        started = time.monotonic()
+        started = clock_s()
         synced = await self._ask(
             "sync_group",
             config.rebalance_s + ANSWER_S,
@@ -246,7 +246,7 @@ class Election:
             return NOBODY
 
     async def _heartbeat(self) -> None:
-        started = time.monotonic()
+        started = clock_s()
         await self._ask(
             "heartbeat",
             self._config.session_s,

@@ -12,8 +12,9 @@ log) and reads up to it. From the NOOP on Kafka refuses a batch with an older ep
 that was appended before it is replayed before this registry writes. So a leader that comes back from a pause cannot
 append what it has decided on an older state, however the group's election went meanwhile, and no id is given twice. The
 batches are in no transaction: every consumer sees them at once. After a request whose outcome is not known, a newer
-epoch is taken, too, which keeps a batch that is still on its way out of the log. As Kafka forgets idle producers after
-producer.id.expiration.ms (a day) and transactional ids after a week, the leader renews its epoch every RENEW_S.
+epoch is taken, too, which keeps a batch that is still on its way out of the log. Kafka forgets the epochs of producers
+that are idle for producer.id.expiration.ms (a day), and transactional ids after a week: an epoch is used for RENEW_S at
+most.
 
 Source: KIP-98, KIP-360, ProducerAppendInfo; KafkaStore of Confluent's registry.
 """
@@ -32,7 +33,7 @@ from kcli.errors import KcliError, UnreadableInput
 from kcli.log.source import BytesSource
 from kcli.log.stored_batches import batches_of
 from kcli.protocol.error_code import ErrorCode
-from kcli.registry.cluster import PASSING, RETRY_S, TRANSACTION, Cluster, Refused
+from kcli.registry.cluster import PASSING, RETRY_S, TRANSACTION, Cluster, Refused, clock_s
 
 log = logging.getLogger("kcli.registry")
 NOOP: Final = (b'{"keytype":"NOOP","magic":0}', None)
@@ -104,7 +105,7 @@ class SchemasLog:
     @property
     def is_owned(self) -> bool:
         """Whether this registry may append: it has fenced all others, and every append since has succeeded."""
-        return self._producer is not None and time.monotonic() - self._fenced_at < RENEW_S
+        return self._producer is not None and clock_s() - self._fenced_at < RENEW_S
 
     def disown(self) -> None:
         """Append no more before the next `fence`."""
@@ -287,7 +288,7 @@ class SchemasLog:
         self._producer = None
         async with asyncio.timeout(self._config.timeout_s):
             producer = await self._new_epoch()
-            started = time.monotonic()
+            started = clock_s()
             await self.replayed(await self._produce([NOOP], producer, 0))
         self._producer, self._sequence, self._fenced_at = producer, 1, started
 

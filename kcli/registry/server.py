@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.registry")
 BACKLOG: Final = 512
+AT_ONCE_STATUS: Final = 130
 HANDSHAKE_S: Final = 10.0
 ANSWERS_S: Final = 5.0
 """How long a stop waits for requests that are being answered."""
@@ -201,7 +203,8 @@ def serve(
     outbound: Outbound,
     ready: Callable[[RegistryServer], None],
 ) -> None:
-    """Run a registry until SIGTERM or SIGINT. ready: called when it serves. Raises KcliError, OSError."""
+    """Run a registry until SIGTERM or SIGINT; a second signal ends the process at once. ready: called when it serves.
+    Raises KcliError, OSError."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -216,8 +219,14 @@ async def _serve_alone(
 ) -> None:
     loop = asyncio.get_running_loop()
     signalled = asyncio.Event()
+
+    def end() -> None:
+        if signalled.is_set():
+            os._exit(AT_ONCE_STATUS)
+        signalled.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, signalled.set)
+        loop.add_signal_handler(number, end)
     server = RegistryServer(config, bootstrap, outbound)
     starting, waiting = asyncio.ensure_future(server.start()), asyncio.ensure_future(signalled.wait())
     either: list[asyncio.Future[Any]] = [starting, waiting]

@@ -55,6 +55,7 @@ KEPT_ANSWER_BYTES_MAX: Final = 64 << 10
 FORWARD_S: Final = 60.0
 ATTEMPTS: Final = 3
 LOG_AGAIN_S: Final = 5.0
+ELECT_AGAIN_S: Final = 1.0
 LEADER_S: Final = 10.0
 """How long a write waits for a leader, in seconds."""
 UNKNOWN_LEADER: Final = error_answer(50004, "Leader not known.")
@@ -99,7 +100,7 @@ class Registry:
         async with asyncio.timeout(self._config.init_s):
             await self._repeated(self.log.open)
             self._begin(self._read())
-            self._begin(self.election.run())
+            self._begin(self._elect())
             end = await self._repeated(self.log.end_offset)
             replayed = asyncio.ensure_future(self.log.replayed(end - 1, self._config.init_s))
             either: list[asyncio.Future[Any]] = [replayed, self.ended]
@@ -134,6 +135,14 @@ class Registry:
 
     # reading the log
 
+    async def _elect(self) -> None:
+        while True:
+            try:
+                await self.election.run()
+            except Exception:
+                log.exception("the election goes on after an error")
+            await asyncio.sleep(ELECT_AGAIN_S)
+
     async def _read(self) -> None:
         try:
             await self.log.read()
@@ -143,6 +152,7 @@ class Registry:
             log.exception("topic %s cannot be read", self._config.log.topic)
             reason = repr(error)
         if not self.ended.done():
+            log.error("this registry reads no more: %s", reason)
             self.ended.set_result(reason)
 
     async def _replay(self, records: Sequence[Record]) -> None:

@@ -8,6 +8,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -210,6 +211,31 @@ def test_chunks_without_end_are_refused_at_the_limit(served: Served) -> None:
         except (BrokenPipeError, ConnectionResetError):
             return
         assert status(rest(sock)) == 413
+
+
+def test_many_large_bodies_are_refused_above_a_sum() -> None:
+    with looped() as loop:
+        server = Served(loop, LIMITS._replace(bodies_size_max=20_000, request_s=30.0))
+        held = [server.connect() for _ in range(3)]
+        for each in held:
+            each.sendall(b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 9000\r\n\r\n" + b"a" * 8000)
+        deadline = time.monotonic() + 10
+        while server.connections.held_bytes != 16_000:
+            assert time.monotonic() < deadline, server.connections.held_bytes
+            time.sleep(0.01)
+        with suppress(ConnectionError):
+            for each in held:
+                each.sendall(b"a" * 1000)
+        assert sorted(status(each.recv(100)) for each in held) == [200, 200, 503]
+        for each in held:
+            each.close()
+        while server.connections.held_bytes:
+            assert time.monotonic() < deadline, server.connections.held_bytes
+            time.sleep(0.01)
+        whole = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 9000\r\n\r\n" + b"a" * 9000
+        assert status(server.say(close(whole))) == 200
+        assert server.connections.held_bytes == 0
+        server.close()
 
 
 def test_a_slow_loris_is_closed_in_time(served: Served) -> None:

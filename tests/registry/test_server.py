@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,41 @@ def test_the_topic_is_made_compacted_and_with_its_configurations(loop: Loop, bro
     assert (configs["cleanup.policy"], configs["min.cleanable.dirty.ratio"]) == ("compact", "0.1")
 
 
+def test_a_topic_that_is_made_anew_is_read_anew(loop: Loop, broker: Kafka) -> None:
+    properties = {**QUICK, "schema.registry.group.id": "again", "kafkastore.topic": "_again"}
+    with served(loop, broker.bootstrap_servers, properties) as registry:
+        url = registry.urls[0]
+        for number in range(5):
+            assert register(url, "again", {**record("Again", "a"), "doc": str(number)}).status == 200
+        broker.call("DeleteTopics", topics=[{"name": "_again", "topic_id": None}], timeout=10_000)
+        broker.create_topic("_again", config={"cleanup.policy": "compact"})
+        deadline = time.monotonic() + 30
+        while (found := ask(url, "GET", "/subjects").json) != []:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.05)
+        while (made := register(url, "new", record("New", "a"))).status != 200:
+            assert time.monotonic() < deadline, made
+            time.sleep(0.1)
+        assert made.json["id"] == 1
+
+
+def test_writes_go_on_after_a_restart_of_the_broker(loop: Loop) -> None:
+    with (
+        Kafka.started(config={"group.min.session.timeout.ms": "500"}) as kafka,
+        served(loop, kafka.bootstrap_servers, QUICK) as registry,
+    ):
+        url = registry.urls[0]
+        first = register(url, "first", record("First", "a")).json["id"]
+        kafka.restart()
+        assert ask(url, "GET", f"/schemas/ids/{first}").status == 200, "reads need no broker"
+        deadline = time.monotonic() + 30
+        while (made := register(url, "second", record("Second", "a"))).status != 200:
+            assert made.status == 500, made
+            assert time.monotonic() < deadline, made
+            time.sleep(0.1)
+        assert made.json["id"] == first + 1
+
+
 def test_a_registry_without_a_broker_says_so(loop: Loop) -> None:
     with pytest.raises(KcliError, match="Connection refused"), served(loop, "127.0.0.1:1"):
         pass
@@ -346,10 +382,12 @@ def test_a_broker_with_a_login(loop: Loop) -> None:
 
 
 def test_confluent_kafka_registers_and_reads_by_id(server: RegistryServer) -> None:
-    pytest.importorskip("authlib")
-    pytest.importorskip("httpx")
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+    pytest.importorskip("httpx", reason="confluent-kafka[schemaregistry] is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # authlib's, about its own imports
+        pytest.importorskip("authlib", reason="confluent-kafka[schemaregistry] is not installed")
+        from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+        from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
     schema = json.dumps(record("Order", "a"))
