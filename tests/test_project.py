@@ -27,12 +27,6 @@ WITH_EXTRA = {
     "kcli/schema_client": "registry",
     "kcli/schemas": "registry",
     "pyspark_kafka_log": "spark",
-<<<<<<< HEAD
-=======
-    "kcli/registry": "registry",
-    "kcli/schema_client": "registry",
-    "kcli/schemas": "registry",
->>>>>>> wPeople
     "kcli/testing": "testing",
     "kcli/tier/bucket.py": "tier",
 }
