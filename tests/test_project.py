@@ -26,10 +26,8 @@ WITH_EXTRA = {
     "kcli/registry/forward.py": "registry",
     "kcli/registry/http.py": "registry",
     "kcli/schemas": "registry",
-    "pyspark_kafka_log": "spark",
-    "kcli/registry": "registry",
     "kcli/schema_client": "registry",
-    "kcli/schemas": "registry",
+    "pyspark_kafka_log": "spark",
     "kcli/testing": "testing",
     "kcli/tier/bucket.py": "tier",
 }
