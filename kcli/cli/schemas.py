@@ -13,7 +13,7 @@ import typer
 from kcli.cli.client_options import DataDirs, Output, with_options
 from kcli.cli.error_report import ErrorReport
 from kcli.cli.options import Format, not_empty
-from kcli.cli.output import aligned, count_text, json_line, note, verdict, write_text
+from kcli.cli.output import aligned, count_text, json_line, note, on_terminal, verdict, write, write_text
 from kcli.cli.registry_options import RegistryOptions
 from kcli.errors import UsageError
 
@@ -41,6 +41,7 @@ kcli schemas export backup --data-dir /var/lib/kafka   from the files of _schema
 """
 
 FINDINGS = 1
+TAB = 4
 
 app = typer.Typer(
     help="List, show, register, check, compare, delete, export and import schemas of a registry.",
@@ -182,12 +183,20 @@ def show(
         facts["referenced_by"] = client.referenced_by(found.subject, found.version)
     facts["references"] = [asdict(each) for each in schema.references]
     if text_only:
-        write_text(schema.text + "\n")
+        _write_schema(schema.text if schema.text.endswith("\n") else schema.text + "\n")
     elif output is Format.JSONL:
         write_text(json_line(facts | {"schema": schema.text}))
     else:
         rows = [(name, _fact(value)) for name, value in facts.items() if value not in (None, [], False)]
-        write_text(aligned(rows) + "\n" + pretty(schema) + "\n")
+        write_text(aligned(rows) + "\n" + pretty(schema).expandtabs(TAB) + "\n")
+
+
+def _write_schema(text: str) -> None:
+    """Write a schema's text: every character of it, but on a terminal none that is hidden."""
+    if on_terminal():
+        write_text(text.expandtabs(TAB))
+    else:
+        write(memoryview(text.encode("utf-8", "surrogatepass")))
 
 
 def _fact(value: Any) -> str:
@@ -372,7 +381,7 @@ def diff(
         }
         write_text(json_line(row))
         return
-    write_text("".join(lines) or "the texts are the same\n")
+    write_text("".join(lines).expandtabs(TAB) or "the texts are the same\n")
     for reader, writer, findings in ((new, old, backward), (old, new, forward)):
         if findings:
             write_text(f"{reader.name} cannot read what {writer.name} wrote:\n")

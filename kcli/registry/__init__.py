@@ -30,6 +30,10 @@ leader        the election, by Confluent's group protocol; forward: a request to
 cluster       requests to the brokers of a Kafka cluster
 config        the configurations, by Confluent's names
 
+What needs no server:
+
+files         what the files of `_schemas` in a log directory say
+
 The server appends a Change's records to `_schemas`, replays them into the image as it replays everybody else's, and
 then gives the answer. State is never built any other way.
 

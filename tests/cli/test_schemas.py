@@ -125,6 +125,26 @@ def test_register_list_show(served: Served) -> None:
     assert lines(served.schemas("show", subject, "--format", "jsonl"))[0]["version"] == 2
 
 
+def test_the_text_is_as_it_is_registered(served: Served) -> None:
+    """A pipe gets every character; people see a tab as spaces, and no hidden character."""
+    with registry() as other:
+        text = '{"type": "string",\t"doc": "\u202e"}\n'
+        body = json.dumps({"id": 1, "subject": "s", "version": 1, "schema": text, "guid": "\x1b[31m"}).encode()
+        words = ["schemas", "show", "s", "--registry", other.url]
+        other.failures = [(200, body, {}), (200, b"[]", {})] * 2
+        assert served.run(*words, "--text").stdout == text
+        shown = served.run(*words).stdout
+        assert "\\u202e" in shown
+        assert "\\x1b[31m" in shown
+        assert "\x1b" not in shown
+    subject = served.name()
+    (served.folder / "tabs.proto").write_text(MONEY.replace("  int64", "\tint64"))
+    served.schemas("register", subject, "money.proto")
+    difference = served.schemas("diff", "money.proto", "tabs.proto")
+    assert "\\t" not in difference
+    assert served.schemas("show", subject, "--text") == MONEY
+
+
 def test_references(served: Served) -> None:
     money, paid = served.name(), served.name()
     served.schemas("register", money, "money.proto")
