@@ -94,8 +94,8 @@ wheel: $(DEPS) $(BUILT)
 
 lock: $(DEPS)
 	$(PIP) install uv
-	$(COMPILE) --upgrade --extra dev --extra spark --extra tier -o .ci/dev.lock pyproject.toml
-	printf 'cython\nduckdb\nobstore\nsetuptools\n' | $(COMPILE) --extra spark --no-emit-package pyspark --no-emit-package py4j -c .ci/dev.lock -o .ci/run.lock pyproject.toml -
+	$(COMPILE) --upgrade --extra dev --extra spark --extra tier --extra registry -o .ci/dev.lock pyproject.toml
+	printf 'cython\nduckdb\nobstore\nsetuptools\n' | $(COMPILE) --extra spark --extra registry --no-emit-package pyspark --no-emit-package py4j -c .ci/dev.lock -o .ci/run.lock pyproject.toml -
 	printf 'pyspark\n' | $(COMPILE) -c .ci/dev.lock -o .ci/spark.lock -
 	printf 'ziglang>=0.13\n' | $(COMPILE) --upgrade -o .ci/zig.lock -
 
@@ -113,7 +113,7 @@ $(VENV)/pyvenv.cfg:
 
 # In the order in which the demo needs them, and what it does not need last.
 $(RUN): .ci/run.lock | $(VENV)/pyvenv.cfg
-	@echo "Fetching what kcli runs on and is built with: 35 packages, 178 MB"
+	@echo "Fetching what kcli runs on and is built with: 41 packages, 180 MB"
 	@$(PIP) $(LOCKED) -r .ci/run.lock
 	@touch $@
 
@@ -123,7 +123,7 @@ $(SPARK): .ci/spark.lock $(RUN)
 	@touch $@
 
 $(DEPS): .ci/dev.lock $(SPARK)
-	@echo "Fetching what the tests need besides: 91 packages, 98 MB"
+	@echo "Fetching what the tests need besides: 86 packages, 97 MB"
 	@$(PIP) $(LOCKED) --no-binary pyspark -r .ci/dev.lock
 	@touch $@
 
