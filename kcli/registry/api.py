@@ -18,6 +18,7 @@ __all__ = [
     "Operation",
     "Request",
     "handle",
+    "is_known",
     "operation_of",
     "refusal",
     "subject_of",
@@ -40,6 +41,15 @@ def handle(image: Image, request: Request, limits: Limits, identity: Identity = 
         return target.route.handler(call, *target.parameters)
     except RestError as error:
         return refusal(error, media_type)
+
+
+def is_known(request: Request) -> bool:
+    """Whether the API has the request's method and path."""
+    try:
+        routing.find(request, None)
+    except RestError:
+        return False
+    return True
 
 
 def refusal(error: RestError, media_type: str = V1_JSON) -> Answer:
