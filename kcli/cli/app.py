@@ -49,6 +49,12 @@ COMMANDS = {
         "Run a Kafka 4.3 node: broker and controller in one process, no JVM.",
         no_args_is_help=False,
     ),
+    "registry": Target(
+        "kcli.cli.registry",
+        "registry",
+        "Run a schema registry that keeps its schemas in a topic of any Kafka, as Confluent's does.",
+        no_args_is_help=False,
+    ),
     "format": Target(
         "kcli.cli.format",
         "format",

@@ -18,6 +18,18 @@ metadata      metadata and rule sets
 calls, messages, fields, json_text, errors, names
               requests and answers, JSON as Jackson reads and writes it, refusals, names of subjects and contexts
 
+What serves:
+
+server        listeners, and a registry from its start to its end; in_broker: one in a broker's process
+service       requests to the image, changes to the log, writes to the leader
+http          HTTP/1.1: bytes to requests, answers to bytes, limits
+access        logins and ACLs
+log           the topic: made or checked, read for ever, appended to by one registry at a time. How older leaders are
+              fenced stands there
+leader        the election, by Confluent's group protocol; forward: a request to whoever leads
+cluster       requests to the brokers of a Kafka cluster
+config        the configurations, by Confluent's names
+
 The server appends a Change's records to `_schemas`, replays them into the image as it replays everybody else's, and
 then gives the answer. State is never built any other way.
 
