@@ -22,6 +22,8 @@ HIDDEN = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _LINE = re.compile(f"[{HIDDEN}\ud800-\udc9f]")
 _HIDDEN = re.compile(f"[{HIDDEN}]")
 _JSON = re.compile(f"[{HIDDEN}\ud800-\udfff]")
+_QUOTED = re.compile(f'["\\\\{HIDDEN}]')
+_NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def is_utf8(name: str) -> bool:
@@ -52,6 +54,31 @@ def printable_json(text: str) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
     return _JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shown(data: bytes | None, fold: int = -1) -> str:
+    """Return bytes as text for a terminal: printable text as it is, quoted if it is ambiguous; 0x... for other bytes;
+    null for None.
+
+    fold: the maximum number of bytes shown, -1 for all. dump-segment prints the same text, from compiled code of its
+    own.
+    """
+    if data is None:
+        return "null"
+    cut = data if fold < 0 else data[:fold]
+    more = f"... ({len(data):,} B)" if len(cut) < len(data) else ""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return f"0x{cut.hex()}{more}"
+    text = cut.decode(errors="ignore")
+    if not text or text == "null" or text[0] in ' "' or text[-1] == " " or text[:2] == "0x" or has_hidden(text):
+        text = '"' + _QUOTED.sub(lambda found: _escape(found[0]), text) + '"'
+    return text + more
+
+
+def _escape(char: str) -> str:
+    return _NAMED.get(char) or f"\\u{ord(char):04x}"
 
 
 def names_text(names: Sequence[object], shown: int) -> str:

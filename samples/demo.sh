@@ -191,6 +191,33 @@ wait "$tiered"
 run 0 kcli tier verify "$rescue/tiered" --tier s3://lake/kafka
 exec {s3}>&-
 
+say "A schema registry in the broker's process: records with a schema, on a topic that takes no others"
+printf '\n\033[1m$ kcli serve --data-dir schemas --listen 127.0.0.1:0 --registry 127.0.0.1:0 &\033[0m\n'
+coproc REGISTRY {
+    exec kcli serve --data-dir "$rescue/schemas" --listen 127.0.0.1:0 --registry 127.0.0.1:0 2> "$rescue/schemas.log"
+}
+registry=$REGISTRY_PID
+read -r ready <&"${REGISTRY[0]}" || { cat "$rescue/schemas.log" >&2; exit 1; }
+read -r beside <&"${REGISTRY[0]}" || { cat "$rescue/schemas.log" >&2; exit 1; }
+echo "$ready"
+echo "  $beside"
+read -r _ _ address _ <<< "$ready"
+export KCLI_REGISTRY_URL=${beside##* }
+run 0 kcli topics create orders --config confluent.value.schema.validation=true -b "$address"
+run 0 kcli schemas register orders-value schemas/order.avsc
+echo '{"id": 88121, "total": 41.9}' | run 0 kcli produce orders --value-schema orders-value -b "$address"
+echo 'no schema' | run 1 kcli produce orders -b "$address"
+run 1 kcli schemas register orders-value schemas/order-incompatible.avsc
+run 0 kcli schemas register orders-value schemas/order-2.avsc
+run 0 kcli consume orders --exit --schemas "$KCLI_REGISTRY_URL" -b "$address"
+kill -TERM "$registry"
+wait "$registry"
+unset KCLI_REGISTRY_URL
+
+say "The schemas are on the disk, too: no registry is needed to read the records there"
+run 0 kcli schemas list --data-dir "$rescue/schemas"
+run 0 kcli dump-segment "$rescue/schemas/orders-0" --schemas "$rescue/schemas"
+
 say "A cluster of three, brokers and controllers; what is produced is on all before it is acknowledged"
 printf '\n\033[1m$ kcli serve --nodes 3 --data-dir cluster --listen 127.0.0.1:0 &\033[0m\n'
 coproc NODES {

@@ -6,9 +6,9 @@ A page (README.md, docs/*.md) is one session in an empty directory with links to
     ```              lines `$ command`, each followed by what the command prints, in which a line `...` stands for any
                      lines and `…` in a line for any text (times, mostly)
 
-`$ kcli serve ... &` runs until the page ends, on free ports that the page shows as 9092 and following; later commands
-talk to it. A command in an indented line does not run, but must exist with its options. In man pages the commands are
-the lines `.Dl $ command`.
+`$ kcli serve ... &` runs until the page ends, on free ports that the page shows as 9092 and following, its registry as
+8081; later commands talk to it. A command in an indented line does not run, but must exist with its options. In man
+pages the commands are the lines `.Dl $ command`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 FINDINGS = 1
 FIRST_PORT = 9092
+REGISTRY = "127.0.0.1:8081"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -107,13 +108,14 @@ class Session:
         self._node: subprocess.Popen[str] | None = None
         self._ports: list[str] = []
         self._variables: dict[str, str] = {}
+        self._registry = REGISTRY
 
     def check(self, command: str, output: str) -> None:
         """Run a command, and compare what it prints with the page."""
         if command.endswith(" &"):
             printed = self._start(command.removesuffix(" &"))
         else:
-            done = run(command, self._directory, **self._variables)
+            done = run(command.replace(REGISTRY, self._registry), self._directory, **self._variables)
             assert done.returncode in (0, FINDINGS), f"$ {command}\n{done.stderr}"
             printed = done.stdout
         pattern = "".join(
@@ -128,7 +130,7 @@ class Session:
         self.close()
         with (self._directory / "serve.log").open("wb") as log:
             self._node = subprocess.Popen(
-                ["bash", "-c", f"exec {command} --listen 127.0.0.1:0"],
+                ["bash", "-c", f"exec {command.replace(REGISTRY, '127.0.0.1:0')} --listen 127.0.0.1:0"],
                 cwd=self._directory,
                 env=environment(),
                 stdout=subprocess.PIPE,
@@ -141,10 +143,16 @@ class Session:
         addresses = ready.split()[2]
         self._ports = [address.rpartition(":")[2] for address in addresses.split(",")]
         self._variables["KCLI_BOOTSTRAP_SERVER"] = addresses
+        if " --registry " in command:
+            ready += self._node.stdout.readline()
+            url = ready.split()[-1]
+            self._registry = url.removeprefix("http://")
+            self._variables["KCLI_REGISTRY_URL"] = url
         return self._as_shown(ready, in_columns=False)
 
     def _as_shown(self, printed: str, *, in_columns: bool = True) -> str:
         """Output with the ports that a page shows, and the columns of a table as wide as they were."""
+        printed = printed.replace(self._registry, REGISTRY)
         for i, port in enumerate(self._ports):
             shown = str(FIRST_PORT + i)
             padded = shown.ljust(len(port)) if in_columns else shown

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.broker.process.log_lines import TextLines
-from kcli.client.formats import json_field, shown
-from kcli.printable import has_hidden, printable, printable_json
+from kcli.client.formats import json_field
+from kcli.printable import has_hidden, printable, printable_json, shown
 
 HOSTILE = "cm\x1b[31mRED\x1b]0;pwned\x07\x9b1m\x85\u2028\u2029\u202e\u2066\u200f\u061c\x7f\r\n2026-11-23 forged"
 

@@ -23,6 +23,9 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 WITH_EXTRA = {
     "kcli/export": "spark",
+    "kcli/registry": "registry",
+    "kcli/schema_client": "registry",
+    "kcli/schemas": "registry",
     "pyspark_kafka_log": "spark",
     "kcli/testing": "testing",
     "kcli/tier/bucket.py": "tier",

@@ -6,7 +6,8 @@ Kernels do no I/O and create no Python object per record; long loops run without
 
     reading a log       scan finds batches -> batches.BatchTable -> records.RecordTable; columns: a row as a named tuple
     writing             write: batches and records; buffer: the output buffer; indexes: entries of index files
-    state of a log      producers, recovery (of a segment), append (checks before an append), log_check (for `verify`)
+    state of a log      producers, recovery (of a segment), append and schema_ids (checks before an append), log_check
+                        (for `verify`)
     compaction          cleaner
     output              text, summary
     export              arrow: records as columns and back; payload: Avro, JSON and Protobuf as columns

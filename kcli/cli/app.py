@@ -49,6 +49,12 @@ COMMANDS = {
         "Run a Kafka 4.3 node: broker and controller in one process, no JVM.",
         no_args_is_help=False,
     ),
+    "registry": Target(
+        "kcli.cli.registry",
+        "registry",
+        "Run a schema registry that keeps its schemas in a topic of any Kafka, as Confluent's does.",
+        no_args_is_help=False,
+    ),
     "format": Target(
         "kcli.cli.format",
         "format",
@@ -78,6 +84,11 @@ COMMANDS = {
     "acls": Target("kcli.cli.acls", "app", "List, add and remove ACLs, and explain which rule decides an access."),
     "tokens": Target("kcli.cli.tokens", "app", "Create, renew, expire and describe delegation tokens."),
     "users": Target("kcli.cli.users", "app", "List, add and remove the users who log in by SCRAM."),
+    "schemas": Target(
+        "kcli.cli.schemas",
+        "app",
+        "List, show, register, check, compare, delete, export and import schemas of a registry.",
+    ),
     "export-to-parquet": Target(
         "kcli.cli.export_to_parquet",
         "export_to_parquet",

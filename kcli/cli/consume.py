@@ -14,6 +14,7 @@ import typer
 from kcli.cli.client_options import ClusterOptions, with_options
 from kcli.cli.options import INT32_MAX, Format, not_empty, time_ms
 from kcli.cli.output import PipeClosed, note, on_terminal, terminal_width, write
+from kcli.cli.registry_options import SchemasOptions
 from kcli.client.membership import Assignor, Commit, Membership, Protocol, Reset
 from kcli.errors import UsageError
 from kcli.protocol.topic_partition import TopicPartition
@@ -22,7 +23,7 @@ from kcli.views.groups import places_text
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
     from kcli.client.consuming import Record, RecordSelection
-    from kcli.client.formats import Printer
+    from kcli.client.formats import Printer, Style
 
 EPILOG = """
 Examples:
@@ -34,6 +35,8 @@ kcli consume orders -e -f '%p %o %k %s\\n'
 kcli consume orders -p 0 -o -10 -e
 
 kcli consume orders --time -2h:-1h --format jsonl | kcli produce orders-again --format jsonl
+
+kcli consume orders --schemas http://127.0.0.1:8081      (values in Confluent's wire format, as JSON)
 
 kcli consume orders payments --group billing --assignor cooperative-sticky --commit sync
 """
@@ -123,6 +126,7 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
         ),
     ] = Reset.EARLIEST,
     *,
+    schemas: SchemasOptions,
     options: ClusterOptions,
 ) -> None:
     """Show the records of a topic's partitions, then new ones as they are appended, until interrupted.
@@ -131,7 +135,7 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
     offsets; those of several partitions as brokers answer. The command ends by itself with -e, with -c, and at the end
     of a --time range, if it has one. In a group, assigned and revoked partitions are reported on standard error.
     """
-    printer = _printer(output, template, nulls=nulls, unfolded=unfolded)
+    printer = _printer(output, template, schemas, nulls=nulls, unfolded=unfolded)
     cluster = options.connection()
     committed_only = isolation is Isolation.READ_COMMITTED
     if group is None:
@@ -201,18 +205,29 @@ def _note_partitions(change: str, places: list[TopicPartition]) -> None:
     note(f"kcli: {change} {places_text(places) or 'no partition'}")
 
 
-def _printer(output: Format, template: str | None, *, nulls: bool, unfolded: bool) -> Printer:
+def _printer(output: Format, template: str | None, schemas: SchemasOptions, *, nulls: bool, unfolded: bool) -> Printer:
     from kcli.client import formats
 
+    null = b"NULL" if nulls else b""
+    fold = -1 if unfolded or not on_terminal() else max(40, terminal_width())
+    reader = schemas.reader()
+    if reader is None:
+        if template is not None:
+            return formats.percent(template, null)
+        return formats.jsonl if output is Format.JSONL else formats.table(fold, _styles())
+    from kcli.client import decoded_formats
+
     if template is not None:
-        return formats.percent(template, b"NULL" if nulls else b"")
-    if output is Format.JSONL:
-        return formats.jsonl
+        return decoded_formats.percent(reader, template, null)
+    return decoded_formats.jsonl(reader) if output is Format.JSONL else decoded_formats.table(reader, fold, _styles())
+
+
+def _styles() -> list[Style] | None:
     if not on_terminal():
-        return formats.table(-1, None)
+        return None
     from kcli.cli.dump import STYLES
 
-    return formats.table(-1 if unfolded else max(40, terminal_width()), STYLES[:5])
+    return STYLES[:5]
 
 
 def _reader_gone() -> bool:

@@ -25,6 +25,7 @@ from kcli.tier.store import StoreFailed
 if TYPE_CHECKING:
     from kcli.inspector.kafka_options import KafkaDumpOptions
     from kcli.inspector.log_records import LogReport
+    from kcli.schema_client.reading import PayloadReader
     from kcli.tier.bucket_path import BucketPath
 
     AnyInput = Path | BucketPath
@@ -103,9 +104,12 @@ class _Limit:
             note("kcli: no record is selected")
 
 
-def as_jsonl(paths: list[AnyInput], file_type: FileType | None, selection: Selection) -> int:
+def as_jsonl(
+    paths: list[AnyInput], file_type: FileType | None, selection: Selection, reader: PayloadReader | None = None
+) -> int:
     """Write one JSON object for each record, or for each entry of a file without records. file_type: the type of the
-    files (--type); None to find it by their names. Returns the exit status."""
+    files (--type); None to find it by their names. reader: decodes keys and values (--schemas). Returns the exit
+    status."""
     from kcli.inspector.log_records import print_jsonl
 
     left = _Limit(selection)
@@ -117,7 +121,9 @@ def as_jsonl(paths: list[AnyInput], file_type: FileType | None, selection: Selec
             return _jsonl_entries(file)
         start = _start(file, selection)
         with Watched(_open(file)) as source:
-            report = print_jsonl(source, file.topic, file.partition, write, selection=left.selection, start=start)
+            report = print_jsonl(
+                source, file.topic, file.partition, write, selection=left.selection, start=start, reader=reader
+            )
         left.used(report.summary.records)
         return _tell(file, report.errors)
 
@@ -149,14 +155,16 @@ def as_table(
     paths: list[AnyInput],
     file_type: FileType | None,
     selection: Selection,
+    reader: PayloadReader | None = None,
     *,
     batches_only: bool,
     raw_time: bool,
     unfolded: bool,
 ) -> int:
     """Write a table for each file: a title, the file's batches, records or entries, and a line of sums. Returns the
-    exit status. file_type: None to find the type of a file by its name. batches_only: show batches without their
-    records. raw_time: show times in ms. unfolded: do not shorten long keys and values for the terminal."""
+    exit status. file_type: None to find the type of a file by its name. reader: decodes keys and values.
+    batches_only: show batches without their records. raw_time: show times in ms. unfolded: do not shorten long keys
+    and values for the terminal."""
     from kcli.inspector.log_records import TableOptions, print_table
 
     coloured = on_terminal()
@@ -178,7 +186,9 @@ def as_table(
         with Watched(_open(file)) as source:
             size = f"  {source.size():,} B" if file.path.is_file() else ""
             write_text(f"{printable(file.path)}{size}\n")
-            report = print_table(source, file.topic, write, options, selection=left.selection, start=start)
+            report = print_table(
+                source, file.topic, write, options, selection=left.selection, start=start, reader=reader
+            )
         left.used(report.summary.records)
         write_text(_sums(report, time.monotonic() - began, selected=not selection.is_all) + "\n")
         return FINDINGS if report.errors else 0

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from kcli.cli.client_options import with_options
 from kcli.cli.options import Codec, DumpFormat, not_empty
+from kcli.cli.registry_options import SchemasOptions
 from kcli.inspector.file_type import FileType
 
 KAFKA = "Options of kafka-dump-log (for --format kafka)"
@@ -24,12 +26,15 @@ kcli dump-segment --format kafka --print-data-log --files 00000000000000000000.l
 
 kcli dump-segment __consumer_offsets-3   (keys and values decoded)
 
+kcli dump-segment orders-0 --schemas http://127.0.0.1:8081   (values in Confluent's wire format, as JSON)
+
 zcat segment.log.gz | kcli dump-segment -
 
 kcli dump-segment s3://bucket/tier/orders-0-Wq3Zp1TkQ2eVb7mJx5LrUA   (a partition in tiered storage)
 """
 
 
+@with_options
 def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
     targets: Annotated[
         list[str] | None,
@@ -115,6 +120,8 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
     remote_log_metadata_decoder: Annotated[
         bool, typer.Option("--remote-log-metadata-decoder", rich_help_panel=KAFKA, help="Decode __remote_log_metadata.")
     ] = False,
+    *,
+    schemas: SchemasOptions,
 ) -> None:
     """Show what is in a log segment, an index, a snapshot or a checkpoint: any file that Kafka writes.
 
@@ -143,6 +150,8 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
         limit=limit,
     )
     if output is DumpFormat.KAFKA:
+        if schemas.schemas is not None:
+            raise UsageError("--schemas is for the formats table and jsonl")
         decoders = {
             "offsets": offsets_decoder,
             "transaction-log": transaction_log_decoder,
@@ -162,9 +171,15 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
         )
         status = dump.as_kafka(named, file_type, selection, options)
     elif output is DumpFormat.JSONL:
-        status = dump.as_jsonl(named, file_type, selection)
+        status = dump.as_jsonl(named, file_type, selection, schemas.reader())
     else:
         status = dump.as_table(
-            named, file_type, selection, batches_only=batches_only, raw_time=raw_time, unfolded=unfolded
+            named,
+            file_type,
+            selection,
+            schemas.reader(),
+            batches_only=batches_only,
+            raw_time=raw_time,
+            unfolded=unfolded,
         )
     raise typer.Exit(status)

@@ -15,15 +15,17 @@ from kcli.cli.client_options import ClusterOptions, with_options
 from kcli.cli.options import INT32_MAX, Codec, key_bytes, not_empty
 from kcli.cli.output import count_text, note
 from kcli.cli.progress import size_text
+from kcli.cli.registry_options import REGISTRY, RegistryOptions
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.printable import is_utf8
 
 if TYPE_CHECKING:
-    from kcli.client.input import Header, NewRecord
+    from kcli.client.input import Encode, Encoders, Header, NewRecord
     from kcli.client.producing import Delivery
 
 INPUT = "Input"
 DELIVERY = "Delivery"
+SCHEMA = "FILE|SUBJECT[:VERSION][#MESSAGE]"
 INTERRUPTED_S = 5.0
 
 EPILOG = """
@@ -32,6 +34,8 @@ Examples:
 echo 'order-1:{"total": 41.90}' | kcli produce orders -K :
 
 kcli produce orders --format jsonl backup.jsonl
+
+echo '{"id": 1}' | kcli produce orders --value-schema order.avsc --registry http://127.0.0.1:8081
 
 kcli produce orders --compression zstd --linger-ms 50 --partitioner round-robin lines.txt
 """
@@ -131,7 +135,24 @@ def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, rich_help_panel=DELIVERY, help="Bytes of a batch at most.")
     ] = None,
+    value_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--value-schema",
+            metavar=SCHEMA,
+            rich_help_panel=REGISTRY,
+            help="Encode values, which are JSON, by this schema.",
+            callback=not_empty,
+        ),
+    ] = None,
+    key_schema: Annotated[
+        str | None,
+        typer.Option(
+            "--key-schema", metavar=SCHEMA, rich_help_panel=REGISTRY, help="Likewise keys.", callback=not_empty
+        ),
+    ] = None,
     *,
+    registry: RegistryOptions,
     options: ClusterOptions,
 ) -> None:
     """Produce records from files or standard input, and report how many were delivered.
@@ -158,6 +179,9 @@ def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
     end = unescaped(delimiter)
     if not end or key_separator == "":
         raise UsageError(f"{'--key-separator' if end else '--delimiter'} is empty")
+    if key_schema is not None and key is not None:
+        raise UsageError("--key and --key-schema exclude each other")
+    encoders = _encoders(topic, key_schema, value_schema, registry)
     input_ = _Input(
         as_json=as_json,
         delimiter=end,
@@ -165,6 +189,7 @@ def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
         nulls=nulls,
         key=None if key is None else key_bytes(key, "--key"),
         headers=[_header(text) for text in headers or []],
+        encoders=encoders,
     )
     began = time.monotonic()
     producer = TopicProducer(options.connection(), settings, None if topic == "-" else topic)
@@ -198,6 +223,41 @@ def _header(text: str) -> Header:
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
 
+def _encoders(topic: str, key: str | None, value: str | None, options: RegistryOptions) -> Encoders:
+    """Return what encodes keys and values by the schemas of --key-schema and --value-schema; a file is registered under
+    TOPIC-key or TOPIC-value. Raises UsageError, UnreadableInput, SchemaError, RegistryError."""
+    from kcli.client.input import NO_ENCODERS, Encoders
+
+    if key is None and value is None:
+        return NO_ENCODERS
+    if topic == "-":
+        raise UsageError("--key-schema and --value-schema need a TOPIC, under which schemas are registered")
+    made = [
+        None if schema is None else _encode(schema, f"{topic}-{part}", options)
+        for schema, part in ((key, "key"), (value, "value"))
+    ]
+    return Encoders(*made)
+
+
+def _encode(text: str, subject: str, options: RegistryOptions) -> Encode:
+    from kcli.schema_client.checking import is_file, schema_of_file
+    from kcli.schema_client.client import parse_subject
+    from kcli.schema_client.registry import HttpRegistry
+    from kcli.schema_client.writing import writer_of_file, writer_of_subject
+
+    name, _, message = text.partition("#")
+    client = options.client()
+    registry = HttpRegistry(options.needed_url(), options.access())
+    if is_file(name):
+        writer = writer_of_file(client, registry, subject, schema_of_file(Path(name), None, []), message or None)
+    else:
+        subject, version = parse_subject(name)
+        version = "latest" if version is None else version
+        writer = writer_of_subject(client, registry, subject, version, message or None)
+    note(f"kcli: schema {writer.schema_id} of {writer.subject}")
+    return writer.encode
+
+
 def _tell(delivery: Delivery, began: float) -> int:
     """Write the failures and a summary to stderr. Returns the exit status."""
     for text, count in delivery.failures.items():
@@ -221,7 +281,9 @@ class _Input:
         nulls: bool,
         key: bytes | None,
         headers: list[Header],
+        encoders: Encoders,
     ) -> None:
+        self._encoders = encoders
         self._as_json = as_json
         self._delimiter = delimiter
         self._separator = separator
@@ -251,7 +313,9 @@ class _Input:
         from kcli.client.input import json_records, pieces, text_records
 
         lines = pieces(lambda size: os.read(file, size), self._delimiter)
-        return json_records(lines) if self._as_json else text_records(lines, self._separator, empty_is_null=self._nulls)
+        if self._as_json:
+            return json_records(lines, self._encoders)
+        return text_records(lines, self._separator, empty_is_null=self._nulls, encoders=self._encoders)
 
     def _completed(self, record: NewRecord) -> NewRecord:
         if self._key is not None:

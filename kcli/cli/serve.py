@@ -14,12 +14,14 @@ import typer
 from kcli.cli.options import pairs
 from kcli.cli.output import note, write_text
 from kcli.cli.temporary import temporary_directory
-from kcli.errors import UsageError
+from kcli.errors import UsageError, needing
 from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.broker.node import Node
+    from kcli.broker.startup.secure import Secured
     from kcli.launcher.directory import ClusterDirectory, ClusterRequest
+    from kcli.registry.server import RegistryServer
 
 Address = tuple[str, int]
 DEFAULT_ADDRESS: Address = ("127.0.0.1", 9092)
@@ -46,6 +48,8 @@ Examples:
     kcli serve --nodes 3 --controllers 3 --data-dir cluster --listen 127.0.0.1:0
 
     kcli serve --nodes 3 --config server.properties  the listeners and the security of Kafka's file, for every node
+
+    kcli serve --registry 127.0.0.1:8081           with a schema registry in the same process
 
     kcli serve --read-only --data-dir /backup/kafka  any log directory, also a damaged one or one in use
 """
@@ -101,6 +105,14 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     no_restart: Annotated[
         bool, typer.Option("--no-restart", help="With --nodes: leave a node that has died as it is.")
     ] = False,
+    registry: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Run a schema registry, too, at this address; port 0: any free one."),
+    ] = None,
+    registry_config: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="With --registry: Confluent's schema-registry.properties."),
+    ] = None,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
 ) -> None:
@@ -120,6 +132,10 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     directory was formatted without --secure, the start adds the admin to its metadata log. After a start with --secure,
     one without it needs --insecure or --config; the nodes of a cluster stay secure.
 
+    With --registry a schema registry serves beside the broker and keeps its schemas in the topic _schemas, see
+    `kcli registry`. With --secure, it serves https, its users are the broker's, and only the admin may use it until
+    --registry-config has an ACL file.
+
     With --read-only the data directory may be any that has partitions in it, or a partition's own directory: crashed,
     damaged, without metadata, or in use by a running Kafka. Every sound record is served, also behind damage. No file
     is created or changed.
@@ -138,6 +154,11 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     # an existing cluster needs no check: it keeps its listeners and their security even without --secure
     if not (secure or insecure or config is not None or is_known):
         _check_not_closed(data_dir, options, nodes, read_only=read_only)
+    if registry_config is not None and registry is None:
+        raise UsageError("--registry-config: only with --registry")
+    if registry is not None and (read_only or nodes is not None or is_known):
+        raise UsageError("--registry: in the process of one node that may write; kcli registry serves any cluster")
+    beside = None if registry is None else Beside(registry, registry_config)
     if nodes is not None or is_known:
         from kcli.launcher.directory import ClusterRequest
 
@@ -153,10 +174,17 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if secure:
         if config is not None or read_only:
             raise UsageError("--secure makes a configuration of its own: without --config and --read-only")
-        _serve_secured(data_dir, listen_address, advertised_address, options, allow_strays=allow_strays)
+        _serve_secured(data_dir, listen_address, advertised_address, options, beside, allow_strays=allow_strays)
         return
     _serve_node(
-        data_dir, listen_address, advertised_address, config, options, read_only=read_only, allow_strays=allow_strays
+        data_dir,
+        listen_address,
+        advertised_address,
+        config,
+        options,
+        beside,
+        read_only=read_only,
+        allow_strays=allow_strays,
     )
 
 
@@ -178,12 +206,62 @@ def _check_not_closed(data_dir: Path | None, options: Mapping[str, str], nodes: 
         )
 
 
+class Beside:
+    """What --registry asks for. address, config: the values of --registry and --registry-config."""
+
+    def __init__(self, address: str, config: Path | None) -> None:
+        """Raises UsageError, UnreadableInput."""
+        from kcli.cli.registry import registry_properties
+
+        host, port = _address(address, "--registry")
+        self._properties = {"kafkastore.topic.replication.factor": "1", **registry_properties(config, {})}
+        self._named = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._secured: Secured | None = None
+        self._check()
+
+    def secure(self, secured: Secured) -> None:
+        """Close the registry as --secure closes the node. Raises UsageError."""
+        self._secured = secured
+        closed = {name: value for name, value in secured.properties.items() if name.startswith("ssl.")}
+        closed |= {"authentication.method": "BASIC", "authentication.scram": "true", "super.users": "admin"}
+        self._properties = {**closed, **self._properties}
+        self._check()
+
+    def _check(self) -> None:
+        with needing("registry"):
+            from kcli.registry.config import registry_config
+
+        scheme = "http" if self._secured is None else "https"
+        self.config = registry_config({**self._properties, "listeners": f"{scheme}://{self._named}"})
+
+    async def start(self, node: Node) -> RegistryServer:
+        """Start the registry, and show its line. Raises KcliError, OSError."""
+        from kcli.registry.in_broker import start_beside
+
+        client = None
+        if self.config.client or self._secured is not None:
+            from kcli.client.command_config import librdkafka_properties, read_command_config
+            from kcli.client.security import security_of
+            from kcli.registry.server import outbound_of
+
+            if self.config.client:
+                properties = librdkafka_properties(self.config.client)
+            else:
+                assert self._secured is not None
+                properties = read_command_config(self._secured.directory.client)
+            client = outbound_of(security_of(properties))
+        server = await start_beside(node, self.config, client)
+        write_text(f"  schema registry {','.join(server.urls)}\n")
+        return server
+
+
 def _serve_node(
     data_dir: Path | None,
     listen_address: Address | None,
     advertised_address: Address | None,
     config: Path | None,
     options: dict[str, str],
+    beside: Beside | None,
     *,
     read_only: bool,
     allow_strays: bool,
@@ -192,6 +270,9 @@ def _serve_node(
     from kcli.broker.startup.serve import serve as run
 
     file = _file(config)
+    companion = None if beside is None else beside.start
+    if beside is not None:
+        options.setdefault("group.initial.rebalance.delay.ms", "0")  # or the registry would lead after three seconds
     has_directory = data_dir is not None or "log.dirs" in options or (file is not None and _names_directory(file))
     if read_only:
         if not has_directory:
@@ -204,7 +285,7 @@ def _serve_node(
         return
     if has_directory:
         node = single_node_config(data_dir, listen_address, advertised_address, file, options)
-        run(node, _ready, joinable=file is not None, allow_strays=allow_strays)
+        run(node, _ready, joinable=file is not None, allow_strays=allow_strays, beside=companion)
         return
     with temporary_directory() as temporary:
         run(
@@ -212,6 +293,7 @@ def _serve_node(
             _ready,
             joinable=file is not None,
             leave=temporary.leave,
+            beside=companion,
         )
 
 
@@ -220,6 +302,7 @@ def _serve_secured(
     listen_address: Address | None,
     advertised_address: Address | None,
     options: dict[str, str],
+    beside: Beside | None,
     *,
     allow_strays: bool,
     leave: Callable[[int], object] = os._exit,
@@ -229,7 +312,7 @@ def _serve_secured(
     if data_dir is None:
         with temporary_directory() as temporary:
             home, leave = temporary.path / "data", temporary.leave
-            _serve_secured(home, listen_address, advertised_address, options, allow_strays=False, leave=leave)
+            _serve_secured(home, listen_address, advertised_address, options, beside, allow_strays=False, leave=leave)
         return
     from datetime import UTC, datetime
 
@@ -242,6 +325,10 @@ def _serve_secured(
     node_id = int(options["node.id"]) if options.get("node.id", "").isdecimal() else None
     secured = secure(data_dir, hosts, node_id, datetime.now(UTC))
     options = {**secured.properties, **options}
+    if beside is not None:
+        beside.secure(secured)
+        options.setdefault("group.initial.rebalance.delay.ms", "0")
+    companion = None if beside is None else beside.start
     node = single_node_config(data_dir, listen_address, advertised_address, None, options, PROTOCOL)
 
     def ready(node: Node) -> None:
@@ -256,7 +343,7 @@ def _serve_secured(
                 f"kcli serve --insecure --data-dir {shlex.quote(str(data_dir))} runs"
             )
 
-    run(node, ready, allow_strays=allow_strays, users=secured.users, leave=leave)
+    run(node, ready, allow_strays=allow_strays, users=secured.users, leave=leave, beside=companion)
 
 
 def _serve_nodes(data_dir: Path | None, request: ClusterRequest, *, restart: bool, json_lines: bool) -> None:

@@ -20,13 +20,11 @@ from json.encoder import encode_basestring
 from formats.kernels.text.table_lines import iso_time
 from kcli.client.consuming import Record
 from kcli.errors import UsageError
-from kcli.printable import HIDDEN, has_hidden, printable, printable_json
+from kcli.printable import printable, printable_json, shown
 
 Printer = Callable[[Record], bytes]
+FieldText = Callable[[bytes | None, Record, int], str]
 Style = tuple[bytes, bytes]
-
-_ESCAPED = re.compile(f'["\\\\{HIDDEN}]')
-_NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def quoted(text: str) -> str:
@@ -56,35 +54,14 @@ def json_field(data: bytes | None) -> str:
         return f'{{"base64":"{base64.b64encode(data).decode()}"}}'
 
 
-def shown(data: bytes | None, fold: int = -1) -> str:
-    """Return bytes as text for a terminal: printable text as it is, quoted if it is ambiguous; 0x... for other bytes;
-    null for None.
-
-    fold: the maximum number of bytes shown, -1 for all. dump-segment prints the same text, from compiled code of its
-    own.
-    """
-    if data is None:
-        return "null"
-    cut = data if fold < 0 else data[:fold]
-    more = f"... ({len(data):,} B)" if len(cut) < len(data) else ""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return f"0x{cut.hex()}{more}"
-    text = cut.decode(errors="ignore")
-    if not text or text == "null" or text[0] in ' "' or text[-1] == " " or text[:2] == "0x" or has_hidden(text):
-        text = '"' + _ESCAPED.sub(lambda found: _escape(found[0]), text) + '"'
-    return text + more
+def _text(data: bytes | None, _: Record, fold: int) -> str:
+    return shown(data, fold)
 
 
-def _escape(char: str) -> str:
-    return _NAMED.get(char) or f"\\u{ord(char):04x}"
-
-
-def table(fold: int, styles: list[Style] | None) -> Printer:
+def table(fold: int, styles: list[Style] | None, key_text: FieldText = _text, value_text: FieldText = _text) -> Printer:
     """Return a function that returns a record as a line of the table. fold: the maximum number of bytes shown of a key
     or value, -1 for all. styles: the terminal codes around partition, offset, time, labels and values; None for no
-    codes."""
+    codes. key_text, value_text: return what is shown of a key or value: (bytes, its record, fold) -> text."""
     place, offset, time, label, value = styles or [(b"", b"")] * 5
 
     def dressed(style: Style, text: str) -> bytes:
@@ -98,8 +75,8 @@ def table(fold: int, styles: list[Style] | None) -> Printer:
             dressed(place, f"{printable(record.topic)}-{record.partition}"),
             dressed(offset, str(record.offset)),
             dressed(time, moment),
-            labels["key"] + b" " + dressed(value, shown(record.key, fold)),
-            labels["value"] + b" " + dressed(value, shown(record.value, fold)),
+            labels["key"] + b" " + dressed(value, key_text(record.key, record, fold)),
+            labels["value"] + b" " + dressed(value, value_text(record.value, record, fold)),
         ]
         if record.headers:
             pairs = (f"{shown(name.encode(), fold)}={shown(data, fold)}" for name, data in record.headers)

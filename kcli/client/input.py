@@ -4,6 +4,8 @@ text   [key SEPARATOR] value DELIMITER ...     the last delimiter may be missing
 jsonl  {"value": FIELD, "key": FIELD, "headers": [[name, FIELD], ...], "partition": n, "timestamp": ms, "topic": ...}
        FIELD is null, a string (UTF-8) or {"base64": "..."}; only value is required; other members are ignored,
        and so are lines with "is_control": true: only brokers write control records
+
+With an encoder, a key or value is any JSON, in text as well, and null stays null.
 """
 
 from __future__ import annotations
@@ -20,12 +22,24 @@ MAX_PIECE_BYTES = 256 << 20
 READ_BYTES = 1 << 16
 
 Header = tuple[str, bytes | None]
+Encode = Callable[[Any], bytes]
+"""Returns the bytes of a JSON value. Raises BadValue, a ValueError."""
 
 
 class BadInput(KcliError):
     """A line of the text or JSON lines to be produced is not a valid record."""
 
     exit_status = 2
+
+
+class Encoders(NamedTuple):
+    """What makes bytes of a key and a value that are JSON; None for one that is bytes or text already."""
+
+    key: Encode | None = None
+    value: Encode | None = None
+
+
+NO_ENCODERS = Encoders()
 
 
 class NewRecord(NamedTuple):
@@ -59,23 +73,51 @@ def pieces(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:
         yield bytes(buffer)
 
 
-def text_records(lines: Iterator[bytes], separator: bytes | None, *, empty_is_null: bool) -> Iterator[NewRecord]:
+def text_records(
+    lines: Iterator[bytes], separator: bytes | None, *, empty_is_null: bool, encoders: Encoders = NO_ENCODERS
+) -> Iterator[NewRecord]:
     """Yield a record for each line. The key is what comes before the first separator in the line, the value what comes
     after it; in a line without the separator, and with `separator` None, the key is null and the whole line is the
-    value. empty_is_null: whether empty keys and values become null."""
-    for line in lines:
+    value. empty_is_null: whether empty keys and values become null. Raises BadInput, with the number of the line, for
+    what an encoder does not take."""
+    for number, line in enumerate(lines, 1):
         key, value = None, line
         if separator is not None:
             before, found, after = line.partition(separator)
             if found:
                 key, value = before, after
-        if empty_is_null:
-            yield NewRecord(key or None, value or None)
-        else:
-            yield NewRecord(key, value)
+        record = NewRecord(key or None, value or None) if empty_is_null else NewRecord(key, value)
+        if encoders is NO_ENCODERS:
+            yield record
+            continue
+        try:
+            encoded = record._replace(
+                key=_encoded_text(record.key, encoders.key, "key"),
+                value=_encoded_text(record.value, encoders.value, "value"),
+            )
+        except BadInput as error:
+            raise BadInput(f"line {number} {error}") from None
+        yield encoded
 
 
-def json_records(lines: Iterator[bytes]) -> Iterator[NewRecord]:
+def _encoded_text(data: bytes | None, encode: Encode | None, name: str) -> bytes | None:
+    if data is None or encode is None:
+        return data
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"has a {name} that is not JSON ({error})") from None
+    return _encoded(value, encode, name)
+
+
+def _encoded(value: Any, encode: Encode, name: str) -> bytes | None:
+    try:
+        return None if value is None else encode(value)
+    except ValueError as error:
+        raise BadInput(f"has a {name} that does not fit its schema: {error}") from None
+
+
+def json_records(lines: Iterator[bytes], encoders: Encoders = NO_ENCODERS) -> Iterator[NewRecord]:
     """Yield a record for each line, except empty lines and those of control records. Raises BadInput with the number of
     the line."""
     for number, line in enumerate(lines, 1):
@@ -83,7 +125,7 @@ def json_records(lines: Iterator[bytes]) -> Iterator[NewRecord]:
             continue
         try:
             row = json.loads(line)
-            record = None if isinstance(row, dict) and row.get("is_control") is True else _record(row)
+            record = None if isinstance(row, dict) and row.get("is_control") is True else _record(row, encoders)
         except (BadInput, ValueError, RecursionError) as error:
             reason = error if isinstance(error, BadInput) else f"is not JSON ({error})"
             raise BadInput(f"line {number} {reason}") from None
@@ -91,7 +133,7 @@ def json_records(lines: Iterator[bytes]) -> Iterator[NewRecord]:
             yield record
 
 
-def _record(row: Any) -> NewRecord:
+def _record(row: Any, encoders: Encoders) -> NewRecord:
     if not isinstance(row, dict):
         raise BadInput("is not an object")
     if "value" not in row:
@@ -103,8 +145,8 @@ def _record(row: Any) -> NewRecord:
     if not isinstance(headers, list):
         raise BadInput('has no list of [name, value] for "headers"')
     return NewRecord(
-        _field(row.get("key"), "key"),
-        _field(row["value"], "value"),
+        _field(row.get("key"), "key") if encoders.key is None else _encoded(row.get("key"), encoders.key, "key"),
+        _field(row["value"], "value") if encoders.value is None else _encoded(row["value"], encoders.value, "value"),
         [_header(header) for header in headers],
         _number(row, "partition"),
         _number(row, "timestamp"),

@@ -11,7 +11,7 @@ from formats.java_text import jackson
 from formats.message import to_json
 from kcli.printable import printable_json
 
-DecodedJson = Callable[[int, bytes | None, bytes | None, bool], str]
+DecodedJson = Callable[[int, bytes | None, bytes | None, bool], str | None]
 
 
 def decoder_of(topic: str) -> str | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from formats.errors import FormatError
 from formats.kernels.buffer import TextBuffer
@@ -21,6 +21,9 @@ from kcli.log.batch_records import decode, faults_of
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import Source
 from kcli.printable import printable_json
+
+if TYPE_CHECKING:
+    from kcli.schema_client.reading import PayloadReader
 
 SLICE_RECORDS = 16384
 
@@ -61,9 +64,10 @@ def print_jsonl(
     *,
     selection: Selection = ALL,
     start: int = 0,
+    reader: PayloadReader | None = None,
 ) -> LogReport:
-    """Write one JSON object for each record; for a record of an internal topic, the object also has the decoded record.
-    Raises UnreadableInput.
+    """Write one JSON object for each record; for a record of an internal topic, and with a reader of keys and values,
+    the object also has the decoded record. Raises UnreadableInput, RegistryError.
 
     topic, partition: are written into each object; None if they are unknown. Without a topic, no record is
     decoded. start: the byte at which to begin reading.
@@ -76,6 +80,10 @@ def print_jsonl(
         from kcli.inspector.decoded import decoded_json
 
         decode_record = decoded_json(topic)
+    elif reader is not None:
+        from kcli.inspector.payloads import payload_json
+
+        decode_record = payload_json(reader)
     lead_bytes = lead[:-1].encode("utf-8", "replace") + b","
     return _print(source, lambda _: _Jsonl(JsonPrinter(lead_bytes, decode_record)), write, selection, start)
 
@@ -88,10 +96,12 @@ def print_table(
     *,
     selection: Selection = ALL,
     start: int = 0,
+    reader: PayloadReader | None = None,
 ) -> LogReport:
-    """Write a line for each batch, record and fault. Raises UnreadableInput.
+    """Write a line for each batch, record and fault. Raises UnreadableInput, RegistryError.
 
-    topic: decides how records are decoded; None if it is unknown. start: the byte at which to begin reading.
+    topic: decides how records are decoded; None if it is unknown. start: the byte at which to begin reading. reader:
+    decodes keys and values of users' topics; None to show their bytes.
     """
     decode_record = None
     if topic is not None and _is_internal(topic):
@@ -100,6 +110,10 @@ def print_table(
 
         name = decoder_of(topic)
         decode_record = decoder(name) if name else None
+    elif reader is not None:
+        from kcli.inspector.payloads import payload_text
+
+        decode_record = payload_text(reader, options.fold_bytes)
 
     def printer(window: Window) -> _Printer:
         return TablePrinter(

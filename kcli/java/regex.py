@@ -69,6 +69,10 @@ class JavaRegex:
         """Return whether the whole text matches."""
         return self._compiled.fullmatch(text) is not None
 
+    def finds(self, text: str) -> bool:
+        """Return whether a part of the text matches."""
+        return self._compiled.search(text) is not None
+
     def replace_all(self, text: str, template: Template) -> str:
         """Return the text with each match replaced. template: made for this pattern."""
         parts: list[str] = []

@@ -5,10 +5,12 @@ java_split     String.split(","): without empty words at the end
 comma_list     String.split("\\\\s*,\\\\s*", -1): with empty words
 java_integer   Integer.parseInt, Long.parseLong, Short.parseShort
 java_double    Double.parseDouble: decimal and hexadecimal, NaN, Infinity, a suffix d or f
+double_text    Double.toString
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 _TRIMMED: Final = "".join(map(chr, range(ord(" ") + 1)))
@@ -66,6 +68,18 @@ def java_double(text: str) -> float | None:
         return sign * float(word) if word[:1] not in ("+", "-") and _DECIMAL.issuperset(word) else None
     except ValueError:
         return None
+
+
+def double_text(value: float) -> str:
+    """Return a double as Java prints it: `0.5`, `1.0E-5`, `1.7976931348623157E308`."""
+    if not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    from decimal import Decimal
+
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
 def _hexadecimal(word: str) -> float:

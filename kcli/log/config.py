@@ -175,6 +175,11 @@ def parse_value(name: str, text: str, kind: Type) -> Value:
     return number
 
 
+KEY_SCHEMAS, VALUE_SCHEMAS = "confluent.key.schema.validation", "confluent.value.schema.validation"
+SCHEMA_CONFIGS = (KEY_SCHEMAS, VALUE_SCHEMAS)
+"""Configurations of Confluent Server, which only a broker with a schema registry implements. Kafka passes them over in
+the metadata log."""
+
 TOPIC_CONFIGS: Mapping[str, ConfigKey] = {
     "cleanup.policy": ConfigKey(Type.LIST, ("delete",), list_of("compact", "delete"), distinct=True),
     "compression.gzip.level": ConfigKey(Type.INT, -1, gzip_level),
@@ -183,6 +188,8 @@ TOPIC_CONFIGS: Mapping[str, ConfigKey] = {
         Type.STRING, "producer", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
     ),
     "compression.zstd.level": ConfigKey(Type.INT, 3, between(-131072, 22)),
+    KEY_SCHEMAS: ConfigKey(Type.BOOLEAN, default=False, internal=True),
+    VALUE_SCHEMAS: ConfigKey(Type.BOOLEAN, default=False, internal=True),
     "delete.retention.ms": ConfigKey(Type.LONG, 86_400_000, at_least(0)),
     "file.delete.delay.ms": ConfigKey(Type.LONG, 60_000, at_least(0)),
     "flush.messages": ConfigKey(Type.LONG, LONG_MAX, at_least(1)),
@@ -253,8 +260,12 @@ def parse_topic_configs(texts: Mapping[str, str]) -> dict[str, Value]:
     invalid value or an unknown name."""
     for name in texts:
         if name not in TOPIC_CONFIGS:
-            raise InvalidConfig(f"Unknown topic config name: {name}")
+            raise _unknown(name)
     return {name: key.parse(name, texts[name]) if name in texts else key.default for name, key in TOPIC_CONFIGS.items()}
+
+
+def _unknown(name: str) -> InvalidConfig:
+    return InvalidConfig(f"Unknown topic config name: {name}")
 
 
 def broker_defaults(properties: Mapping[str, str]) -> dict[str, str]:
@@ -293,10 +304,16 @@ def validate_topic_configs(
     existing: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
     remote_storage: bool = False,
+    schemas: bool = False,
 ) -> dict[str, Value]:
     """Validate `texts`, a topic's new configurations by name, as a controller does before it writes them. existing: the
     topic's present configurations; defaults: what the broker's properties set, see `broker_defaults`; remote_storage:
-    whether the cluster has tiered storage. Returns the value of every topic configuration. Raises InvalidConfig."""
+    whether the cluster has tiered storage; schemas: whether brokers check the schema ids of records. Returns the value
+    of every topic configuration. Raises InvalidConfig."""
+    if not schemas:
+        for name in SCHEMA_CONFIGS:
+            if name in texts and name not in (existing or {}):
+                raise _unknown(name)
     values = parse_topic_configs({**(defaults or {}), **texts})
     validate_lags(values)
     if values["remote.storage.enable"]:
@@ -505,6 +522,16 @@ class LogConfig:
     def min_insync_replicas(self) -> int:
         """The smallest ISR with which a Produce with acks=all succeeds."""
         return self._int("min.insync.replicas")
+
+    @property
+    def key_schemas(self) -> bool:
+        """Whether a record's key must have the id of a schema that is registered for the topic's keys."""
+        return bool(self.values[KEY_SCHEMAS])
+
+    @property
+    def value_schemas(self) -> bool:
+        """Whether a record's value must have the id of a schema that is registered for the topic's values."""
+        return bool(self.values[VALUE_SCHEMAS])
 
     @property
     def remote_storage(self) -> bool:

@@ -34,16 +34,17 @@ class TopicContext:
     """The configuration and the state that the controller has beside the image.
 
     num_partitions, replication_factor: the defaults. broker_properties: server.properties with the brokers' dynamic
-    configurations, by the names that brokers use (log.retention.ms). remote_storage: whether tiered storage is
-    enabled. deletion_enabled: whether topics may be deleted (delete.topic.enable). random: for the placement of
-    replicas. new_id: returns a new topic id. charge(n): charges n partitions to create or delete to the client's quota;
-    returns False if the quota refuses them.
+    configurations, by the names that brokers use (log.retention.ms). remote_storage: whether tiered storage is enabled.
+    schemas: whether a registry checks the schema ids of records. deletion_enabled: whether topics may be deleted
+    (delete.topic.enable). random: for the placement of replicas. new_id: returns a new topic id. charge(n): charges n
+    partitions to create or delete to the client's quota; returns False if the quota refuses them.
     """
 
     num_partitions: int = 1
     replication_factor: int = 1
     broker_properties: Mapping[str, str] = field(default_factory=dict)
     remote_storage: bool = False
+    schemas: bool = False
     deletion_enabled: bool = True
     random: Random = field(default_factory=Random)
     new_id: Callable[[], UUID] = uuid4
@@ -189,7 +190,9 @@ def _check_configs(topic: NewTopic, context: TopicContext) -> dict[str, str]:
         raise Refused(ErrorCode.INVALID_CONFIG, reason)
     defaults = broker_defaults(context.broker_properties)
     try:
-        validate_topic_configs(configs, defaults=defaults, remote_storage=context.remote_storage)
+        validate_topic_configs(
+            configs, defaults=defaults, remote_storage=context.remote_storage, schemas=context.schemas
+        )
     except InvalidConfig as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
     return configs

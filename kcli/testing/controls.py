@@ -39,6 +39,7 @@ from kcli.testing.wire import message, plain
 
 if TYPE_CHECKING:
     from kcli.broker.wire.types.create_topics import CreateTopicsResponse
+    from kcli.registry.server import RegistryServer
 
 CLIENT_ID = "kcli-testing"
 BATCH_BYTES, BATCH_RECORDS = 256 << 10, 1_000
@@ -87,6 +88,8 @@ class Controls:
         self._faults = Faults(self._requests)
         self._node: Node | None = None
         self._listener = ""
+        self._registry: RegistryServer | None = None
+        self._registry_port = 0
 
     @property
     def node(self) -> Node:
@@ -115,13 +118,35 @@ class Controls:
 
     async def stop(self) -> None:
         """Stop the broker by an orderly shutdown, if it runs."""
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            await registry.stop()
         node, self._node = self._node, None
         if node is not None:
             await node.stop()
 
+    async def start_registry(self, client: Mapping[str, str]) -> str:
+        """Start the broker's schema registry, if it does not run, and return its URL. After a restart of the broker it
+        has the same port. client: librdkafka's properties with which it connects to the broker.
+
+        Raises KcliError, OSError.
+        """
+        if self._registry is None:
+            from kcli.client.security import security_of
+            from kcli.registry.config import registry_config
+            from kcli.registry.in_broker import start_beside
+            from kcli.registry.server import outbound_of
+
+            listener = f"http://127.0.0.1:{self._registry_port}"
+            config = registry_config({"listeners": listener, "kafkastore.topic.replication.factor": "1"})
+            self._registry = await start_beside(self.node, config, outbound_of(security_of(client)))
+            self._registry_port = int(self._registry.urls[0].rpartition(":")[2])
+        return self._registry.urls[0]
+
     async def reset(self) -> None:
         """Clear request log and fault rules, and reset the clock to the system's; the broker must be stopped."""
         assert self._node is None, "a running broker has read the clock"
+        self._registry_port = 0
         self._requests.clear()
         self._faults.clear()
         self._clock.ahead_ms = 0.0

@@ -33,6 +33,7 @@ T = TypeVar("T")
 Process = Literal["thread", "child"]
 LAST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, the last year of Python's datetime; in ms since 1970."""
+_REGISTRY, _SCHEMAS = "schema-registry", "_schemas"
 FIXED = {"log.dir", "log.dirs", "metadata.log.dir", "listeners", "advertised.listeners"}
 
 
@@ -148,6 +149,20 @@ class Faults:
         self._kafka.host.call("clear_faults")
 
 
+class Registry:
+    """The schema registry of a broker, as `kcli serve --registry` runs it: started at the first use."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+
+    @property
+    def url(self) -> str:
+        """The address for clients: "http://127.0.0.1:49153". It serves plain HTTP to everybody, also where the broker
+        has security. Raises UsageError if the broker does not run."""
+        url: str = self._kafka.host.call("start_registry", self._kafka.registry_client())
+        return url
+
+
 def _warn_of_unknown(config: Mapping[str, str]) -> None:
     """Warn of configuration names that Kafka does not know: the broker ignores them, as Kafka does."""
     from kcli.broker.config.names import is_known
@@ -160,7 +175,8 @@ def _warn_of_unknown(config: Mapping[str, str]) -> None:
 class Kafka:
     """One broker, on a free port of 127.0.0.1. The constructor starts nothing: `started` yields a running one.
 
-    faults: the fault rules. clock: the broker's clock. config, process: the arguments of the constructor.
+    faults: the fault rules. clock: the broker's clock. registry: its schema registry. config, process: the arguments of
+    the constructor.
     """
 
     def __init__(
@@ -198,6 +214,7 @@ class Kafka:
         self.process = process
         self.faults = Faults(self)
         self.clock = Clock(self)
+        self.registry = Registry(self)
         self._root = root
         self._host: Host | None = None
         self._address = ("127.0.0.1", 0)
@@ -287,6 +304,19 @@ class Kafka:
         if user is not None and self._security.kind == "scram":
             self.host.call("add_user", user, self._security.password(user))
         return found
+
+    def registry_client(self) -> dict[str, str]:
+        """Return librdkafka's properties with which the schema registry connects to the broker. If the broker has
+        security or an authorizer, the user `schema-registry` is made and allowed what a registry does."""
+        user = None if self._security is None or self._security.kind == "tls" else _REGISTRY
+        found = self.client_config("confluent", user)  # makes the user
+        if user is not None and self._security is not None:
+            found |= self._security.own_client(user)
+            found.pop("oauth_cb", None)
+        if self.config.get("authorizer.class.name"):
+            resources = (f"topic:{_SCHEMAS}", f"group:{_REGISTRY}", f"transactional-id:{_REGISTRY}")
+            self.add_acls(*(f"allow {user or 'ANONYMOUS'} all {each}" for each in resources))
+        return {name: value for name, value in found.items() if name != "bootstrap.servers"}
 
     def add_acls(self, *acls: str) -> None:
         """Allow or deny users to do something: `alice read topic:orders`, `deny * write topic:audit*`.

@@ -119,6 +119,19 @@ class Security:
         claims = {"sub": user, "aud": _AUDIENCE, "iat": now_s, "exp": now_s + _DAY_S}
         return jws.serialize_compact({"alg": "ES256", "kid": "test"}, json.dumps(claims).encode(), self._key)
 
+    def own_client(self, user: str) -> dict[str, str]:
+        """Return librdkafka's properties, all texts, with which a connection of kcli's own logs in as a user. For oauth
+        the token is in a file."""
+        from kcli.tls.certificates import write_secret
+
+        found = self._confluent(user)
+        if found.pop("oauth_cb", None) is not None:
+            path = self._directory / f"user-{user.encode().hex()}.jwt"
+            if not path.exists():
+                write_secret(path, self.token(user).encode())
+            found |= {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.token.endpoint.url": path.as_uri()}
+        return found
+
     def _certificate(self, user: str) -> Path:
         from kcli.tls.certificates import write_secret
 

@@ -23,7 +23,7 @@ from kcli.export.decoding import avro as avro_language
 from kcli.export.decoding import protobuf as protobuf_language
 from kcli.export.decoding.by_schema import SchemaDecoder
 from kcli.export.decoding.decoder import Decoder
-from kcli.export.decoding.sources import SchemaSource
+from kcli.schema_client.sources import SchemaSource
 from tests.bench.report import ServeFigure, machine, serve_table
 from tests.export.decoding.orders import SCHEMA, encoded, orders
 

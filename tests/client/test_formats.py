@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.client.consuming import Record
-from kcli.client.formats import json_field, jsonl, percent, shown, table, unescaped
+from kcli.client.formats import json_field, jsonl, percent, table, unescaped
 from kcli.errors import UsageError
+from kcli.printable import shown
 from tests.cli.run import kcli
 from tests.formats.kernels import twins
 

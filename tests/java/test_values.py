@@ -21,7 +21,7 @@ from kcli.broker.config.group_config import auto_offset_reset
 from kcli.broker.config.listeners import parse_bootstrap_server, parse_listeners, parse_map, parse_voter
 from kcli.broker.replication.throttle import named
 from kcli.java.linear_regex import LENGTH_MAX, REPEATED_LENGTH_MAX, UNICODE_CLASSES_MAX, PatternError, compile_linear
-from kcli.java.values import comma_list, java_double, java_integer, java_split, java_trim
+from kcli.java.values import comma_list, double_text, java_double, java_integer, java_split, java_trim
 from kcli.log.config import InvalidConfig, Type, parse_value, throttled_replicas
 from kcli.metadata.config_control import Operation, combined
 from kcli.metadata.topic_names import fault
@@ -41,6 +41,27 @@ def test_as_java(case: str) -> None:
     assert java_integer(java_trim(text), 64) == (None if long == "-" else int(long))
     assert f"[{', '.join(comma_list(text))}]" == words
     assert f"[{', '.join(java_split(text))}]" == split
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "0.5"),
+        (100.0, "100.0"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (12345678.9, "1.23456789E7"),
+        (0.001, "0.001"),
+        (0.0001, "1.0E-4"),
+        (-2.5e8, "-2.5E8"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (float("inf"), "Infinity"),
+        (float("nan"), "NaN"),
+        (0.0, "0.0"),
+    ],
+)
+def test_doubles_are_written_as_java_writes_them(value: float, text: str) -> None:
+    assert double_text(value) == text
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from formats.kernels.payload.variant import VariantDecoding
 from kcli.export.decoding import DecoderSpec, avro, make_decoder, protobuf, survey
 from kcli.export.decoding.by_schema import SchemaDecoder
 from kcli.export.decoding.programs import Program
-from kcli.export.decoding.sources import SchemaSource
+from kcli.schema_client.sources import SchemaSource
 from tests.damage import extreme, varint
 from tests.export.decoding.orders import SCHEMA, encoded, orders
 from tests.sanitize.logs import tight

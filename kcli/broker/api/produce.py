@@ -41,7 +41,9 @@ The log (UnifiedLog.append, LogValidator, ProducerAppendInfo), in `append_as_lea
     10  The batch begins at offset 0, is not longer than max.message.bytes, and its CRC is right: INVALID_RECORD,
         MESSAGE_TOO_LARGE, CORRUPT_MESSAGE. Then header and records: the counts fit, no control batch, keys if the
         topic is compacted, timestamps near enough: INVALID_RECORD, INVALID_TIMESTAMP. A batch of another codec than the
-        topic's is compressed anew, and must not be too long after that either. (`check` in validator. `accept_plain`
+        topic's is compressed anew, and must not be too long after that either. With
+        confluent.value.schema.validation or confluent.key.schema.validation, the schema ids are registered for the
+        topic: INVALID_RECORD (`refusal` in schema_rules). (`check` in validator. `accept_plain`
         and Runway check the usual batch at once, `check_apart` checks in a thread a batch that takes long to
         decompress)
     11  The leader writes offsets and leader epoch into the batch (`place`), and records a new epoch (`_assign_epoch`).
@@ -101,7 +103,14 @@ from kcli.broker.wire.messages import Messages, messages
 from kcli.broker.wire.produce_layout import PartitionAnswer, lay_out, read_back
 from kcli.broker.wire.produce_request import PartitionProduceData, TopicData
 from kcli.log.live.partition_log import LogFailed
-from kcli.log.live.validator import NO_KEY, AppendRefused, AppendRules, CheckedBatch, refused_reason
+from kcli.log.live.validator import (
+    NO_KEY,
+    AppendRefused,
+    AppendRules,
+    CheckedBatch,
+    UnregisteredSchema,
+    refused_reason,
+)
 from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.security.acls import Operation, ResourceType
@@ -560,14 +569,17 @@ def _refusal(
     call: types.ProduceCall, topic: str, index: int, refused: AppendRefused, log_start_offset: int
 ) -> PartitionAnswer:
     """Return the result of a batch that the log refuses, and log the refusal unless its error is one of
-    COMMON_REFUSALS. Like Kafka, give an error message only if records are invalid, and name the partition in a record's
-    error only if the record's key is missing. Source: ReplicaManager.appendRecordsToLeader."""
+    COMMON_REFUSALS. Like Kafka, give an error message only if records are invalid (here also if one lacks a registered
+    schema), and name the partition in a record's error only if the record's key is missing. Source:
+    ReplicaManager.appendRecordsToLeader."""
     error, records = refused.error, refused.records
     if error not in COMMON_REFUSALS:
         level = logging.INFO if error is ErrorCode.INVALID_PRODUCER_EPOCH else logging.ERROR
         text = "batch of client %s refused by %s-%d: %s: %s"
         log.log(level, text, call.client_id, topic, index, error.name, refused.reason)
     start = -1 if error in COMMON_REFUSALS else log_start_offset
+    if isinstance(refused, UnregisteredSchema):
+        return PartitionAnswer(index, error.value, log_start_offset=start, error_message=refused.reason)
     if records is None:
         return PartitionAnswer(index, error.value, log_start_offset=start)
     records.no_key = f"{NO_KEY} in topic partition {topic}-{index}"

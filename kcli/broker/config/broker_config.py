@@ -122,6 +122,8 @@ class BrokerConfig:
         """The dynamic configurations that all brokers have by default (--entity-default)."""
         self.broker: Mapping[str, str] = {}
         """The dynamic configurations of this broker."""
+        self.has_registry = False
+        """Whether a schema registry runs in this process, so that topics may demand registered schemas."""
         prefixes = tuple(filter(None, (properties.get(name) for name in MANAGER_PREFIXES)))
         self.warnings = [
             f"{name}: no configuration of Kafka 4.3"
@@ -168,7 +170,7 @@ class BrokerConfig:
         for this broker. Raises InvalidConfig."""
         other = BrokerConfig.__new__(BrokerConfig)
         other.resolved, other.static, other.warnings = self.resolved, self.static, self.warnings
-        other.static_jaas = self.static_jaas
+        other.static_jaas, other.has_registry = self.static_jaas, self.has_registry
         other._layer(cluster, broker)  # noqa: SLF001  (its own class)
         return other
 

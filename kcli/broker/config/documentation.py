@@ -29,6 +29,8 @@ TOPIC: Mapping[str, str] = {
     "compression.lz4.level": "How hard lz4 tries, 1 (fast) to 17 (small), where compression.type is lz4.",
     "compression.type": "How batches are kept: 'producer' as they came, 'uncompressed' without compression, else recompressed with this codec.",
     "compression.zstd.level": "How hard zstd tries, -131072 (fast) to 22 (small), where compression.type is zstd.",
+    "confluent.key.schema.validation": "Refuses records whose key has no schema id that is registered for the topic's keys; for brokers with a registry.",
+    "confluent.value.schema.validation": "Refuses records whose value has no schema id that is registered for the topic's values; for brokers with a registry.",
     "delete.retention.ms": "How long a compacted topic keeps tombstones, which is how long a reader from the beginning may take and still see every deletion.",
     "file.delete.delay.ms": "How long a deleted file stays on disk under another name, for processes that still read it.",
     "flush.messages": "After how many records the log is forced to disk; best left to replication and the system's own write-back.",

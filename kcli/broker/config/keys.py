@@ -7,12 +7,11 @@ ValidList does. Source: ConfigDef.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kcli.java.values import java_integer, java_trim
+from kcli.java.values import double_text, java_integer, java_trim
 from kcli.log.config import InvalidConfig, Type, Validator, Value, invalid, parse_value
 
 
@@ -108,18 +107,6 @@ def to_text(value: Value | Required) -> str | None:
         case tuple():
             return ",".join(value)
     return str(value)
-
-
-def double_text(value: float) -> str:
-    """Return a double as Java prints it: `0.5`, `1.0E-5`, `1.7976931348623157E308`."""
-    if not math.isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    from decimal import Decimal
-
-    digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
-    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
 def valid_list(*words: str, empty: bool = True, null: bool = False) -> Validator:

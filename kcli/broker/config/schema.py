@@ -69,6 +69,7 @@ class ConfigSchema:
             existing=existing,
             defaults=self.config.topic_defaults,
             remote_storage=self.config.remote_log_storage_system_enable,
+            schemas=self.config.has_registry,
         )
 
 

@@ -35,7 +35,7 @@ from kcli.broker.config.security import (
 )
 from kcli.broker.config.tier_keys import tier_problem
 from kcli.errors import KcliError
-from kcli.log.config import InvalidConfig
+from kcli.log.config import SCHEMA_CONFIGS, InvalidConfig
 from kcli.metadata.image import TOPIC_RESOURCE
 from kcli.security.authorizer import CLASS_NAME as STANDARD_AUTHORIZER
 
@@ -204,15 +204,28 @@ def check_served(config: BrokerConfig) -> None:
 
 def check_topics(config: BrokerConfig, image: MetadataImage) -> None:
     """Raise CannotServe if a topic has tiered storage (remote.storage.enable=true), and this broker has none (Kafka's
-    LogConfig.validateRemoteStorageOnlyIfSystemEnabled)."""
-    if config.remote_log_storage_system_enable or not config.is_broker:
+    LogConfig.validateRemoteStorageOnlyIfSystemEnabled); or if its records need registered schemas, and no registry runs
+    in this process."""
+    if not config.is_broker:
         return
     for (kind, name), configs in image.configured.items():
-        if kind == TOPIC_RESOURCE and configs.get(TIERED, "").strip().lower() == "true":
+        if kind != TOPIC_RESOURCE:
+            continue
+        schemas = next((each for each in SCHEMA_CONFIGS if _is_true(configs, each)), None)
+        if schemas is not None and not config.has_registry:
+            raise CannotServe(
+                f"topic {name} has {schemas}=true, and only a schema registry in the broker's process can check that: "
+                "start with --registry"
+            )
+        if _is_true(configs, TIERED) and not config.remote_log_storage_system_enable:
             raise CannotServe(
                 f"You have to delete all topics with the property {TIERED}=true before disabling tiered storage "
                 f"cluster-wide ({name} is one of them)"
             )
+
+
+def _is_true(configs: Mapping[str, str], name: str) -> bool:
+    return configs.get(name, "").strip().lower() == "true"
 
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:

@@ -71,6 +71,7 @@ class TopicCreation:
             replication_factor=config.default_replication_factor,
             broker_properties=config.properties,
             remote_storage=config.remote_log_storage_system_enable,
+            schemas=config.has_registry,
             deletion_enabled=config.delete_topic_enable,
             charge=MutationCharge(self._quotas, call, strict=call.version >= strict_since),
         )

@@ -46,6 +46,7 @@ from kcli.errors import KcliError, error_text
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.live.partition_log import LogFailed, OpenOptions, PartitionLog
+from kcli.log.live.schema_rules import KnownSchemas, SchemaRules
 from kcli.log.partition_directory import make_partition_directory, name_for_end, rename_for_end, topic_id_of
 from kcli.metadata.changes import Changes
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
@@ -108,6 +109,7 @@ class LogManager:
         self._node_id = dirs.node_id
         self._image = image
         self._listeners = listeners or Listeners()
+        self._known_schemas: KnownSchemas | None = None
         self._defaults: LogConfig | None = config.log_config({})
         self._configs: dict[str, LogConfig] = {}
         self._counts: Counter[LogDir] = Counter()
@@ -244,6 +246,13 @@ class LogManager:
         if left:
             self._in_maker(self._rename_all, "directories of deleted partitions are not renamed")
 
+    def check_schemas_with(self, known: KnownSchemas) -> None:
+        """Check the schema ids of records with a registry, on topics that demand it. Before that, such topics accept no
+        records."""
+        self._known_schemas = known
+        for topic in {each.topic for each in self.partitions}:
+            self._reconfigure(topic)
+
     def reconfigured(self) -> None:
         """Apply a change of the broker's configuration to all logs."""
         self._defaults = None
@@ -261,6 +270,7 @@ class LogManager:
                 was_compacted, was_tiered = opened.config.compact, opened.is_tiered
                 local_start = opened.local_log_start_offset
                 opened.set_config(self.config_of(topic))
+                self._check_schemas(topic, opened)
                 if was_tiered and not opened.is_tiered and here.is_leader:  # Kafka's TopicConfigHandler
                     here.delete_records(local_start)
                 if was_compacted and not opened.config.compact:
@@ -315,6 +325,13 @@ class LogManager:
         config = self.config_of(partition.topic)
         if opened.config is not config:
             opened.set_config(config)
+        self._check_schemas(partition.topic, opened)
+
+    def _check_schemas(self, topic: str, opened: PartitionLog) -> None:
+        """Have a log check the schema ids of its records, if its configuration says so."""
+        rules = SchemaRules.of(topic, opened.config, self._known_schemas)
+        if rules != opened.append_rules.schemas:
+            opened.set_schemas(rules)
 
     def _new(self, topic: str, number: int, topic_id: UUID, state: PartitionState) -> None:
         home = self.preferred.pop(TopicPartition(topic, number), None)

@@ -9,9 +9,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kcli.broker.config.served import CannotServe
 from kcli.broker.dispatch.preload import preloading
@@ -42,6 +42,13 @@ FULL_COLLECTION_EVERY = 400
 million objects of a long response, and delays all clients."""
 
 
+class Companion(Protocol):
+    """What runs in the node's process, on its event loop: a schema registry."""
+
+    async def stop(self) -> None:
+        """Stop, while the node still serves."""
+
+
 def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
     config: BrokerConfig,
     ready: Callable[[Node], None],
@@ -53,6 +60,7 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
     launcher: socket.socket | None = None,
     disk: Disk | None = None,
     leave: Callable[[int], object] = os._exit,
+    beside: Callable[[Node], Awaitable[Companion]] | None = None,
 ) -> None:
     """Start a node, and serve until SIGTERM or SIGINT. A second signal ends the process at once, by leave(status).
 
@@ -60,14 +68,16 @@ def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
 
     ready: called with the node once it serves clients. read_only: whether to start a ReadOnlyNode. joinable,
     allow_strays, users, disk: see Node. launcher: the socket to the launcher, None without one (see supervised).
+    beside: starts a companion of the node after `ready`, None for none.
     """
+    config.has_registry = beside is not None
     raise_limit()
     guard_uuid_hashes()
     if read_only:
         node: Callable[[], Node] = partial(_read_only_node, config)
     else:
         node = partial(Node, config, disk=disk, joinable=joinable, allow_strays=allow_strays, users=users)
-    _new_loop().run_until_complete(_serve(config, node, ready, launcher, leave))
+    _new_loop().run_until_complete(_serve(config, node, ready, launcher, leave, beside))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -85,6 +95,7 @@ async def _serve(
     ready: Callable[[Node], None],
     launcher: socket.socket | None,
     leave: Callable[[int], object],
+    beside: Callable[[Node], Awaitable[Companion]] | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     attend(loop)
@@ -118,14 +129,19 @@ async def _serve(
     sys.setswitchinterval(THREAD_SWITCH_S)
     # garbage collections can be rare, as requests leave hardly any objects in reference cycles
     gc.set_threshold(GARBAGE_OBJECTS, YOUNG_COLLECTIONS, FULL_COLLECTION_EVERY)
+    companion = None
     try:
         ready(node)
+        if beside is not None:
+            companion = await beside(node)
         if supervised is not None:
             supervised.ready()
         ends: list[asyncio.Future[Any]] = [signalled, node.ended]
         with preloading():
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        if companion is not None:
+            await companion.stop()
         await stop(node)
 
 

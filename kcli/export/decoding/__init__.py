@@ -19,15 +19,15 @@ from kcli.errors import NotInstalled
 from kcli.export.decoding.by_schema import Language, RegistryDecoder, SchemaDecoder
 from kcli.export.decoding.ddl import parse_ddl
 from kcli.export.decoding.decoder import Decoder
-from kcli.export.decoding.errors import RegistryError, SchemaError
 from kcli.export.decoding.inference import by_name
 from kcli.export.decoding.json_text import JsonDecoder, VariantDecoder
 from kcli.export.decoding.plain import RawDecoder, StringDecoder
-from kcli.export.decoding.registry import open_registry
-from kcli.export.decoding.sources import SchemaSource, read_schema_file, schema_text
 from kcli.export.decoding.spec import DecoderSpec
 from kcli.export.decoding.survey import Survey, survey
 from kcli.export.decoding.unify import settle
+from kcli.schema_client.errors import RegistryError, SchemaError
+from kcli.schema_client.registry import is_log_directory, open_registry
+from kcli.schema_client.sources import Registry, SchemaSource, read_schema_file, schema_text
 
 LIBRARIES = {"avro": ("fastavro",), "protobuf": ("google.protobuf", "grpc_tools")}
 
@@ -48,7 +48,7 @@ def make_decoder(spec: DecoderSpec | str, known: Survey | None = None) -> Decode
         return StringDecoder()
     language = _language(spec.format)
     if spec.registry is not None:
-        return RegistryDecoder(language, open_registry(spec.registry), known.headers)
+        return RegistryDecoder(language, _registry(spec.registry), known.headers)
     if spec.format == "json":
         return _json_decoder(spec, known)
     assert spec.schema is not None
@@ -66,6 +66,14 @@ def _json_decoder(spec: DecoderSpec, known: Survey) -> Decoder:
     if source.text.lstrip().startswith("{"):
         return SchemaDecoder(_language("json"), source)
     return JsonDecoder(parse_ddl(source.text), strict=False)
+
+
+def _registry(place: str) -> Registry:
+    if not is_log_directory(place):
+        return open_registry(place)
+    from kcli.registry.files import registry_of
+
+    return registry_of([Path(place)], lambda _: None)
 
 
 def _language(name: str) -> Language:

@@ -18,10 +18,9 @@ SchemaConverters. fastavro parses the schemas; tests compare the decoder's value
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -29,9 +28,12 @@ import pyarrow.types as pt
 from formats.kernels.payload import avro as kernel
 from formats.kernels.payload.payloads import SCHEMA_ID
 from kcli.export.decoding.ddl import TIMESTAMP, TIMESTAMP_NTZ
-from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.shapes import COLUMNS_MAX, Node, shape
-from kcli.export.decoding.sources import SchemaSource
+from kcli.schema_client.avro import JsonSchema as Schema
+from kcli.schema_client.avro import look_up
+from kcli.schema_client.avro import parse as parse_avro
+from kcli.schema_client.errors import SchemaError
+from kcli.schema_client.sources import SchemaSource
 
 language = "AVRO"
 header = SCHEMA_ID
@@ -56,42 +58,17 @@ _LOGICAL: dict[tuple[str, str], tuple[pa.DataType, int]] = {
 }
 _BYTES = frozenset({"bytes", "fixed"})
 
-Schema: TypeAlias = dict[str, Any] | list[Any] | str
-
 
 class AvroSchema:
     """One Avro schema, parsed. named: the named types of the schema and its imports, by full name."""
 
     def __init__(self, source: SchemaSource) -> None:
         """Parse the source's imports, then its schema. Raises SchemaError."""
-        from fastavro.schema import SchemaParseException, UnknownType, parse_schema
-
-        self.named: dict[str, dict[str, Any]] = {}
-        try:
-            for _, text in source.imports:
-                parse_schema(json.loads(text), self.named)
-            self.root: Schema = parse_schema(json.loads(source.text), self.named)
-        except (SchemaParseException, UnknownType) as error:
-            raise SchemaError(f"not an Avro schema: {error}") from error
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise SchemaError(f"not an Avro schema: {type(error).__name__}: {error}") from error
+        self.root, self.named = parse_avro(source)
 
     def look_up(self, schema: Schema) -> tuple[str, dict[str, Any]]:
-        """Return the kind of a schema (such as "record", "array" or "long") and the schema itself as a dict.
-
-        A name is replaced by the named type. The dict is {"members": the union's schemas} for a union, and empty for
-        the name of a primitive type.
-        """
-        if isinstance(schema, str):
-            if schema in _SIMPLE:
-                return schema, {}
-            schema = self.named[schema]
-        if isinstance(schema, list):
-            return "union", {"members": schema}
-        kind = schema["type"]
-        if isinstance(kind, str):
-            return ("record" if kind == "error" else kind), schema
-        return self.look_up(kind)
+        """Return the kind of a schema and the schema itself as a dict, as kcli.schema_client.avro.look_up."""
+        return look_up(schema, self.named)
 
     def type_of(self, schema: Schema, path: tuple[str, ...] = ()) -> pa.DataType:
         """Return the Arrow type for values of a schema. path: the names of the records that contain the schema; a

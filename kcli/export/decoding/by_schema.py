@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from formats.kernels.payload.payloads import NO_HEADER
-from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.programs import Program, ProgramDecoder
 from kcli.export.decoding.shapes import Node, kernel_payloads, run
-from kcli.export.decoding.sources import Registry, SchemaSource, UnknownSchema, resolve
 from kcli.export.decoding.unify import settle, unify, unify_all
+from kcli.schema_client.errors import SchemaError
+from kcli.schema_client.sources import Registry, SchemaSource, UnknownSchema, resolve
 
 # After this many ids that the registry does not know, no more ids are requested from it: the payloads are assumed to
 # have no Schema Registry prefix, so that the supposed ids are part of their data.

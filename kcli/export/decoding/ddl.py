@@ -10,7 +10,7 @@ import re
 
 import pyarrow as pa
 
-from kcli.export.decoding.errors import SchemaError
+from kcli.schema_client.errors import SchemaError
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")

@@ -26,12 +26,12 @@ import pyarrow as pa
 from formats.kernels.payload.json import JsonProgram
 from formats.kernels.payload.payloads import SCHEMA_ID
 from kcli.export.decoding.ddl import TIMESTAMP
-from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.inference import json_type
 from kcli.export.decoding.json_text import json_program
 from kcli.export.decoding.shapes import Node
-from kcli.export.decoding.sources import SchemaSource
 from kcli.export.decoding.unify import unify_all
+from kcli.schema_client.errors import SchemaError
+from kcli.schema_client.sources import SchemaSource
 
 language = "JSON"
 header = SCHEMA_ID

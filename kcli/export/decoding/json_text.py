@@ -10,9 +10,9 @@ import pyarrow.types as pt
 from formats.kernels.payload.json import JsonProgram
 from formats.kernels.payload.payloads import NO_HEADER
 from formats.kernels.payload.variant import VariantDecoding
-from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.programs import ProgramDecoder
 from kcli.export.decoding.shapes import Node, run, shape, tree
+from kcli.schema_client.errors import SchemaError
 
 # Spark passes VARIANT to and from Python as this struct; other readers see a struct of two binaries.
 VARIANT = pa.struct(

@@ -18,13 +18,8 @@ Source: protobuf.dev, "Encoding", "Field Presence"; Confluent's wire format for 
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,37 +28,18 @@ import pyarrow.types as pt
 from formats.kernels.payload import protobuf as kernel
 from formats.kernels.payload.payloads import SCHEMA_MESSAGE
 from kcli.export.decoding.ddl import TIMESTAMP
-from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.shapes import COLUMNS_MAX, Node, shape
-from kcli.export.decoding.sources import SchemaSource
+from kcli.schema_client.errors import SchemaError
+from kcli.schema_client.protobuf import message_of, prepare
+from kcli.schema_client.sources import SchemaSource
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+__all__ = ["header", "language", "message_of", "prepare", "program", "type_of"]
 
 language = "PROTOBUF"
 header = SCHEMA_MESSAGE
-
-PROTOC_TIMEOUT_S = 60
-MAIN = "payload.proto"
-
-# The files that a schema made by Confluent's serializers imports but does not list as references. They have only the
-# fields that are needed, with names and numbers.
-CONFLUENT = {
-    "confluent/meta.proto": 'syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";'
-    "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }"
-    + "".join(
-        f"extend google.protobuf.{kind}Options {{ Meta {name}_meta = 1088; }}"
-        for kind, name in (
-            ("File", "file"),
-            ("Message", "message"),
-            ("Field", "field"),
-            ("Enum", "enum"),
-            ("EnumValue", "enum_value"),
-        )
-    ),
-    "confluent/type/decimal.proto": 'syntax = "proto3"; package confluent.type;'
-    "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
-}
 
 # FieldDescriptor.type (1 to 18) -> the code for formats.kernels.payload.protobuf, and the Arrow type.
 _CODES: dict[int, tuple[int, pa.DataType]] = {
@@ -90,121 +66,6 @@ _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-
-
-def prepare(source: SchemaSource) -> SchemaSource:
-    """Return the source with its compiled descriptors, so that workers need no protoc. Raises SchemaError."""
-    if source.compiled is not None:
-        return source
-    return replace(source, compiled=_compile(source), folder=None)
-
-
-@lru_cache(maxsize=256)
-def _compile(source: SchemaSource) -> bytes:
-    """Compile a schema and its imports with protoc; return a serialized FileDescriptorSet whose last file is the
-    schema.
-
-    Raises SchemaError.
-    """
-    with TemporaryDirectory(prefix="kcli-proto-") as folder:
-        main = _write(folder, MAIN, source.text)
-        for name, text in CONFLUENT.items():
-            _write(folder, name, text)
-        for name, text in source.imports:
-            if ".." in PurePosixPath(name).parts or name.startswith("/"):
-                raise SchemaError(f"a Protobuf schema imports {name!r}, which is no path within it")
-            _write(folder, name, text)
-        result = Path(folder, "descriptors")
-        # protoc has google/protobuf/*.proto of its own; a schema file's other imports are beside that file
-        places = [f"-I{folder}", *([f"-I{source.folder}"] if source.folder else [])]
-        command = [sys.executable, "-m", "grpc_tools.protoc", *places, "--include_imports"]
-        try:
-            ran = subprocess.run(  # noqa: S603 (this interpreter, without a shell)
-                [*command, f"--descriptor_set_out={result}", str(main)],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=PROTOC_TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired:
-            raise SchemaError("protoc takes too long for a Protobuf schema") from None
-        if ran.returncode:
-            raise SchemaError(f"not a Protobuf schema: {_complaint(ran.stderr)}")
-        return result.read_bytes()
-
-
-def _write(folder: str, name: str, text: str) -> Path:
-    path = Path(folder, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
-def _complaint(stderr: str) -> str:
-    lines = [line for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if "warning" not in line]
-    return (errors or lines or ["protoc gives no reason"])[0].removeprefix(f"{MAIN}:")
-
-
-@lru_cache(maxsize=256)
-def _main_file(compiled: bytes) -> FileDescriptor:
-    """Return the last file of a FileDescriptorSet. Raises SchemaError."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
-    from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message import DecodeError
-
-    pool = DescriptorPool()
-    try:
-        files = FileDescriptorSet.FromString(compiled).file
-        for file in files:
-            pool.Add(file)
-        return pool.FindFileByName(files[-1].name)
-    except (DecodeError, TypeError, KeyError, IndexError) as error:
-        raise SchemaError(f"not a set of Protobuf descriptors: {error}") from error
-
-
-def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
-    """Return the descriptor of the payloads' message. start: the payloads' Schema Registry prefix, whose message
-    indexes select the message; b"" for payloads without a prefix, whose message is the one that the spec names, else
-    the only one of the schema. Raises SchemaError."""
-    assert source.compiled is not None
-    file = _main_file(source.compiled)
-    if start:
-        found: Any = file
-        for index in _indexes(start):
-            inner = found.message_types_by_name if found is file else found.nested_types_by_name
-            # protoc adds an entry message for each map; message indexes do not count these
-            messages = [message for message in inner.values() if not message.GetOptions().map_entry]
-            if not 0 <= index < len(messages):
-                raise SchemaError(f"the schema has no message {index}")
-            found = messages[index]
-        return found
-    if source.message is None:
-        if len(file.message_types_by_name) == 1:
-            return next(iter(file.message_types_by_name.values()))
-        names = ", ".join(file.message_types_by_name) or "none"
-        raise SchemaError(f"which message are the payloads? protobuf:FILE#MESSAGE, of: {names}")
-    for name in (source.message, f"{file.package}.{source.message}"):
-        try:
-            return file.pool.FindMessageTypeByName(name)
-        except KeyError:
-            continue
-    names = ", ".join(file.message_types_by_name) or "none"
-    raise SchemaError(f"no message {source.message!r} in the Protobuf schema; there are: {names}")
-
-
-def _indexes(start: bytes) -> Sequence[int]:
-    """Return the message indexes in a Schema Registry prefix, outermost message first. They follow the schema id and
-    the number of indexes. Return (0,) if that number is 0 (the short form for the first message) or missing."""
-    numbers: list[int] = []
-    value = shift = 0
-    for byte in start[5:]:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append(value >> 1 ^ -(value & 1))
-            value = shift = 0
-    return numbers[1:] or (0,)
 
 
 @lru_cache(maxsize=256)

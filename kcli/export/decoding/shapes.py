@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from formats.kernels.payload import columns as kernel
 from formats.kernels.payload.payloads import Payloads
 from kcli.export.decoding.decoder import no_reasons
-from kcli.export.decoding.errors import SchemaError
+from kcli.schema_client.errors import SchemaError
 
 if TYPE_CHECKING:
     from formats.kernels.payload.payloads import Decoded

@@ -9,7 +9,8 @@ json:order.json                  JSON of the type that a JSON schema in a file d
 avro:order.avsc                  Avro, each payload one value of this schema, without a Schema Registry prefix
 protobuf:order.proto#shop.Order  Protobuf, each payload one such message; also with a descriptor set (protoc -o)
 avro:http://registry:8081        Avro after a Schema Registry prefix, schemas from a registry; also json:, protobuf:
-avro:dump/                       the same, with schemas from a registry's dump: a directory or a file (registry.py)
+avro:dump/                       the same, with schemas from a registry's dump: a directory or a file
+                                 (kcli.schema_client.registry), or from a broker's log directory with `_schemas`
 """
 
 from __future__ import annotations

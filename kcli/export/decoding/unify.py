@@ -18,7 +18,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.types as pt
 
-from kcli.export.decoding.errors import SchemaError
+from kcli.schema_client.errors import SchemaError
 
 
 def unify_all(types: Iterable[pa.DataType], *, text: bool = False) -> pa.DataType:

@@ -44,6 +44,7 @@ from kcli.log.live.flush import Flush
 from kcli.log.live.producer_check import Duplicate, check_producer
 from kcli.log.live.producer_recall import recall
 from kcli.log.live.producers import LiveProducers, LiveView
+from kcli.log.live.schema_rules import SchemaRules
 from kcli.log.live.segment import INT_MAX, FoundRecord, LiveSegment, SegmentLimits
 from kcli.log.live.segments import LiveSegments, LogRead, Removal
 from kcli.log.live.validator import (
@@ -170,6 +171,7 @@ class PartitionLog:
         self._producer_expiration_ms = options.producer_expiration_ms
         self._may_be_tiered = options.may_be_tiered
         self.highest_tiered_offset = NONE
+        self._schemas: SchemaRules | None = None
         self.set_config(config)
         loader, loaded = start_in_place(
             directory,
@@ -218,7 +220,13 @@ class PartitionLog:
         self._segment_bytes = config.segment_bytes
         self._segment_ms = config.max_segment_ms
         self._flush_messages = config.flush_messages
-        self._rules = append_rules(config)
+        self._rules = append_rules(config, self._schemas)
+        self.runway = None
+
+    def set_schemas(self, schemas: SchemaRules | None) -> None:
+        """Change the rules for the schema ids of a leader's records; None: records need no schema id."""
+        self._schemas = schemas
+        self._rules = append_rules(self.config, schemas)
         self.runway = None
 
     # appending batches
@@ -284,7 +292,7 @@ class PartitionLog:
         rules, active = self._rules, self._segments.active
         epoch, first_timestamp = self._epochs.latest_epoch, active.first_timestamp
         is_odd = table.field(0, ATTRIBUTES) & ~CODEC_MASK
-        if is_odd or rules.log_append_time or epoch is None or first_timestamp < 0:
+        if is_odd or rules.log_append_time or rules.schemas is not None or epoch is None or first_timestamp < 0:
             return None
         last_before_flush = self.recovery_point + self._flush_messages - 2
         return Runway(

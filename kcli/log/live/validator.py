@@ -28,6 +28,7 @@ from formats.kernels.write import write_records
 from kcli.errors import KcliError
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
 from kcli.log.config import LogConfig
+from kcli.log.live.schema_rules import SchemaRules
 from kcli.log.segment_reader import Window
 from kcli.protocol.error_code import ErrorCode
 
@@ -57,6 +58,10 @@ class AppendRefused(KcliError):
         self.records = records
 
 
+class UnregisteredSchema(AppendRefused):
+    """A record has no schema id, or one that is not registered for the topic. Clients are told the reason."""
+
+
 class Origin(Enum):
     """The origin of a batch: a client's Produce request, or a coordinator on this broker."""
 
@@ -69,7 +74,8 @@ class AppendRules:
     """The topic's configurations that validation uses.
 
     Kafka's names: cleanup.policy (compacted), message.timestamp.type, message.timestamp.before.max.ms and
-    .after.max.ms, max.message.bytes, compression.type (None: the producer's) with its level.
+    .after.max.ms, max.message.bytes, compression.type (None: the producer's) with its level; schemas:
+    confluent.key.schema.validation and confluent.value.schema.validation.
     """
 
     compacted: bool = False
@@ -79,12 +85,13 @@ class AppendRules:
     max_message_bytes: int = 1_048_588
     codec: int | None = None
     level: int | None = None
+    schemas: SchemaRules | None = None
 
     @property
     def is_plain(self) -> bool:
-        """Whether a valid uncompressed batch is appended with its records as they are: not with LogAppendTime, nor with
-        a compression.type that names a codec."""
-        return not self.log_append_time and not self.codec
+        """Whether a valid uncompressed batch is appended with its records as they are, and no key or value is looked
+        at: not with LogAppendTime, with a compression.type that names a codec, or with schemas."""
+        return not self.log_append_time and not self.codec and self.schemas is None
 
     def time_bounds(self, now_ms: int) -> tuple[int, int]:
         """Return the earliest and the latest timestamp that a record may have, in ms since 1970."""
@@ -92,8 +99,8 @@ class AppendRules:
 
 
 @lru_cache
-def append_rules(config: LogConfig) -> AppendRules:
-    """Return the rules that follow from a topic's configuration."""
+def append_rules(config: LogConfig, schemas: SchemaRules | None = None) -> AppendRules:
+    """Return the rules that follow from a topic's configuration. schemas: those of its records' schema ids."""
     kind = config.compression_type
     codec = None if kind == "producer" else 0 if kind == "uncompressed" else CODEC_NAMES.index(kind)
     level = config.compression_level
@@ -105,6 +112,7 @@ def append_rules(config: LogConfig) -> AppendRules:
         max_message_bytes=config.max_message_bytes,
         codec=codec,
         level=None if kind == "gzip" and level == -1 else level,
+        schemas=schemas,
     )
 
 
@@ -310,22 +318,29 @@ def _check_records(
     to. Raises AppendRefused."""
     create_time = not rules.log_append_time
     earliest, latest = rules.time_bounds(now_ms)
-    plain = check_plain_records(
-        window.data,
-        window.batches,
-        keyed=rules.compacted,
-        create_time=create_time,
-        earliest=earliest,
-        latest=latest,
-    )
-    if plain is not None:
-        return *plain, row.size
+    schemas = None if row.is_control else rules.schemas
+    if schemas is None:
+        plain = check_plain_records(
+            window.data,
+            window.batches,
+            keyed=rules.compacted,
+            create_time=create_time,
+            earliest=earliest,
+            latest=latest,
+        )
+        if plain is not None:
+            return *plain, row.size
+    elif not schemas.is_ready:
+        raise AppendRefused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the schema registry is not ready yet")
     table = RecordTable(min(max(row.count, 1), SLICE_RECORDS))
     refused = RefusedRecords(ERRORS_LISTED, no_key=NO_KEY, earliest=earliest, latest=latest)
     consecutive = True
     count = read_bytes = 0
+    unregistered: str | None = None
     for buffer in decode(window, table, limit_bytes=limit_bytes):
         read_bytes = len(buffer)
+        if schemas is not None and unregistered is None:
+            unregistered = schemas.refusal(table, buffer, count)
         in_order = check_append(table, count, refused, keyed=rules.compacted, create_time=create_time)
         consecutive = consecutive and in_order
         count += table.count
@@ -337,6 +352,8 @@ def _check_records(
     if refused.total:
         error = ErrorCode.INVALID_RECORD if refused.keys_only else ErrorCode.INVALID_TIMESTAMP
         raise AppendRefused(error, refused_reason(refused), refused)
+    if unregistered is not None:
+        raise UnregisteredSchema(ErrorCode.INVALID_RECORD, unregistered)
     return count, consecutive, table.max_timestamp if count else NO_TIMESTAMP, read_bytes
 
 

@@ -8,7 +8,7 @@ from kcli.broker.config import BrokerConfig
 from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.client_metrics import validate_client_metrics
 from kcli.broker.config.dynamic_names import ONLY_PER_LISTENER
-from kcli.broker.config.keys import PASSWORD, double_text, to_text
+from kcli.broker.config.keys import PASSWORD, to_text
 from kcli.broker.config.names import is_known
 from kcli.log.config import InvalidConfig
 from tests.broker.config.server_properties import BASE, VERDICTS, with_base
@@ -133,24 +133,3 @@ def test_a_default_that_no_topic_may_have_is_passed_over() -> None:
         config.update({"log.flush.interval.ms": "-1"}, {})
     assert config.__dict__ == before
     assert config.log_config({}).flush_ms == 2**63 - 1
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.5, "0.5"),
-        (100.0, "100.0"),
-        (9999999.0, "9999999.0"),
-        (1e7, "1.0E7"),
-        (12345678.9, "1.23456789E7"),
-        (0.001, "0.001"),
-        (0.0001, "1.0E-4"),
-        (-2.5e8, "-2.5E8"),
-        (1.7976931348623157e308, "1.7976931348623157E308"),
-        (float("inf"), "Infinity"),
-        (float("nan"), "NaN"),
-        (0.0, "0.0"),
-    ],
-)
-def test_doubles_are_written_as_java_writes_them(value: float, text: str) -> None:
-    assert double_text(value) == text

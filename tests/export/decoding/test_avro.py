@@ -22,7 +22,7 @@ from kcli.errors import UnreadableInput
 from kcli.export.decoding import Decoder, SchemaError, make_decoder
 from kcli.export.decoding import avro as avro_language
 from kcli.export.decoding.by_schema import SchemaDecoder
-from kcli.export.decoding.sources import SchemaSource
+from kcli.schema_client.sources import SchemaSource
 from tests.export.decoding.orders import SCHEMA, encoded, orders
 
 UTC = dt.UTC

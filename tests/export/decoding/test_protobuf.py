@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kcli.export.decoding import Decoder, SchemaError, make_decoder
 from kcli.export.decoding import protobuf as protobuf_language
 from kcli.export.decoding.by_schema import SchemaDecoder
-from kcli.export.decoding.sources import SchemaSource
+from kcli.schema_client.sources import SchemaSource
 
 PROTO3 = """
 syntax = "proto3";

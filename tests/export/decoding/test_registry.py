@@ -14,8 +14,10 @@ import pyarrow as pa
 import pytest
 
 from kcli.errors import UsageError
-from kcli.export.decoding import DecoderSpec, RegistryError, SchemaError, Survey, make_decoder, registry, survey
-from kcli.export.decoding.sources import Reference
+from kcli.export.decoding import DecoderSpec, RegistryError, SchemaError, Survey, make_decoder, survey
+from kcli.schema_client import http, registry
+from kcli.schema_client.http import Access
+from kcli.schema_client.sources import Reference
 from tests.export.decoding.orders import encoded
 
 V1 = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "who", "type": "string"}]}
@@ -132,7 +134,7 @@ class RegistryHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegistryServer]:
-    monkeypatch.setattr(registry, "PAUSE_S", 0.01)
+    monkeypatch.setattr(http, "PAUSE_S", 0.01)
     with RegistryServer() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
@@ -295,10 +297,10 @@ def test_a_registry_that_fails_for_a_moment(server: RegistryServer) -> None:
     [
         ((500, b'{"message": "leader unknown"}'), "answers 500 leader unknown"),
         ((401, b"<html>"), "answers 401 Unauthorized"),
-        ((200, b"<html>"), "does not answer with a schema"),
+        ((200, b"<html>"), "does not answer with JSON"),
         ((200, b"[1]"), "does not answer with a schema: no text under 'schema'"),
         ((200, b'{"schema": "x", "references": [{}]}'), "a reference without name, subject and version"),
-        ((200, b"[" * 100_000), "does not answer with a schema"),
+        ((200, b"[" * 100_000), "does not answer with JSON"),
     ],
 )
 def test_a_registry_that_answers_badly(server: RegistryServer, failure: tuple[int, bytes], message: str) -> None:
@@ -310,7 +312,7 @@ def test_a_registry_that_answers_badly(server: RegistryServer, failure: tuple[in
 def test_a_registry_that_does_not_answer(server: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as silent:  # listens, and that is all
         url = f"http://127.0.0.1:{silent.server_address[1]}"
-        found = registry.HttpRegistry(url, timeout_s=0.05)
+        found = registry.HttpRegistry(url, Access(timeout_s=0.05))
         with pytest.raises(RegistryError, match=f"the schema registry {url} does not answer: timed out"):
             found.schema(1)
     with pytest.raises(RegistryError, match=r"does not answer: .*refused"):

@@ -1,5 +1,4 @@
-"""The errors raised if no decoder can be made. A payload that does not decode raises no error, but has a reason
-(text)."""
+"""The errors raised if no schema can be had. A key or value that does not decode raises none of these."""
 
 from __future__ import annotations
 
@@ -15,11 +14,14 @@ class SchemaError(KcliError):
 class RegistryError(KcliError):
     """A schema registry does not answer, or answers with an error.
 
-    status: the HTTP status, None without an answer.
+    status: the HTTP status, None without an answer. code, reason: the `error_code` and the `message` of the answer; 0
+    and "" if it has none.
     """
 
     exit_status = 2
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, code: int = 0, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.code = code
+        self.reason = reason

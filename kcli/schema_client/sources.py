@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from kcli.errors import UnreadableInput
-from kcli.export.decoding.errors import SchemaError
+from kcli.schema_client.errors import SchemaError
 
 REFERENCES_MAX = 1000
 
@@ -64,6 +64,10 @@ class Registry(Protocol):
         """Return the schema with this id."""
         ...
 
+    def schema_of_guid(self, guid: str) -> RegisteredSchema:
+        """Return the schema with this GUID."""
+        ...
+
     def referred(self, reference: Reference) -> RegisteredSchema:
         """Return the schema that a reference names."""
         ...
@@ -74,6 +78,22 @@ class UnknownSchema(SchemaError):
     format needs."""
 
 
+def registered_schema(answer: Any) -> RegisteredSchema:
+    """Return the schema in a JSON answer of a registry. Raises ValueError."""
+    if not isinstance(answer, Mapping) or not isinstance(answer.get("schema"), str):
+        raise ValueError("no text under 'schema'")  # noqa: TRY004 (a bad answer, not a bad argument)
+    language = answer.get("schemaType") or "AVRO"
+    references = []
+    for reference in answer.get("references") or []:
+        if not isinstance(reference, dict):
+            raise ValueError("a reference that is no object")  # noqa: TRY004 (a bad answer, not a bad argument)
+        name, subject, version = (reference.get(key) for key in ("name", "subject", "version"))
+        if not (isinstance(name, str) and isinstance(subject, str) and isinstance(version, int)):
+            raise ValueError("a reference without name, subject and version")  # noqa: TRY004 (a bad answer, not a bad argument)
+        references.append(Reference(name, subject, version))
+    return RegisteredSchema(str(language), answer["schema"], tuple(references))
+
+
 def resolve(registry: Registry, schema_id: int, language: str) -> SchemaSource:
     """Return the schema with this id and all schemas that it refers to. language: AVRO, PROTOBUF or JSON.
 
@@ -82,6 +102,12 @@ def resolve(registry: Registry, schema_id: int, language: str) -> SchemaSource:
     registered = registry.schema(schema_id)
     if registered.language != language:
         raise UnknownSchema(f"schema {schema_id} of {registry.name} is {registered.language}, not {language}")
+    return source_of(registry, registered)
+
+
+def source_of(registry: Registry, registered: RegisteredSchema) -> SchemaSource:
+    """Return a schema with all schemas that it refers to. registry: has these. Raises UnknownSchema, SchemaError,
+    RegistryError."""
     imports: dict[str, str] = {}
     _add_imports(registry, registered.references, imports, ())
     return SchemaSource(registered.text, tuple(imports.items()))

@@ -1,0 +1,42 @@
+"""A schema registry as Confluent's clients know it, on Kafka's own topic `_schemas`.
+
+What decides, without I/O and without a clock:
+
+api           `handle`: the image and a request in, an answer or a change out. Start here
+routing       which handler a request goes to: contexts in its path, aliases, media types
+subjects, schemas, registering, compatibilities, configs, modes, about
+              the handlers, by the first segment of their paths
+views         the schema of a request, and the form in which an answer shows it
+checking      whether a schema may follow those of its subject
+lookups       whether a schema is registered already; references with their texts
+settings      the configuration and the mode that hold for a subject
+image         everything that `_schemas` says, by replay: subjects, ids, guids, references, settings
+parsed_cache  parsed schemas, of which the last used are kept
+drafts        a schema on its way, as requests and answers have it
+records       keys and values of `_schemas`, byte for byte
+metadata      metadata and rule sets
+calls, messages, fields, json_text, errors, names
+              requests and answers, JSON as Jackson reads and writes it, refusals, names of subjects and contexts
+
+What serves:
+
+server        listeners, and a registry from its start to its end; in_broker: one in a broker's process
+service       requests to the image, changes to the log, writes to the leader
+http          HTTP/1.1: bytes to requests, answers to bytes, limits
+access        logins and ACLs
+log           the topic: made or checked, read for ever, appended to by one registry at a time. How older leaders are
+              fenced stands there
+leader        the election, by Confluent's group protocol; forward: a request to whoever leads
+cluster       requests to the brokers of a Kafka cluster
+config        the configurations, by Confluent's names
+
+What needs no server:
+
+files         what the files of `_schemas` in a log directory say
+
+The server appends a Change's records to `_schemas`, replays them into the image as it replays everybody else's, and
+then gives the answer. State is never built any other way.
+
+Rule sets are stored and returned, which the open edition of Confluent's registry does not do. Tags inside schemas,
+associations, exporters and encryption keys are not part of this registry.
+"""

@@ -1,0 +1,45 @@
+"""The registry itself: its contexts, its version, its cluster."""
+
+from __future__ import annotations
+
+from kcli.registry import errors, names
+from kcli.registry.calls import Call
+from kcli.registry.json_text import pruned
+from kcli.registry.messages import Answer, Change
+from kcli.registry.records import context_key
+
+
+def root(call: Call) -> Answer:
+    """Return nothing: clients ask whether the registry is there."""
+    return call.answer({})
+
+
+def list_contexts(call: Call) -> Answer:
+    """Return the names of the contexts that begin with `contextPrefix`."""
+    prefix = call.text("contextPrefix")
+    found = [each for each in (names.DEFAULT_CONTEXT, *call.image.contexts()) if each.startswith(prefix)]
+    return call.answer(call.page(found))
+
+
+def delete_context(call: Call, context: str) -> Change:
+    """Delete a context without subjects. Errors: 42211."""
+    name = names.normalize(context)
+    if call.image.has_subjects(name, deleted=True):
+        raise errors.context_not_empty(name)
+    return Change([(context_key(names.context_of(name)), None)], Answer(204, b"", ""))
+
+
+def cluster_id(call: Call) -> Answer:
+    """Return Kafka's cluster id and the group that elects the leader."""
+    clusters = {"kafka-cluster": call.identity.kafka_cluster_id, "schema-registry-cluster": call.identity.group_id}
+    return call.answer({"scope": {"path": [], "clusters": clusters}})
+
+
+def deployment(call: Call) -> Answer:
+    """Return no attributes: none of Confluent's deployments is this."""
+    return call.answer({"attributes": []})
+
+
+def version(call: Call) -> Answer:
+    """Return the version of Confluent's registry whose API this is."""
+    return call.answer(pruned({"version": call.identity.version, "commitId": call.identity.commit_id}))

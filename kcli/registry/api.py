@@ -1,0 +1,78 @@
+"""The REST API of Confluent's Schema Registry: a request to its answer, or to what it changes. No I/O, no clock."""
+
+from __future__ import annotations
+
+from kcli.registry import routing
+from kcli.registry.calls import Call
+from kcli.registry.errors import RestError, too_large
+from kcli.registry.image import Image
+from kcli.registry.json_text import dumps
+from kcli.registry.messages import V1_JSON, Answer, Change, Identity, Limits, Operation, Request
+
+__all__ = [
+    "Answer",
+    "Change",
+    "Identity",
+    "Image",
+    "Limits",
+    "Operation",
+    "Request",
+    "handle",
+    "is_known",
+    "operation_of",
+    "refusal",
+    "subject_of",
+]
+
+_NOBODY = Identity()
+
+
+def handle(image: Image, request: Request, limits: Limits, identity: Identity = _NOBODY) -> Answer | Change:
+    """Return the answer to a request, or what it changes: records, then the answer. Never raises RestError."""
+    media_type = V1_JSON
+    try:
+        media_type = routing.media_type(request.headers.get("accept", ""))
+        if len(request.body) > limits.body_size_max:
+            raise too_large(limits.body_size_max)
+        target = routing.find(request, image)
+        if request.body:
+            routing.check_body_type(request.headers.get("content-type", ""))
+        call = Call(image, limits, identity, target.query, request.body, media_type)
+        return target.route.handler(call, *target.parameters)
+    except RestError as error:
+        return refusal(error, media_type)
+    finally:
+        image.parsed.let_go()
+
+
+def is_known(request: Request) -> bool:
+    """Whether the API has the request's method and path."""
+    try:
+        routing.find(request, None)
+    except RestError:
+        return False
+    return True
+
+
+def refusal(error: RestError, media_type: str = V1_JSON) -> Answer:
+    """Return the answer that a refusal is: `{"error_code": ..., "message": ...}`."""
+    return Answer(error.status, dumps({"error_code": error.code, "message": error.message}), media_type)
+
+
+def subject_of(request: Request, image: Image | None = None) -> str | None:
+    """Return the subject that a request touches, with its context; None if it touches none, or all.
+
+    image: has the aliases of subjects: with it, the subject is the one that an alias stands for.
+    """
+    try:
+        return routing.find(request, image).subject
+    except RestError:
+        return None
+
+
+def operation_of(request: Request) -> Operation:
+    """Return what a request does; DESCRIBE if the API has no such request."""
+    try:
+        return routing.find(request, None).route.operation
+    except RestError:
+        return Operation.DESCRIBE

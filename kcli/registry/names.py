@@ -1,0 +1,120 @@
+"""Names of subjects and of the contexts that they stand in.
+
+    s            subject `s` of the default context, whose name is `.`
+    :.ctx:s      subject `s` of context `.ctx`
+    :.ctx:       the context itself, as config and mode have it
+    :.__GLOBAL:  above all contexts: the config and mode of whatever has none of its own
+    :*:s         subject `s` of any context, in queries
+
+Source: the documentation of schema contexts in Confluent's Schema Registry.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from kcli.java.hashing import java_order
+
+DEFAULT_CONTEXT = "."
+GLOBAL_CONTEXT = ".__GLOBAL"
+GLOBAL_PREFIX = f":{GLOBAL_CONTEXT}:"
+WILDCARD = ":*:"
+RESERVED_SUBJECTS = ("__GLOBAL", "__EMPTY")
+NAMES_KEPT = 4096
+TENANT = "default"
+"""What stands as the tenant in keys of contexts."""
+
+
+class Name(NamedTuple):
+    """A subject's name in its context. subject: empty for the context itself."""
+
+    context: str
+    subject: str
+
+    @property
+    def qualified(self) -> str:
+        """The name as one string: `:.ctx:subject`, only the subject in the default context."""
+        return qualified_context(self.context) + self.subject
+
+    @property
+    def order(self) -> tuple[bytes, bytes]:
+        """A sort key: by context, then by subject, as Java compares strings."""
+        return java_order(self.context), java_order(self.subject)
+
+
+@lru_cache(maxsize=NAMES_KEPT)
+def parse(text: str) -> Name:
+    """Return the parts of a qualified name."""
+    if text.startswith(":."):
+        context, colon, subject = text[1:].partition(":")
+        return Name(context, subject if colon else "")
+    if text.startswith(WILDCARD):
+        return Name("*", text[len(WILDCARD) :])
+    return Name(DEFAULT_CONTEXT, text)
+
+
+def qualified_context(context: str) -> str:
+    """Return a context as it stands before a subject: `:.ctx:`, nothing for the default context."""
+    return "" if context == DEFAULT_CONTEXT else f":{context}:"
+
+
+def context_of(subject: str | None) -> str:
+    """Return the context of a qualified subject; the default one for None."""
+    return parse(subject).context if subject is not None else DEFAULT_CONTEXT
+
+
+def context_prefix(subject: str | None) -> str:
+    """Return the context of a qualified subject as it stands before a subject."""
+    return qualified_context(context_of(subject))
+
+
+def normalize(text: str) -> str:
+    """Return a qualified name without a prefix for the default context: `:.:s` is `s`."""
+    return parse(text).qualified
+
+
+def normalize_context(context: str) -> str:
+    """Return a context of a URL, with or without its colons and dot, as it stands before a subject.
+
+    Raises ValueError for one with a colon inside.
+    """
+    bare = context.removeprefix(":")
+    bare = bare.removesuffix(":")
+    if ":" in bare:
+        raise ValueError(f"Context name '{bare}' cannot contain a colon")
+    return qualified_context(bare if bare.startswith(".") else f".{bare}")
+
+
+def qualify(parent: str, subject: str) -> str:
+    """Return a subject that is named from within another one: in the other one's context unless it names its own."""
+    name = parse(subject)
+    if name.context != DEFAULT_CONTEXT:
+        return name.qualified
+    return Name(context_of(parent), name.subject if subject.startswith(":.") else subject).qualified
+
+
+def is_default_context(subject: str | None) -> bool:
+    """Whether a name is that of the default context."""
+    return subject is None or parse(subject) == (DEFAULT_CONTEXT, "")
+
+
+def is_global_context(subject: str | None) -> bool:
+    """Whether a name is that of the context above all."""
+    return subject is not None and parse(subject) == (GLOBAL_CONTEXT, "")
+
+
+def is_valid(subject: str, *, for_settings: bool = False) -> bool:
+    """Whether schemas can be registered under a subject. for_settings: whether config and mode can be set for it."""
+    if any(char < " " or "\x7f" <= char <= "\x9f" for char in subject):
+        return False
+    name = parse(subject)
+    return name.subject not in RESERVED_SUBJECTS and (for_settings or name.context != GLOBAL_CONTEXT)
+
+
+def covers(subject: str | None, other: str) -> bool:
+    """Whether a name means another subject: all for None and the global context, those in it for a context."""
+    if subject is None or subject == other:
+        return True
+    name = parse(subject)
+    return not name.subject and name.context in (GLOBAL_CONTEXT, context_of(other))

@@ -1,0 +1,88 @@
+"""Parsed schemas by type, text and references, of which the last used are kept; a hash for comparisons longer."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import sha256
+
+from kcli.schemas.formats import parse
+from kcli.schemas.parsed import ParsedSchema, shared_text
+from kcli.schemas.schema import InvalidSchema, SchemaType
+
+COUNT_MAX = 1000
+"""As many as Confluent's `schema.cache.size`."""
+SIZE_MAX = 8 << 20
+"""Characters of all texts, references included: what is parsed takes some times that."""
+HASHES_MAX = 100_000
+
+
+class ParsedCache:
+    """Parses each schema once: one that is larger than all that is kept once a request."""
+
+    def __init__(self, count_max: int = COUNT_MAX, size_max: int = SIZE_MAX, hashes_max: int = HASHES_MAX) -> None:
+        self._entries: OrderedDict[bytes, tuple[ParsedSchema, int]] = OrderedDict()
+        self._hashes: OrderedDict[bytes, bytes] = OrderedDict()
+        self._count_max = count_max
+        self._size_max = size_max
+        self._hashes_max = hashes_max
+        self._size = 0
+        self._current: tuple[bytes, ParsedSchema] | None = None
+
+    def parse(self, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
+        """Return the parsed schema. Raises InvalidSchema."""
+        return self._parse(_key(schema_type, text, references), schema_type, text, references)
+
+    def shared_hash(self, schema_type: str, text: str, references: Mapping[str, str]) -> bytes:
+        """Return `hash_of` the schema's `shared_text`, for which it is parsed once. Raises InvalidSchema."""
+        key = _key(schema_type, text, references)
+        known = self._hashes.get(key)
+        if known is not None:
+            self._hashes.move_to_end(key)
+            return known
+        found = self._hashes[key] = hash_of(shared_text(self._parse(key, schema_type, text, references)))
+        if len(self._hashes) > self._hashes_max:
+            self._hashes.popitem(last=False)
+        return found
+
+    def _parse(self, key: bytes, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
+        known = self._entries.get(key)
+        if known is not None:
+            self._entries.move_to_end(key)
+            return known[0]
+        if self._current is not None and self._current[0] == key:
+            return self._current[1]
+        if schema_type not in SchemaType.__members__:
+            raise InvalidSchema(f"Invalid schema type {schema_type}")
+        parsed = parse(SchemaType(schema_type), text, references)
+        size = len(text) + sum(map(len, references.values()))
+        if size > self._size_max:
+            self._current = (key, parsed)
+        else:
+            self._keep(key, parsed, size)
+        return parsed
+
+    def let_go(self) -> None:
+        """Forget the last schema that is too large to be kept: the request that asked for it several times is done."""
+        self._current = None
+
+    def _keep(self, key: bytes, parsed: ParsedSchema, size: int) -> None:
+        self._entries[key] = (parsed, size)
+        self._size += size
+        while self._entries and (len(self._entries) > self._count_max or self._size > self._size_max):
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self._size -= dropped
+
+
+def hash_of(text: str) -> bytes:
+    """Return the hash by which texts are compared."""
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _key(schema_type: str, text: str, references: Mapping[str, str]) -> bytes:
+    hashed = sha256(schema_type.encode("utf-8", "surrogatepass"))
+    for part in (text, *(each for pair in references.items() for each in pair)):
+        data = part.encode("utf-8", "surrogatepass")
+        hashed.update(len(data).to_bytes(8, "big"))
+        hashed.update(data)
+    return hashed.digest()

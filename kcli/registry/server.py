@@ -1,0 +1,245 @@
+"""A registry's listeners, and a registry from its start to its end: alone in a process, or in a broker's.
+
+start   bind the listeners (an address in use is reported before the topic is created), read the topic, serve
+run     serve until a signal, or until the topic can no longer be read
+stop    close connections without a request, answer the others, leave the group
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kcli.broker.network.outbound import IN_THE_CLEAR, Outbound
+from kcli.errors import KcliError, UsageError
+from kcli.registry.access import Access, FileUsers, ScramStoreUsers, Users, read_rules
+from kcli.registry.cluster import Address, Cluster
+from kcli.registry.config import Listener, RegistryConfig
+from kcli.registry.http import Connections
+from kcli.registry.leader import Identity
+from kcli.registry.service import Registry
+from kcli.tls.contexts import TlsContext, client_context, listener_context
+
+if TYPE_CHECKING:
+    from kcli.client.security import Security
+
+log = logging.getLogger("kcli.registry")
+BACKLOG: Final = 512
+AT_ONCE_STATUS: Final = 130
+HANDSHAKE_S: Final = 10.0
+ANSWERS_S: Final = 5.0
+"""How long a stop waits for requests that are being answered."""
+
+ScramRecords = Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]]
+
+
+class CannotServe(KcliError):
+    """A registry cannot start, or cannot go on."""
+
+
+class RegistryServer:
+    """A registry with its listeners.
+
+    scram: the broker's SCRAM users, None outside a broker. own: the id of the broker in this process with the address
+    that reaches it, None outside a broker.
+    """
+
+    def __init__(
+        self,
+        config: RegistryConfig,
+        bootstrap: Sequence[Address],
+        outbound: Outbound = IN_THE_CLEAR,
+        scram: ScramRecords | None = None,
+        own: tuple[int, Address] | None = None,
+    ) -> None:
+        self.config = config
+        self._own = own
+        self._bootstrap, self._outbound, self._scram = bootstrap, outbound, scram
+        self._sockets: list[tuple[Listener, socket.socket]] = []
+        self._servers: list[asyncio.Server] = []
+        self._connections: Connections | None = None
+        self._cluster: Cluster | None = None
+        self._registry: Registry | None = None
+        self._close_network: Callable[[], None] = lambda: None
+
+    @property
+    def urls(self) -> list[str]:
+        """The URLs of the listeners, as this machine reaches them."""
+        return [
+            Identity(each.host or "127.0.0.1", sock.getsockname()[1], each.scheme).url for each, sock in self._sockets
+        ]
+
+    @property
+    def registry(self) -> Registry:
+        """The registry."""
+        assert self._registry is not None, "started"
+        return self._registry
+
+    async def start(self) -> None:
+        """Start to serve. Raises KcliError, OSError, TimeoutError."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        from kcli.broker.network.client import SocketNetwork
+
+        config, loop = self.config, asyncio.get_running_loop()
+        now = dt.datetime.now(dt.UTC)
+        tls = listener_context(config.tls, now) if config.has_tls else None
+        to_leader = client_context(config.tls, now).context if config.tls else None
+        for warning in () if tls is None else tls.warnings:
+            log.warning("%s", warning)
+        access = self._access()
+        for each in config.listeners:
+            self._sockets.append((each, _bind(each)))
+        network = SocketNetwork(loop, self._outbound)
+        self._close_network = network.close
+        self._cluster = cluster = Cluster(network, self._bootstrap, own=self._own)
+        self._registry = registry = Registry(cluster, config, self._identity(), access, to_leader)
+        try:
+            await registry.start()
+        except TimeoutError:
+            raise CannotServe(f"topic {config.log.topic} is not read in {config.init_s:g} s") from None
+        self._connections = connections = Connections(
+            loop, registry, config.http, frozenset() if tls is None else tls.refused_suites
+        )
+        for listener, sock in self._sockets:
+            context = tls.context if tls is not None and listener.scheme == "https" else None
+            self._servers.append(await self._serve(loop, connections, sock, context))
+
+    async def _serve(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connections: Connections,
+        sock: socket.socket,
+        context: ssl.SSLContext | None,
+    ) -> asyncio.Server:
+        if context is None:
+            return await loop.create_server(connections.new, sock=sock, backlog=BACKLOG)
+        return await loop.create_server(
+            connections.new, sock=sock, backlog=BACKLOG, ssl=context, ssl_handshake_timeout=HANDSHAKE_S
+        )
+
+    def _access(self) -> Access:
+        config = self.config
+        if not config.asks_login:
+            return Access()
+        users: list[Users] = []
+        if config.users_file is not None:
+            users.append(FileUsers(config.users_file))
+        if config.has_scram:
+            if self._scram is None:
+                raise UsageError("authentication.scram=true: only in a broker's process (kcli serve --registry)")
+            users.append(ScramStoreUsers(self._scram))
+        rules = None if config.acl_file is None else read_rules(config.acl_file)
+        if rules is None and config.super_users:
+            rules = []
+        return Access(users, rules, config.super_users)
+
+    def _identity(self) -> Identity:
+        listener, sock = self._sockets[0]
+        host = self.config.host_name or listener.host
+        if not host:
+            host = socket.getfqdn()
+        return Identity(host, sock.getsockname()[1], listener.scheme, self.config.is_eligible)
+
+    async def stop(self) -> None:
+        """Stop to serve."""
+        for server in self._servers:
+            server.close()
+        if self._connections is not None:
+            self._connections.close()
+            until = asyncio.get_running_loop().time() + ANSWERS_S
+            while self._connections.open and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110  (a few times)
+                await asyncio.sleep(0.01)
+            self._connections.abort()
+        if self._registry is not None:
+            await self._registry.stop()
+        if self._cluster is not None:
+            self._cluster.close()
+        self._close_network()
+        for _, sock in self._sockets:
+            sock.close()
+
+
+def _bind(listener: Listener) -> socket.socket:
+    """Return a listening socket. Raises CannotServe."""
+    where = f"{listener.host or '*'}:{listener.port}"
+    try:
+        if not listener.host:
+            return (
+                socket.create_server(("", listener.port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+                if socket.has_dualstack_ipv6()
+                else socket.create_server(("", listener.port), backlog=BACKLOG)
+            )
+        found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
+
+
+def outbound_of(security: Security) -> Outbound:
+    """Return how to connect to brokers, by the TLS and SASL of a client's properties."""
+    from kcli.tls.settings import read_settings
+
+    tls = None if security.tls is None else TlsContext(security.tls, read_settings({}), frozenset(), (), ())
+    return Outbound(tls, security.sasl)
+
+
+def serve(
+    config: RegistryConfig,
+    bootstrap: Sequence[Address],
+    outbound: Outbound,
+    ready: Callable[[RegistryServer], None],
+) -> None:
+    """Run a registry until SIGTERM or SIGINT; a second signal ends the process at once. ready: called when it serves.
+    Raises KcliError, OSError."""
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve_alone(config, bootstrap, outbound, ready))
+
+
+async def _serve_alone(
+    config: RegistryConfig,
+    bootstrap: Sequence[Address],
+    outbound: Outbound,
+    ready: Callable[[RegistryServer], None],
+) -> None:
+    loop = asyncio.get_running_loop()
+    signalled = asyncio.Event()
+
+    def end() -> None:
+        if signalled.is_set():
+            os._exit(AT_ONCE_STATUS)
+        signalled.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    server = RegistryServer(config, bootstrap, outbound)
+    starting, waiting = asyncio.ensure_future(server.start()), asyncio.ensure_future(signalled.wait())
+    either: list[asyncio.Future[Any]] = [starting, waiting]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return
+    starting.result()
+    ready(server)
+    ends: list[asyncio.Future[Any]] = [waiting, server.registry.ended]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    await server.stop()
+    waiting.cancel()
+    if server.registry.ended.done():
+        raise CannotServe(server.registry.ended.result())

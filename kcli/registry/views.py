@@ -1,0 +1,36 @@
+"""The schema that a request brings, and the form in which its query wants one shown."""
+
+from __future__ import annotations
+
+from kcli.registry import errors, lookups, names
+from kcli.registry.calls import Call
+from kcli.registry.drafts import Draft, draft_of
+from kcli.schemas.schema import Reference
+
+
+def requested(call: Call, subject: str, parameter: str) -> Draft:
+    """Return the schema of the body. Raises RestError."""
+    draft = draft_of(names.normalize(subject), call.json(parameter))
+    if draft is None:
+        raise errors.missing_body(parameter)
+    return draft
+
+
+def formatted(call: Call, draft: Draft) -> Draft:
+    """Return a schema with its text as the query's `format` asks for. Raises RestError: 42201."""
+    form = call.text("format").strip()
+    if not form or draft.text is None:
+        return draft
+    return draft._replace(text=lookups.parse(call.image, draft, is_new=False).formatted(form))
+
+
+def with_qualified_references(call: Call, draft: Draft) -> Draft:
+    """Return a schema of a context with the subjects of its references qualified, if the query's `referenceFormat` asks
+    for that; else the same one."""
+    is_asked = call.text("referenceFormat") == "qualified"
+    if not is_asked or not draft.references or names.context_of(draft.subject) == names.DEFAULT_CONTEXT:
+        return draft
+    references = [
+        Reference(each.name, names.qualify(draft.subject, each.subject), each.version) for each in draft.references
+    ]
+    return draft._replace(references=references)

@@ -1,0 +1,210 @@
+"""JSON as Avro's parser reads and prints it: texts to values, and values to the text of Jackson's JsonNode.
+
+integer   an int, of any size; -0 is 0
+fraction  a float, also `1.0` and `1e3`; printed as Java's Double.toString prints it, NaN and infinities in quotes
+object    a dict; of equal names the last value stands, at the first one's place
+comments  /* */ and //, which the JSON specification does not know, are white space before the end of the value
+
+Every value is nested at most DEPTH_MAX deep, so that functions which call themselves once a level are safe.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from json.encoder import encode_basestring
+from typing import Final, NoReturn, TypeAlias
+
+from kcli.java.values import double_text, java_trim
+from kcli.schemas.schema import DEPTH_MAX, InvalidSchema
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+NUMBER_SIZE_MAX: Final = 1000
+"""The most characters of a number: Jackson's StreamReadConstraints."""
+_MESSAGE_MAX: Final = 2000
+"""The most characters of an error message."""
+_STRUCTURE: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|//[^\r\n]*+|/\*|[\[\]{}]', re.DOTALL)
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_ESCAPED: Final = re.compile(r'[\x00-\x1f"\\]')
+_ESCAPES: Final = {
+    **{chr(each): f"\\u{each:04X}" for each in range(0x20)},
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\f": "\\f",
+    "\r": "\\r",
+    '"': '\\"',
+    "\\": "\\\\",
+}
+
+
+def parse_json(text: str) -> Json:
+    """Return the value of a text. Raises InvalidSchema, also for a text without a value, or with more than one."""
+    blank = _without_comments(text)
+    start = len(blank) - len(blank.lstrip(" \t\r\n"))
+    if start == len(blank):
+        raise InvalidSchema("Cannot parse <null> schema")
+    try:
+        value, end = _DECODER.raw_decode(blank, start)
+    except json.JSONDecodeError as error:
+        line, column = text.count("\n", 0, error.pos) + 1, error.pos - text.rfind("\n", 0, error.pos)
+        raise InvalidSchema(f"the schema is no JSON: {error.msg}, at line {line}, column {column}") from None
+    dangling = java_trim(text[end:])
+    if dangling:
+        raise refused(f"dangling content after end of schema: {dangling}")
+    if _SURROGATE.search(text):
+        _check_characters(json_text(value))
+    return value  # type: ignore[no-any-return]
+
+
+def json_text(value: Json) -> str:
+    """Return the text of a value, without white space. Raises InvalidSchema if the value is nested too deep."""
+    out: list[str] = []
+    _write(value, 0, out)
+    return "".join(out)
+
+
+def refused(message: str) -> InvalidSchema:
+    """Return the error with a message that may contain parts of a schema: in one line, the start of a long one."""
+    line = _CONTROL.sub(" ", message)
+    return InvalidSchema(line if len(line) <= _MESSAGE_MAX else f"{line[:_MESSAGE_MAX]}...")
+
+
+def same_json(one: Json, other: Json) -> bool:
+    """Return whether two values are equal as Jackson compares them: 1 and 1.0 differ, the order of names is free."""
+    return one is other or json_text(_sorted(one)) == json_text(_sorted(other))
+
+
+def is_number(value: Json) -> bool:
+    """Return whether a value is an integer or a fraction."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_integer(value: Json, bits: int) -> bool:
+    """Return whether a value is an integer of so many bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits - 1) <= value < 1 << bits - 1
+
+
+def _without_comments(text: str) -> str:
+    """Return the text with spaces in place of comments. Raises InvalidSchema if it is nested too deep."""
+    if "/*" not in text and "//" not in text and text.count("[") + text.count("{") <= DEPTH_MAX:
+        return text
+    depth = copied = position = 0
+    pieces = []
+    while each := _STRUCTURE.search(text, position):
+        start, position = each.span()
+        match text[start]:
+            case "[" | "{":
+                depth += 1
+                if depth > DEPTH_MAX:
+                    raise too_deep()
+            case "]" | "}":
+                depth -= 1
+            case "/":
+                if text[start + 1] == "*":
+                    position = text.find("*/", position) + len("*/")
+                    if position < len("*/"):
+                        raise InvalidSchema("the schema is no JSON: a comment without an end")
+                pieces += [text[copied:start], " " * (position - start)]
+                copied = position
+    return "".join([*pieces, text[copied:]]) if pieces else text
+
+
+def _check_characters(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ord(text[error.start])
+        raise InvalidSchema(f"the schema has half a surrogate pair, U+{half:04X}, which is no character") from None
+
+
+def too_deep() -> InvalidSchema:
+    """Return the error for a schema that is nested too deep."""
+    return InvalidSchema(f"the schema is nested deeper than {DEPTH_MAX} levels")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > NUMBER_SIZE_MAX:
+        raise InvalidSchema(f"a number has {len(digits):,} digits, at most {NUMBER_SIZE_MAX:,} are allowed")
+    return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    if len(digits) > NUMBER_SIZE_MAX:
+        raise InvalidSchema(f"a number has {len(digits):,} digits, at most {NUMBER_SIZE_MAX:,} are allowed")
+    return float(digits)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise InvalidSchema(f"the schema is no JSON: {name} is no number in JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_fraction, parse_constant=_no_number)
+
+
+def _write(value: Json, depth: int, out: list[str]) -> None:
+    """Append the text of a value that `depth` values contain."""
+    match value:
+        case str():
+            out.append(string_text(value))
+        case None:
+            out.append("null")
+        case bool():
+            out.append("true" if value else "false")
+        case int():
+            out.append(str(value))
+        case float():
+            text = double_text(value)
+            out.append(text if math.isfinite(value) else f'"{text}"')
+        case list():
+            _write_array(value, _deeper(depth) if value else depth, out)
+        case dict():
+            _write_object(value, _deeper(depth) if value else depth, out)
+
+
+def _write_array(values: list[Json], depth: int, out: list[str]) -> None:
+    separator = "["
+    for each in values:
+        out.append(separator)
+        if isinstance(each, str):  # most values are: not worth a call
+            out.append(string_text(each))
+        else:
+            _write(each, depth, out)
+        separator = ","
+    out.append("]" if values else "[]")
+
+
+def _write_object(values: dict[str, Json], depth: int, out: list[str]) -> None:
+    separator = "{"
+    for name, each in values.items():
+        out += (separator, string_text(name), ":")
+        if isinstance(each, str):
+            out.append(string_text(each))
+        else:
+            _write(each, depth, out)
+        separator = ","
+    out.append("}" if values else "{}")
+
+
+def _deeper(depth: int) -> int:
+    if depth >= DEPTH_MAX:
+        raise too_deep()
+    return depth + 1
+
+
+def string_text(text: str) -> str:
+    """Return a string in quotes. Other than Python's json, Jackson writes escapes in capital letters."""
+    quoted = encode_basestring(text)
+    return quoted if "\\u00" not in quoted else f'"{_ESCAPED.sub(lambda each: _ESCAPES[each[0]], text)}"'
+
+
+def _sorted(value: Json) -> Json:
+    match value:
+        case dict():
+            return {name: _sorted(value[name]) for name in sorted(value)}
+        case list():
+            return [_sorted(each) for each in value]
+    return value
