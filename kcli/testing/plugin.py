@@ -51,12 +51,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker `kafka_broker` of tests."""
+    _import_unchanged(config)
     config.addinivalue_line(
         "markers",
         f"{MARKER}(config=None, process=None, seed=None, security=None, acls=None): how a test wants its Kafka: broker "
         'configurations, "thread" or "child", topics and records as a mapping or a file, "tls", "mtls", "scram" or '
         '"oauth", and ACLs such as "alice read topic:orders"',
     )
+
+
+def _import_unchanged(config: pytest.Config) -> None:
+    """Have pytest import kcli's modules without rewriting their assertions, as it does with all modules of a plugin's
+    distribution: a broker's thread imports some of them, and two threads that rewrite at the same time fail in CPython
+    3.11 (SystemError: AST constructor recursion depth mismatch)."""
+    rewritten: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+    rewritten -= {"formats", "kcli", "pyspark_kafka_log"}
 
 
 @pytest.fixture

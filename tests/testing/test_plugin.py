@@ -284,3 +284,10 @@ def test_assertions_of_kcli_are_not_rewritten(pytester: pytest.Pytester) -> None
 def test_the_entry_point_is_the_plugin() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     assert '[project.entry-points.pytest11]\nkcli = "kcli.testing.plugin"\n' in text
+
+
+def test_pytest_imports_kcli_unchanged() -> None:
+    """Its threads import modules, and two threads must not rewrite assertions at the same time."""
+    import kcli.testing.kafka as imported
+
+    assert type(imported.__spec__.loader).__name__ == "SourceFileLoader"
