@@ -70,6 +70,7 @@ bench: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.bench.groups
 	$(BIN)/python -m tests.bench.waits
 	$(BIN)/python -m tests.bench.tier
+	$(BIN)/python -m tests.bench.registry
 	$(BIN)/python -m tests.bench.decoding
 	$(BIN)/python -m tests.bench.export --why
 
