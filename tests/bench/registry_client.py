@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
+from typing import cast
 
 import uvloop
 
@@ -35,8 +36,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the first request."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another base class
         self._send()
 
     def _send(self) -> None:
