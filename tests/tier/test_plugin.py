@@ -30,7 +30,7 @@ from kcli.tier.store import DamagedObject, KeyMissing
 from kcli.tier.tier import Tier
 from tests.cli.run import Ended, kcli
 from tests.conftest import GOLDEN, Json
-from tests.tier.s3 import client
+from tests.tier.s3 import client, new_bucket
 from tests.tier.stores import TIERED, changed
 
 AIVEN = GOLDEN / "aiven"
@@ -520,21 +520,17 @@ def name_of_manifest(log: str) -> Path:
 def test_a_bucket(s3: str) -> None:
     """The same in a bucket, below a prefix that ends in no slash; URLs in messages."""
     uploaded = client(s3)
-    uploaded.create_bucket(Bucket="plugin")
+    bucket = new_bucket(s3)
     for path in (AIVEN / "both").rglob("*"):
         if path.is_file():
             key = f"deep/some{path.relative_to(AIVEN / 'both')}"
-            uploaded.put_object(Bucket="plugin", Key=key, Body=path.read_bytes())
-    try:
-        for url in ("s3://plugin/deep/some", "s3://plugin/deep", "s3://plugin"):
-            ended, found = verified(url, DATA)
-            assert (ended.status, ended.stderr, found) == (0, "", [])
-        stem = f"some{SHORT}/00000000000000000005-Vx-P2JSwR3-v8HZOhqCuTw"
-        uploaded.delete_object(Bucket="plugin", Key=f"deep/{stem}.log")
-        _, (one,) = verified("s3://plugin/deep/some", DATA)
-        assert (one["path"], one["kind"]) == (f"s3://plugin/deep/{stem}.log", "tier-object-missing")
-    finally:
-        for each in uploaded.list_objects_v2(Bucket="plugin")["Contents"]:
-            uploaded.delete_object(Bucket="plugin", Key=each["Key"])
+            uploaded.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
+    for url in (f"s3://{bucket}/deep/some", f"s3://{bucket}/deep", f"s3://{bucket}"):
+        ended, found = verified(url, DATA)
+        assert (ended.status, ended.stderr, found) == (0, "", [])
+    stem = f"some{SHORT}/00000000000000000005-Vx-P2JSwR3-v8HZOhqCuTw"
+    uploaded.delete_object(Bucket=bucket, Key=f"deep/{stem}.log")
+    _, (one,) = verified(f"s3://{bucket}/deep/some", DATA)
+    assert (one["path"], one["kind"]) == (f"s3://{bucket}/deep/{stem}.log", "tier-object-missing")
     with pytest.raises(UnreadableInput, match="no object's name begins with this prefix"):
         open_tier("s3://golden/none")

@@ -16,27 +16,23 @@ from tests.broker.running import Client, served_node
 from tests.broker.tiering.test_fetch import answers, fetch
 from tests.broker.tiering.test_manager import CONFIGS, RECORDS, SETTINGS, consumed, offsets, produce, wait_until
 from tests.tier.conftest import proxy, s3, s3_endpoint
-from tests.tier.s3 import Fault, Proxy, client, pass_on, s3_error
+from tests.tier.s3 import Fault, Proxy, client, new_bucket, pass_on, s3_error
 
 __all__ = ["proxy", "s3", "s3_endpoint"]
 
-BUCKET = "broker"
-STORE = {
-    "remote.log.storage.manager.class.name": "kcli.tier.ObjectStorage",
-    "rsm.config.url": f"s3://{BUCKET}/a/tier",
-}
+CLASS = {"remote.log.storage.manager.class.name": "kcli.tier.ObjectStorage"}
 ANSWER_S = 10.0
 """More than any answer to a Fetch may take, and less than the store is tried."""
 
 
 def test_a_bucket(s3: str, tmp_path: Path) -> None:
-    bucket = client(s3)
-    bucket.create_bucket(Bucket=BUCKET)
+    bucket = new_bucket(s3)
 
     def keys() -> list[str]:
-        return [each["Key"] for each in bucket.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+        return [each["Key"] for each in client(s3).list_objects_v2(Bucket=bucket).get("Contents", [])]
 
-    arguments = [word for each in (SETTINGS | STORE).items() for word in ("-o", "=".join(each))]
+    settings = SETTINGS | CLASS | {"rsm.config.url": f"s3://{bucket}/a/tier"}
+    arguments = [word for each in settings.items() for word in ("-o", "=".join(each))]
     with served_node(tmp_path / "data", *arguments, warm=False) as node:
         with Client(node.address) as asking:
             asking.create_topic("orders", 1, CONFIGS)
@@ -83,10 +79,9 @@ def fetched(asking: Client, offset: int) -> dict[str, Any]:
 def test_a_server_that_fails_in_every_way(proxy: Proxy, s3: str, tmp_path: Path) -> None:
     """The tail is produced and read on; a read of the tier gets an answer in time, never wrong records; and once the
     server serves again, what was not copied is copied."""
-    client(s3).create_bucket(Bucket="failing")
-    url, count = "s3://failing/tier", 600
-    more = {"rsm.config.url": url, "remote.fetch.max.wait.ms": "2000"}
-    arguments = [word for each in (SETTINGS | STORE | more).items() for word in ("-o", "=".join(each))]
+    url, count = f"s3://{new_bucket(s3)}/tier", 600
+    settings = SETTINGS | CLASS | {"rsm.config.url": url, "remote.fetch.max.wait.ms": "2000"}
+    arguments = [word for each in settings.items() for word in ("-o", "=".join(each))]
     with served_node(tmp_path / "data", *arguments, warm=False) as node:
         with Client(node.address) as asking:
             asking.create_topic("orders", 1, CONFIGS)
