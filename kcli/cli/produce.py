@@ -22,6 +22,7 @@ from kcli.printable import is_utf8
 if TYPE_CHECKING:
     from kcli.client.input import Encode, Encoders, Header, NewRecord
     from kcli.client.producing import Delivery
+    from kcli.schema_client.http import Transport
 
 INPUT = "Input"
 DELIVERY = "Delivery"
@@ -232,22 +233,22 @@ def _encoders(topic: str, key: str | None, value: str | None, options: RegistryO
         return NO_ENCODERS
     if topic == "-":
         raise UsageError("--key-schema and --value-schema need a TOPIC, under which schemas are registered")
+    transport = options.transport()
     made = [
-        None if schema is None else _encode(schema, f"{topic}-{part}", options)
+        None if schema is None else _encode(schema, f"{topic}-{part}", transport)
         for schema, part in ((key, "key"), (value, "value"))
     ]
     return Encoders(*made)
 
 
-def _encode(text: str, subject: str, options: RegistryOptions) -> Encode:
+def _encode(text: str, subject: str, transport: Transport) -> Encode:
     from kcli.schema_client.checking import is_file, schema_of_file
-    from kcli.schema_client.client import parse_subject
-    from kcli.schema_client.registry import HttpRegistry
+    from kcli.schema_client.client import RegistryClient, parse_subject
+    from kcli.schema_client.registry import TransportRegistry
     from kcli.schema_client.writing import writer_of_file, writer_of_subject
 
     name, _, message = text.partition("#")
-    client = options.client()
-    registry = HttpRegistry(options.needed_url(), options.access())
+    client, registry = RegistryClient(transport), TransportRegistry(transport)
     if is_file(name):
         writer = writer_of_file(client, registry, subject, schema_of_file(Path(name), None, []), message or None)
     else:

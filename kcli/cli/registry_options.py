@@ -14,7 +14,7 @@ from kcli.errors import UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from kcli.schema_client.client import RegistryClient
-    from kcli.schema_client.http import Access
+    from kcli.schema_client.http import Access, Transport
     from kcli.schema_client.reading import PayloadReader
     from kcli.schema_client.sources import Registry
 
@@ -108,18 +108,19 @@ class RegistryOptions(AccessOptions):
 
     url: Url = None
 
-    def needed_url(self) -> str:
-        """Return the registry's URL. Raises UsageError without one."""
+    def transport(self) -> Transport:
+        """Return what takes requests to the registry. Raises UsageError, also without a URL, UnreadableInput."""
+        from kcli.schema_client.http import HttpTransport
+
         if self.url is None:
             raise UsageError(f"no registry given: --registry URL, or {URL_VARIABLE}")
-        return self.url
+        return HttpTransport(self.url, self.access())
 
     def client(self) -> RegistryClient:
         """Return the registry's client. Raises UsageError, UnreadableInput."""
         from kcli.schema_client.client import RegistryClient
-        from kcli.schema_client.http import HttpTransport
 
-        return RegistryClient(HttpTransport(self.needed_url(), self.access()))
+        return RegistryClient(self.transport())
 
 
 def opened(place: str, access: Access) -> Registry:

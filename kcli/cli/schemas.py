@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +16,13 @@ from kcli.cli.options import Format, not_empty
 from kcli.cli.output import aligned, count_text, json_line, note, on_terminal, verdict, write, write_text
 from kcli.cli.registry_options import RegistryOptions
 from kcli.errors import UsageError
+from kcli.schemas.compatibility import Level
+from kcli.schemas.schema import SchemaType
 
 if TYPE_CHECKING:
     from kcli.schema_client.checking import Comparison, Named
     from kcli.schema_client.client import Finding, RegistryClient, Version
-    from kcli.schema_client.sources import RegisteredSchema
+    from kcli.schema_client.sources import RegisteredSchema, Registry
 
 EPILOG = """
 Examples:
@@ -50,28 +52,8 @@ app = typer.Typer(
 )
 
 
-class Level(StrEnum):
-    """Compatibility levels: which older schemas a new one is compared with, and in which direction."""
-
-    BACKWARD = "BACKWARD"
-    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
-    FORWARD = "FORWARD"
-    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
-    FULL = "FULL"
-    FULL_TRANSITIVE = "FULL_TRANSITIVE"
-    NONE = "NONE"
-
-
-class Kind(StrEnum):
-    """Schema types."""
-
-    AVRO = "AVRO"
-    PROTOBUF = "PROTOBUF"
-    JSON = "JSON"
-
-
-SchemaType = Annotated[
-    Kind | None,
+TypeOption = Annotated[
+    SchemaType | None,
     typer.Option("--type", help="The schema type. [by suffix: .avsc, .proto, .json]", show_default=False),
 ]
 References = Annotated[
@@ -215,7 +197,7 @@ def _place(of: dict[str, Any]) -> str:
 def register(
     subject: SubjectName,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The schema: .avsc, .proto or .json; - is stdin.")],
-    schema_type: SchemaType = None,
+    schema_type: TypeOption = None,
     references: References = None,
     normalize: Normalize = False,
     output: Output = Format.TABLE,
@@ -272,7 +254,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
         Level | None,
         typer.Option("--level", help="The level. [the subject's own; BACKWARD for files]", show_default=False),
     ] = None,
-    schema_type: SchemaType = None,
+    schema_type: TypeOption = None,
     references: References = None,
     output: Output = Format.TABLE,
     data_dirs: DataDirs = None,
@@ -293,7 +275,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
         made = [checking.of_file(path, schema_type, with_texts) for path in [new, *(old or [])]]
         found = checking.compare(made[0], made[1:], chosen)
         raise typer.Exit(_tell(found, chosen, output))
-    client = _client(options, data_dirs)
+    client, schemas = _client_and_schemas(options, data_dirs)
     schema = _from_file(new, schema_type, references)
     name, version = _parsed(subject)
     if level is None:
@@ -301,7 +283,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
         chosen_level = client.compatibility(name)
         found = [checking.Comparison(subject, "", findings or [])] if findings is not None else []
         raise typer.Exit(_tell(found, chosen_level, output))
-    registry = _registry(options, data_dirs)
+    registry = schemas()
     numbers = [version] if version is not None else client.versions(name)
     older = [checking.of_version(client.version(name, number), registry) for number in numbers]
     found = checking.compare(checking.of_schema(str(new), schema, registry), older, level)
@@ -403,8 +385,8 @@ def _two(
     if second is not None and all(map(checking.is_file, (first, second))):
         texts = checking.imports_of_files(references or [])
         return checking.of_file(Path(first), None, texts), checking.of_file(Path(second), None, texts)
-    client = _client(options, data_dirs)
-    registry = _registry(options, data_dirs)
+    client, schemas = _client_and_schemas(options, data_dirs)
+    registry = schemas()
     if second is None:
         if checking.is_file(first):
             raise UsageError("a file needs another schema to compare it with")
@@ -528,23 +510,24 @@ def import_(
 
 def _client(options: RegistryOptions, data_dirs: list[Path] | None) -> RegistryClient:
     """Return the client of a registry or, with --data-dir, of what the files of `_schemas` say."""
-    if not data_dirs:
-        return options.client()
-    from kcli.registry.files import transport_of
+    return _client_and_schemas(options, data_dirs)[0]
+
+
+def _client_and_schemas(
+    options: RegistryOptions, data_dirs: list[Path] | None
+) -> tuple[RegistryClient, Callable[[], Registry]]:
+    """Return the same client, and what returns the schemas among which references are looked up."""
     from kcli.schema_client.client import RegistryClient
 
-    return RegistryClient(transport_of(data_dirs, note))
-
-
-def _registry(options: RegistryOptions, data_dirs: list[Path] | None) -> Any:
-    """Return the registry in which references are looked up."""
-    from kcli.schema_client.registry import HttpRegistry
-
     if not data_dirs:
-        return HttpRegistry(options.needed_url(), options.access())
-    from kcli.registry.files import registry_of
+        from kcli.schema_client.registry import TransportRegistry
 
-    return registry_of(data_dirs, note)
+        transport = options.transport()
+        return RegistryClient(transport), partial(TransportRegistry, transport)
+    from kcli.registry.files import schemas_of, transport_of
+
+    files = transport_of(data_dirs, note)
+    return RegistryClient(files), partial(schemas_of, files)
 
 
 def _parsed(text: str) -> tuple[str, int | str | None]:
@@ -561,7 +544,7 @@ def _version(client: RegistryClient, text: str) -> Version:
     return client.version(subject, "latest" if version is None else version)
 
 
-def _from_file(path: Path, kind: Kind | None, references: list[str] | None) -> RegisteredSchema:
+def _from_file(path: Path, kind: SchemaType | None, references: list[str] | None) -> RegisteredSchema:
     from kcli.schema_client.checking import schema_of_file
 
     return schema_of_file(path, None if kind is None else kind.value, references or [])

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats import quorum_state
 from formats.errors import FormatError
@@ -73,6 +73,15 @@ FOREIGN = "the log is another cluster's: it has neither this directory.id nor th
 SUSPICION = "no record has the ids of the topics that partitions here have, and the broker was not shut down in order"
 
 
+class _Read(NamedTuple):
+    """What the records of a metadata log say. removed: the ids of topics that have a RemoveTopicRecord. other_logs: the
+    .log files under other names, if the log has no record that can be read."""
+
+    image: MetadataImage
+    removed: Collection[str]
+    other_logs: Mapping[str, Content]
+
+
 @dataclass
 class MetadataRecovery:
     """The metadata log in one run of recovery.
@@ -122,11 +131,6 @@ class MetadataRecovery:
     salvaged: list[StartRefused] = field(default_factory=list)
     passed_over: list[StartRefused] = field(default_factory=list)
     has_looked: bool = False
-    _removed: set[str] = field(default_factory=set, init=False)
-    """The ids of topics that have a RemoveTopicRecord in the log; filled at the first use of `_readable`."""
-    _other_logs: Mapping[str, Content] = field(default_factory=dict, init=False)
-    """The .log files under other names, if the log has no record that can be read; set at the first use of
-    `_readable`."""
 
     @property
     def misplaced(self) -> list[StartRefused]:
@@ -498,16 +502,15 @@ class MetadataRecovery:
         """Return what the metadata log places in `directory`. directory_id: the id of `directory`; None for that in its
         meta.properties."""
         log_directory, meta = LogDirectory(self.directory), meta_of(self.directory)
-        image = self._readable  # replays the log, which fills `_removed`
         points = self._offsets(FileKind.RECOVERY_POINTS)
         high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         return Placement(
-            image,
+            self._readable,
             self.registered_node_id or self._node_id(),
             directory_id or (None if meta is None else meta.directory_id),
             log_directory.partitions(),
             {each: max(points.get(each, 0), high_watermarks.get(each, 0)) for each in {*points, *high_watermarks}},
-            self._removed,
+            self._read.removed,
             [*log_directory.misnamed(), *log_directory.adrift()],
             futures=futures_in(self.node.others),
             elsewhere=self.node.elsewhere,
@@ -520,25 +523,31 @@ class MetadataRecovery:
         itself, or is another broker's."""
         return {} if kind in self.of_others else LogDirectory(self.directory).legible_offsets(kind)
 
-    @cached_property
+    @property
     def _readable(self) -> MetadataImage:
-        """The metadata of all records that can be read, also after damage; of .log files under other names, if the log
-        has none; empty if the log cannot be read."""
-        try:
-            return self._replayed()
-        except UnreadableInput:  # recovery reports this error when it plans the log
-            return MetadataImage(lenient=True)
+        """The metadata of all records that can be read."""
+        return self._read.image
 
-    def _replayed(self) -> MetadataImage:
+    @cached_property
+    def _read(self) -> _Read:
+        """What all records say that can be read, also after damage; those of .log files under other names, if the log
+        has none; empty if the log cannot be read."""
+        removed: set[str] = set()
+        try:
+            image, other_logs = self._replayed(removed)
+        except UnreadableInput:  # recovery reports this error when it plans the log
+            image, other_logs = MetadataImage(lenient=True), {}
+        return _Read(image, removed, other_logs)
+
+    def _replayed(self, removed: set[str]) -> tuple[MetadataImage, Mapping[str, Content]]:
         files = PartitionView(self._log).original
-        image = replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
+        image = replay(self._log, files, lambda _: None, around_damage=True, removed=removed)
         if self.is_missing or image.brokers or image.topics or image.metadata_version:
-            return image
+            return image, {}
         other_logs = renamed_logs(self._log)
         files = {**files, **other_logs}
-        image = replay(self._log, files, lambda _: None, around_damage=True, removed=self._removed)
-        self._other_logs = other_logs if image.metadata_version else {}
-        return image
+        image = replay(self._log, files, lambda _: None, around_damage=True, removed=removed)
+        return image, other_logs if image.metadata_version else {}
 
     def _topic_ids(self) -> dict[TopicPartition, str]:
         """The topic ids of the partitions that have a replica on this node by the metadata log."""
@@ -557,8 +566,7 @@ class MetadataRecovery:
         ids = [meta.directory_id for meta in metas if meta is not None and meta.directory_id is not None]
         present = (path for path in self._all_directories if path.is_dir())
         directories = [each for path in present for each in LogDirectory(path).partitions()]
-        image = self._readable  # replays the log, which fills `_removed`
-        return self.is_log_directory and is_foreign(image, self._removed, directories, ids)
+        return self.is_log_directory and is_foreign(self._readable, self._read.removed, directories, ids)
 
     @cached_property
     def bootstrap_refusal(self) -> StartRefused | None:
@@ -653,8 +661,7 @@ class MetadataRecovery:
         else:
             self.refusals += self.blocked
         self.other_voters = [each for each in self._voters if each != node_id]
-        _ = self._readable  # sets `_other_logs`
-        lost = LostMetadata(self.home, planned, self.node.of_one_node, self._other_logs)
+        lost = LostMetadata(self.home, planned, self.node.of_one_node, self._read.other_logs)
         if self.other_voters:
             self.in_quorum = lost.cuts or lost.evidence
             for reason in lost.contradicted:  # the node begins with this snapshot, and fetches no record below it

@@ -75,7 +75,11 @@ def transport_of(directories: Iterable[Path], warn: Warn) -> ImageTransport:
 def registry_of(directories: Iterable[Path], warn: Warn) -> KnownRegistry:
     """Return the schemas in the files of log directories, softly deleted ones too. It can be pickled. warn: as for
     image_of. Raises UnreadableInput."""
-    transport = transport_of(directories, warn)
+    return schemas_of(transport_of(directories, warn))
+
+
+def schemas_of(transport: ImageTransport) -> KnownRegistry:
+    """Return the schemas of an image, softly deleted ones too. Raises KcliError for one that is none."""
     answers = transport.request("GET", "/schemas?deleted=true&subjectPrefix=:*:")
     try:
         return KnownRegistry(transport.name, answers)

@@ -33,6 +33,7 @@ from kcli.registry.fields import INT_MAX
 from kcli.registry.json_text import BadJson, Json, dumps, loads, pruned
 from kcli.registry.metadata import Metadata, RuleSet, metadata_bytes, metadata_of, rule_set_bytes, rule_set_of
 from kcli.registry.names import TENANT
+from kcli.schemas.compatibility import Level
 from kcli.schemas.schema import Reference
 
 CONFIG_FIELDS = (
@@ -50,15 +51,7 @@ CONFIG_FIELDS = (
     "defaultRuleSet",
     "overrideRuleSet",
 )
-LEVELS = (
-    "NONE",
-    "BACKWARD",
-    "BACKWARD_TRANSITIVE",
-    "FORWARD",
-    "FORWARD_TRANSITIVE",
-    "FULL",
-    "FULL_TRANSITIVE",
-)
+LEVELS = frozenset(Level)
 POLICIES = ("STRICT", "LENIENT", "LOGICAL")
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 
@@ -316,7 +309,7 @@ def _config_field(name: str, value: Json) -> object:
     if name in ("normalize", "validateFields", "validateNewSchemas", "validateRules"):
         is_right = isinstance(value, bool)
     elif name == "compatibilityLevel":
-        is_right = value in LEVELS
+        is_right = isinstance(value, str) and value in LEVELS
     elif name == "compatibilityPolicy":
         is_right = value in POLICIES
     else:

@@ -25,6 +25,7 @@ from kcli.schema_client.sources import (
     schema_text,
     source_of,
 )
+from kcli.schemas.compatibility import Level
 from kcli.schemas.formats import parse
 from kcli.schemas.parsed import ParsedSchema
 from kcli.schemas.schema import InvalidSchema, SchemaType
@@ -118,18 +119,12 @@ def _text(path: Path) -> str:
         raise UnreadableInput.of("standard input", error) from None
 
 
-def compare(new: Named, older: Sequence[Named], level: str) -> list[Comparison]:
-    """Return why a schema is not compatible with older ones, oldest first; none if it is. level: as BACKWARD or
-    FULL_TRANSITIVE; without TRANSITIVE only the last one counts. Raises InvalidSchema."""
-    if level == "NONE":
-        return []
-    directions = [
-        direction
-        for direction, names in ((BACKWARD, ("BACKWARD", "FULL")), (FORWARD, ("FORWARD", "FULL")))
-        if level.startswith(names)
-    ]
+def compare(new: Named, older: Sequence[Named], level: Level) -> list[Comparison]:
+    """Return why a schema is not compatible with older ones, oldest first; none if it is. If the level is not
+    transitive, only the last one counts. Raises InvalidSchema."""
+    directions = [BACKWARD] * level.is_backward + [FORWARD] * level.is_forward
     found = []
-    for old in reversed(older if level.endswith("TRANSITIVE") else older[-1:]):
+    for old in reversed(older if level.is_transitive else older[-1:]):
         for direction in directions:
             reader, writer = (new, old) if direction == BACKWARD else (old, new)
             findings = unreadable(reader, writer)

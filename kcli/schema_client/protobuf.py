@@ -119,15 +119,15 @@ def _main_file(compiled: bytes) -> FileDescriptor:
         raise SchemaError(f"not a set of Protobuf descriptors: {error}") from error
 
 
-def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
-    """Return the descriptor of the payloads' message. start: the payloads' Schema Registry prefix, whose message
-    indexes select the message; b"" for payloads without a prefix, whose message is the one that the spec names, else
-    the only one of the schema. Raises SchemaError."""
+def message_of(source: SchemaSource, indexes: Sequence[int] = ()) -> Descriptor:
+    """Return the descriptor of the payloads' message. indexes: the message indexes, outermost message first; () for
+    payloads without a Schema Registry prefix, whose message is the one that the spec names, else the only one of the
+    schema. Raises SchemaError."""
     assert source.compiled is not None
     file = _main_file(source.compiled)
-    if start:
+    if indexes:
         found: Any = file
-        for index in _indexes(start):
+        for index in indexes:
             inner = found.message_types_by_name if found is file else found.nested_types_by_name
             # protoc adds an entry message for each map; message indexes do not count these
             messages = [message for message in inner.values() if not message.GetOptions().map_entry]
@@ -149,20 +149,6 @@ def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
     raise SchemaError(f"no message {source.message!r} in the Protobuf schema; there are: {names}")
 
 
-def _indexes(start: bytes) -> Sequence[int]:
-    """Return the message indexes in a Schema Registry prefix, outermost message first. They follow the schema id and
-    the number of indexes. Return (0,) if that number is 0 (the short form for the first message) or missing."""
-    numbers: list[int] = []
-    value = shift = 0
-    for byte in start[5:]:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append(value >> 1 ^ -(value & 1))
-            value = shift = 0
-    return numbers[1:] or (0,)
-
-
 def codec(source: SchemaSource, indexes: tuple[int, ...] = ()) -> ProtobufCodec:
     """Return the codec of a schema's message. indexes: the message indexes; () for the message that the source names,
     else the first one. Raises SchemaError, NotInstalled."""
@@ -171,10 +157,7 @@ def codec(source: SchemaSource, indexes: tuple[int, ...] = ()) -> ProtobufCodec:
         import_module("grpc_tools")
 
     prepared = prepare(source)
-    if indexes or source.message is None:
-        start = b"\0" * 5 + index_bytes(indexes or (0,))
-        return ProtobufCodec(message_of(prepared, start))
-    return ProtobufCodec(message_of(prepared))
+    return ProtobufCodec(message_of(prepared, indexes or ((0,) if source.message is None else ())))
 
 
 class ProtobufCodec:

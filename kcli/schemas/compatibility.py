@@ -28,18 +28,28 @@ _NEW: Final = "new"
 class Level(StrEnum):
     """How compatible the schemas of a subject are."""
 
-    NONE = "NONE"
     BACKWARD = "BACKWARD"
     BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
     FORWARD = "FORWARD"
     FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
     FULL = "FULL"
     FULL_TRANSITIVE = "FULL_TRANSITIVE"
+    NONE = "NONE"
 
     @property
     def is_transitive(self) -> bool:
         """Whether a new schema is compared with all versions, not only with the latest."""
         return self.endswith("_TRANSITIVE")
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether the new schema has to read what older ones have written."""
+        return self.startswith(("BACKWARD", "FULL"))
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether older schemas have to read what the new one writes."""
+        return self.startswith(("FORWARD", "FULL"))
 
 
 def check(
@@ -77,10 +87,9 @@ def _between(level: Level, new: ParsedSchema, number: int | None, old: ParsedSch
     if type(new) is not type(old):
         yield "Incompatible because of different schema type"
         return
-    direction = level.removesuffix("_TRANSITIVE")
-    if direction == Level.BACKWARD:
+    if not level.is_forward:
         yield from _described(_reads(new, old, _NEW, _OLD), number, old)
-    elif direction == Level.FORWARD:
+    elif not level.is_backward:
         yield from _described(_reads(old, new, _OLD, _NEW), number, old)
     else:
         yield from _reads(old, new, _OLD, _NEW)

@@ -474,8 +474,8 @@ def test_help_imports_nothing_that_is_not_asked_for(command: str) -> None:
     code = (
         "import sys; sys.argv = ['kcli', sys.argv[1], '--help']\nfrom kcli.cli.app import app\n"
         "try: app(prog_name='kcli')\nexcept SystemExit: pass\n"
-        "heavy = {'kcli.schema_client', 'kcli.schemas', 'kcli.registry', 'fastavro', 'google', 'jsonschema', 'pyarrow',"
-        " 'http.client', 'ssl'}\nprint(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+        "heavy = {'kcli.schema_client', 'kcli.schemas.formats', 'kcli.registry', 'fastavro', 'google', 'jsonschema',"
+        " 'pyarrow', 'http.client', 'ssl'}\nprint(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([KCLI[0], "-c", code, command], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"

@@ -18,7 +18,7 @@ Source: protobuf.dev, "Encoding", "Field Presence"; Confluent's wire format for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +68,28 @@ _WRAPPERS = frozenset(
 )
 
 
+def _indexes(start: bytes) -> Sequence[int]:
+    """Return the message indexes in a Schema Registry prefix, outermost message first; none for b"". They follow the
+    schema id and the number of indexes. Return (0,) if that number is 0 (the short form for the first message) or
+    missing."""
+    if not start:
+        return ()
+    numbers: list[int] = []
+    value = shift = 0
+    for byte in start[5:]:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(value >> 1 ^ -(value & 1))
+            value = shift = 0
+    return numbers[1:] or (0,)
+
+
 @lru_cache(maxsize=256)
 def type_of(source: SchemaSource, header: bytes) -> pa.DataType:
     """Return the Arrow type for payloads of the schema. header: their Schema Registry prefix, whose message indexes
     select the message; b"" without one. Raises SchemaError."""
-    message = message_of(source, header)
+    message = message_of(source, _indexes(header))
     if not message.fields:
         raise SchemaError(f"message {message.full_name} has no fields")
     return _Types().message_type(message, ())
@@ -121,7 +138,7 @@ def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> k
     prefix, SCHEMA_MESSAGE or NO_HEADER of formats.kernels.payload.payloads. Raises SchemaError.
     """
     compiler = _Compiler()
-    roots = {start: compiler.message(message_of(source, start), root) for start, source in sources.items()}
+    roots = {start: compiler.message(message_of(source, _indexes(start)), root) for start, source in sources.items()}
     messages: list[kernel.ProtoMessage] = [(one[0], one[1], one[2], one[3]) for one in compiler.messages]
     return kernel.ProtoProgram(shape(root), messages, compiler.symbols, roots, header)
 

@@ -18,16 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self, TypeVar
 
 from kcli.schemas.avro.fingerprints import parsing_canonical_form
-from kcli.schemas.avro.json_text import Json, json_text, parse_json
+from kcli.schemas.avro.json_text import Json, parse_json
 from kcli.schemas.avro.names import check_reachable
 from kcli.schemas.avro.normalizing import normalized_json
 from kcli.schemas.avro.parser import Parser
 from kcli.schemas.avro.printing import to_json
 from kcli.schemas.avro.resolution import compare
 from kcli.schemas.avro.types import Schema, full_name, same_schema
+from kcli.schemas.jackson import json_text
 from kcli.schemas.parsed import Incompatibility, ParsedSchema
 
 T = TypeVar("T", bound="AvroSchema")
@@ -73,7 +75,7 @@ class AvroSchema:
         """Return the Parsing Canonical Form, which equivalent schemas share. Raises InvalidSchema."""
         return self.parsing_canonical_form
 
-    @property
+    @cached_property
     def parsing_canonical_form(self) -> str:
         """The specification's Parsing Canonical Form, of which fingerprints are made. Raises InvalidSchema if the types
         of references nest too deep in it."""

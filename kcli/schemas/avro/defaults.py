@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kcli.schemas.avro.json_text import Json, is_integer, is_number, json_text, refused
+from kcli.schemas.avro.json_text import Json, is_integer, is_number, refused
 from kcli.schemas.avro.printing import schema_text
 from kcli.schemas.avro.types import Array, Map, Primitive, Record, Schema, Union, Unresolved
+from kcli.schemas.jackson import json_text
 from kcli.schemas.schema import InvalidSchema
 
 

@@ -13,7 +13,7 @@ import hashlib
 from functools import lru_cache
 from typing import Final
 
-from kcli.schemas.avro.json_text import Json, json_text, too_deep
+from kcli.schemas.avro.json_text import Json
 from kcli.schemas.avro.types import (
     Array,
     Enum,
@@ -27,6 +27,7 @@ from kcli.schemas.avro.types import (
     Union,
     Unresolved,
 )
+from kcli.schemas.jackson import json_text, too_deep
 from kcli.schemas.schema import DEPTH_MAX
 
 _EMPTY: Final = 0xC15D213AA4D7A795

@@ -1,4 +1,4 @@
-"""JSON as Avro's parser reads and prints it: texts to values, and values to the text of Jackson's JsonNode.
+"""JSON as Avro's parser reads it: texts to values, which kcli.schemas.jackson prints.
 
 integer   an int, of any size; -0 is 0
 fraction  a float, also `1.0` and `1e3`; printed as Java's Double.toString prints it, NaN and infinities in quotes
@@ -11,34 +11,20 @@ Every value is nested at most DEPTH_MAX deep, so that functions which call thems
 from __future__ import annotations
 
 import json
-import math
 import re
-from json.encoder import encode_basestring
 from typing import Final, NoReturn, TypeAlias
 
-from kcli.java.values import double_text, java_trim
+from kcli.java.values import java_trim
+from kcli.schemas.jackson import NUMBER_SIZE_MAX, json_text, too_deep
 from kcli.schemas.schema import DEPTH_MAX, InvalidSchema
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
-NUMBER_SIZE_MAX: Final = 1000
-"""The most characters of a number: Jackson's StreamReadConstraints."""
 _MESSAGE_MAX: Final = 2000
 """The most characters of an error message."""
 _STRUCTURE: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|//[^\r\n]*+|/\*|[\[\]{}]', re.DOTALL)
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
-_ESCAPED: Final = re.compile(r'[\x00-\x1f"\\]')
-_ESCAPES: Final = {
-    **{chr(each): f"\\u{each:04X}" for each in range(0x20)},
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\f": "\\f",
-    "\r": "\\r",
-    '"': '\\"',
-    "\\": "\\\\",
-}
 
 
 def parse_json(text: str) -> Json:
@@ -58,13 +44,6 @@ def parse_json(text: str) -> Json:
     if _SURROGATE.search(text):
         _check_characters(json_text(value))
     return value  # type: ignore[no-any-return]
-
-
-def json_text(value: Json) -> str:
-    """Return the text of a value, without white space. Raises InvalidSchema if the value is nested too deep."""
-    out: list[str] = []
-    _write(value, 0, out)
-    return "".join(out)
 
 
 def refused(message: str) -> InvalidSchema:
@@ -121,11 +100,6 @@ def _check_characters(text: str) -> None:
         raise InvalidSchema(f"the schema has half a surrogate pair, U+{half:04X}, which is no character") from None
 
 
-def too_deep() -> InvalidSchema:
-    """Return the error for a schema that is nested too deep."""
-    return InvalidSchema(f"the schema is nested deeper than {DEPTH_MAX} levels")
-
-
 def _integer(digits: str) -> int:
     if len(digits) > NUMBER_SIZE_MAX:
         raise InvalidSchema(f"a number has {len(digits):,} digits, at most {NUMBER_SIZE_MAX:,} are allowed")
@@ -143,62 +117,6 @@ def _no_number(name: str) -> NoReturn:
 
 
 _DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_fraction, parse_constant=_no_number)
-
-
-def _write(value: Json, depth: int, out: list[str]) -> None:
-    """Append the text of a value that `depth` values contain."""
-    match value:
-        case str():
-            out.append(string_text(value))
-        case None:
-            out.append("null")
-        case bool():
-            out.append("true" if value else "false")
-        case int():
-            out.append(str(value))
-        case float():
-            text = double_text(value)
-            out.append(text if math.isfinite(value) else f'"{text}"')
-        case list():
-            _write_array(value, _deeper(depth) if value else depth, out)
-        case dict():
-            _write_object(value, _deeper(depth) if value else depth, out)
-
-
-def _write_array(values: list[Json], depth: int, out: list[str]) -> None:
-    separator = "["
-    for each in values:
-        out.append(separator)
-        if isinstance(each, str):  # most values are: not worth a call
-            out.append(string_text(each))
-        else:
-            _write(each, depth, out)
-        separator = ","
-    out.append("]" if values else "[]")
-
-
-def _write_object(values: dict[str, Json], depth: int, out: list[str]) -> None:
-    separator = "{"
-    for name, each in values.items():
-        out += (separator, string_text(name), ":")
-        if isinstance(each, str):
-            out.append(string_text(each))
-        else:
-            _write(each, depth, out)
-        separator = ","
-    out.append("}" if values else "{}")
-
-
-def _deeper(depth: int) -> int:
-    if depth >= DEPTH_MAX:
-        raise too_deep()
-    return depth + 1
-
-
-def string_text(text: str) -> str:
-    """Return a string in quotes. Other than Python's json, Jackson writes escapes in capital letters."""
-    quoted = encode_basestring(text)
-    return quoted if "\\u00" not in quoted else f'"{_ESCAPED.sub(lambda each: _ESCAPES[each[0]], text)}"'
 
 
 def _sorted(value: Json) -> Json:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kcli.java.hashing import java_order
-from kcli.schemas.avro.json_text import Json, is_integer, refused, too_deep
+from kcli.schemas.avro.json_text import Json, is_integer, refused
 from kcli.schemas.avro.logical import LOGICAL_TYPE, keeps_integers, logical_type
 from kcli.schemas.avro.types import (
     Array,
@@ -34,6 +34,7 @@ from kcli.schemas.avro.types import (
     Unresolved,
     alias_names,
 )
+from kcli.schemas.jackson import too_deep
 from kcli.schemas.schema import DEPTH_MAX
 
 _FLOAT: Final = struct.Struct(">f")

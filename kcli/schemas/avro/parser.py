@@ -16,7 +16,7 @@ from typing import Final
 
 from kcli.java.values import java_double
 from kcli.schemas.avro.defaults import check_default, check_resolved_defaults
-from kcli.schemas.avro.json_text import Json, is_integer, json_text, refused
+from kcli.schemas.avro.json_text import Json, is_integer, refused
 from kcli.schemas.avro.logical import ordered_props
 from kcli.schemas.avro.names import check_part, check_strict
 from kcli.schemas.avro.printing import schema_text
@@ -37,6 +37,7 @@ from kcli.schemas.avro.types import (
     full_name,
     same_schema,
 )
+from kcli.schemas.jackson import json_text
 
 FIXED_SIZE_MAX: Final = (1 << 31) - 1 - 8
 """The largest array of a Java VM."""

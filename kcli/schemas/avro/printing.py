@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcli.schemas.avro.json_text import Json, json_text, too_deep
+from kcli.schemas.avro.json_text import Json
 from kcli.schemas.avro.types import (
     Array,
     Enum,
@@ -30,6 +30,7 @@ from kcli.schemas.avro.types import (
     Union,
     Unresolved,
 )
+from kcli.schemas.jackson import json_text, too_deep
 from kcli.schemas.schema import DEPTH_MAX
 
 

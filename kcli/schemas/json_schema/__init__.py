@@ -18,11 +18,12 @@ from functools import lru_cache
 from typing import Final
 
 from kcli.errors import NotInstalled
+from kcli.schemas.jackson import json_text
 from kcli.schemas.json_schema import drafts4to7, drafts2019, model
 from kcli.schemas.json_schema.comparison import compare
 from kcli.schemas.json_schema.loading import kind_of
 from kcli.schemas.json_schema.model import Node
-from kcli.schemas.json_schema.text import Json, canonical_text, parse_json, sorted_keys
+from kcli.schemas.json_schema.text import Json, parse_json, sorted_keys
 from kcli.schemas.parsed import Incompatibility
 from kcli.schemas.schema import InvalidSchema
 
@@ -46,7 +47,7 @@ class JsonSchema:
     def normalized(self) -> JsonSchema:
         """Return the schema with the keys of all its objects sorted."""
         value = sorted_keys(self.value)
-        return JsonSchema(value, self.node, canonical_text(value))
+        return JsonSchema(value, self.node, json_text(value))
 
     def formatted(self, form: str) -> str:  # noqa: ARG002
         """Return the canonical text: there are no other forms."""
@@ -84,7 +85,7 @@ def parse(text: str, references: Mapping[str, str]) -> JsonSchema:
         node = (drafts2019 if is_recent else drafts4to7).load(value, references, _meta_schema)
     else:
         raise InvalidSchema(f"a schema is an object or a boolean, not {kind_of(value)}")
-    return JsonSchema(value, node, canonical_text(value))
+    return JsonSchema(value, node, json_text(value))
 
 
 def _meta_schema(uri: str) -> str | None:
@@ -101,5 +102,5 @@ def _known(plain: str) -> str | None:
         raise InvalidSchema(str(NotInstalled("jsonschema-specifications", "registry", f"the $ref {plain}"))) from None
     for known in (plain, plain + "#", plain.replace("https:", "http:") + "#", plain.replace("http:", "https:")):
         if known in REGISTRY:
-            return canonical_text(REGISTRY.contents(known))
+            return json_text(REGISTRY.contents(known))
     return None

@@ -20,19 +20,15 @@ from decimal import Decimal
 from typing import Final, NoReturn, TypeAlias
 
 from kcli.java.hashing import java_order
+from kcli.schemas.jackson import NUMBER_SIZE_MAX, json_text
 from kcli.schemas.schema import DEPTH_MAX, InvalidSchema
 
 Json: TypeAlias = "bool | int | Decimal | str | list[Json] | dict[str, Json] | None"
 
-NUMBER_LENGTH_MAX: Final = 1000
-"""The longest number, in characters (Jackson's StreamReadConstraints)."""
 _EXPONENTS: Final = range(1 - 2**31, 2**31)
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(0x20)} | str.maketrans(
-    {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-)
 
 
 def parse_json(text: str) -> Json:
@@ -46,7 +42,7 @@ def parse_json(text: str) -> Json:
         raise InvalidSchema(f"the schema is no JSON: {error}") from None
     if text[end - 1].isalnum() and (text[end : end + 1].isalnum() or text[end : end + 1] == "."):
         raise InvalidSchema(f"the schema is no JSON: unexpected {text[end]!r} at character {end}")
-    if _SURROGATE.search(text) or ("\\u" in text and _SURROGATE.search(canonical_text(value))):
+    if _SURROGATE.search(text) or ("\\u" in text and _SURROGATE.search(json_text(value))):
         raise InvalidSchema("the schema has one half of a surrogate pair")
     return value  # type: ignore[no-any-return]
 
@@ -63,13 +59,6 @@ def depth_of(text: str) -> int:
     return most
 
 
-def canonical_text(value: Json) -> str:
-    """Return the value as Jackson writes it."""
-    parts: list[str] = []
-    _write(value, parts)
-    return "".join(parts)
-
-
 def sorted_keys(value: Json) -> Json:
     """Return the value with the keys of all its objects in the order of Java's strings."""
     if isinstance(value, dict):
@@ -82,38 +71,6 @@ def sorted_keys(value: Json) -> Json:
 def java_sorted(keys: Sequence[str]) -> list[str]:
     """Return the keys in the order of Java's String.compareTo."""
     return sorted(keys) if all(map(str.isascii, keys)) else sorted(keys, key=java_order)
-
-
-def _write(value: Json, parts: list[str]) -> None:
-    match value:
-        case str():
-            parts.append(_quoted(value))
-        case bool():
-            parts.append("true" if value else "false")
-        case None:
-            parts.append("null")
-        case int():
-            parts.append(str(value))
-        case Decimal():
-            parts.append(str(value.copy_abs() if value.is_zero() else value))
-        case list():
-            separator = "["
-            for each in value:
-                parts.append(separator)
-                _write(each, parts)
-                separator = ","
-            parts.append("]" if value else "[]")
-        case dict():
-            separator = "{"
-            for key, each in value.items():
-                parts += (separator, _quoted(key), ":")
-                _write(each, parts)
-                separator = ","
-            parts.append("}" if value else "{}")
-
-
-def _quoted(text: str) -> str:
-    return f'"{text.translate(_ESCAPES)}"'
 
 
 def _space_end(text: str, begin: int) -> int:
@@ -136,8 +93,8 @@ def _decimal(text: str) -> Decimal:
 
 
 def _check_length(text: str) -> None:
-    if len(text) > NUMBER_LENGTH_MAX:
-        raise InvalidSchema(f"the schema has a number of {len(text):,} characters, {NUMBER_LENGTH_MAX:,} are allowed")
+    if len(text) > NUMBER_SIZE_MAX:
+        raise InvalidSchema(f"the schema has a number of {len(text):,} characters, {NUMBER_SIZE_MAX:,} are allowed")
 
 
 _DECODER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_decimal, parse_constant=str)
