@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kcli.registry import names, settings
 from kcli.registry.drafts import Draft, invalid_schema, stored
@@ -92,20 +92,41 @@ def _with_latest(image: Image, subject: str, reference: Reference) -> Reference:
     return reference if latest is None else reference._replace(version=latest.version)
 
 
-def is_same(image: Image, draft: Draft, parsed: ParsedSchema, other: StoredSchema) -> bool:
-    """Whether a schema is a registered one, even if it has its references inlined or no `confluent:version`."""
+def registered_as(
+    image: Image, draft: Draft, parsed: ParsedSchema, versions: Iterable[StoredSchema]
+) -> StoredSchema | None:
+    """Return the first of some registered schemas that a schema is, even if it has its references inlined or no
+    `confluent:version`; None if it is none of them."""
+    shared: bytes | None = None
+    for other in versions:
+        if not _has_same_setting(draft, other):
+            continue
+        if other.text == parsed.canonical:
+            return other
+        try:
+            shared = hash_of(shared_text(parsed)) if shared is None else shared
+        except InvalidSchema:
+            continue
+        if _is_equivalent(image, parsed, shared, other):
+            return other
+    return None
+
+
+def _has_same_setting(draft: Draft, other: StoredSchema) -> bool:
+    """Whether type, references, metadata and rules of a schema are those of a registered one."""
     if draft.type != other.type:
         return False
     if tuple(draft.references) != tuple(other.references) and (draft.references or not other.references):
         return False
     metadata, registered = _comparable_metadata(draft.metadata, other)
-    if metadata != registered or draft.rule_set != other.rule_set:
-        return False
-    if other.text == parsed.canonical:
-        return True
+    return metadata == registered and draft.rule_set == other.rule_set
+
+
+def _is_equivalent(image: Image, parsed: ParsedSchema, shared: bytes, other: StoredSchema) -> bool:
+    """Whether a schema means the same as a registered one. shared: the hash of the schema's `shared_text`."""
     try:
         texts = resolve(image, other.subject, other.references, deleted=True)
-        if image.parsed.shared_hash(other.type, other.text, texts) != hash_of(shared_text(parsed)):
+        if image.parsed.shared_hash(other, texts) != shared:
             return False
         return equivalent(parsed, image.parsed.parse(other.type, other.text, texts))
     except InvalidSchema:
@@ -137,17 +158,17 @@ def look_up(image: Image, draft: Draft, *, normalize: bool, deleted: bool, lates
     subject = draft.subject
     if latest_only:
         latest = image.latest(subject)
-        return stored(latest) if latest is not None and is_same(image, new, parsed, latest) else None
+        found = None if latest is None else registered_as(image, new, parsed, [latest])
+        return None if found is None else stored(found)
     context = names.context_of(subject)
     schema_id = image.id_of(context, new.digest)
     if schema_id is not None:
         version = image.version_of(context, schema_id, subject)
         if version is not None and image.schema(subject, version, deleted=deleted) is not None:
             return new._replace(version=version, id=schema_id)
-    for other in reversed(image.versions(subject)):
-        if (deleted or not other.deleted) and is_same(image, new, parsed, other):
-            return stored(other)
-    return None
+    versions = (each for each in reversed(image.versions(subject)) if deleted or not each.deleted)
+    found = registered_as(image, new, parsed, versions)
+    return None if found is None else stored(found)
 
 
 def look_up_as_registered(

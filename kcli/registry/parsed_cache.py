@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from hashlib import sha256
 
+from kcli.registry.records import StoredSchema
 from kcli.schemas.formats import parse
 from kcli.schemas.parsed import ParsedSchema, shared_text
 from kcli.schemas.schema import InvalidSchema, SchemaType
@@ -22,7 +23,7 @@ class ParsedCache:
 
     def __init__(self, count_max: int = COUNT_MAX, size_max: int = SIZE_MAX, hashes_max: int = HASHES_MAX) -> None:
         self._entries: OrderedDict[bytes, tuple[ParsedSchema, int]] = OrderedDict()
-        self._hashes: OrderedDict[bytes, bytes] = OrderedDict()
+        self._hashes: OrderedDict[bytes | tuple[str, bytes], bytes] = OrderedDict()
         self._count_max = count_max
         self._size_max = size_max
         self._hashes_max = hashes_max
@@ -31,21 +32,7 @@ class ParsedCache:
 
     def parse(self, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
         """Return the parsed schema. Raises InvalidSchema."""
-        return self._parse(_key(schema_type, text, references), schema_type, text, references)
-
-    def shared_hash(self, schema_type: str, text: str, references: Mapping[str, str]) -> bytes:
-        """Return `hash_of` the schema's `shared_text`, for which it is parsed once. Raises InvalidSchema."""
         key = _key(schema_type, text, references)
-        known = self._hashes.get(key)
-        if known is not None:
-            self._hashes.move_to_end(key)
-            return known
-        found = self._hashes[key] = hash_of(shared_text(self._parse(key, schema_type, text, references)))
-        if len(self._hashes) > self._hashes_max:
-            self._hashes.popitem(last=False)
-        return found
-
-    def _parse(self, key: bytes, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
         known = self._entries.get(key)
         if known is not None:
             self._entries.move_to_end(key)
@@ -61,6 +48,20 @@ class ParsedCache:
         else:
             self._keep(key, parsed, size)
         return parsed
+
+    def shared_hash(self, schema: StoredSchema, references: Mapping[str, str]) -> bytes:
+        """Return `hash_of` the `shared_text` of a registered schema, for which it is parsed once. The digest that it
+        was registered with stands for its text, unless it has references: these may be registered anew. Raises
+        InvalidSchema."""
+        key = _key(schema.type, schema.text, references) if references else (schema.type, schema.digest)
+        known = self._hashes.get(key)
+        if known is not None:
+            self._hashes.move_to_end(key)
+            return known
+        found = self._hashes[key] = hash_of(shared_text(self.parse(schema.type, schema.text, references)))
+        if len(self._hashes) > self._hashes_max:
+            self._hashes.popitem(last=False)
+        return found
 
     def let_go(self) -> None:
         """Forget the last schema that is too large to be kept: the request that asked for it several times is done."""

@@ -124,10 +124,8 @@ def _completed(draft: Draft, config: Config, live: list[StoredSchema], version: 
 def _same_version(image: Image, draft: Draft, parsed: ParsedSchema, live: list[StoredSchema]) -> StoredSchema | None:
     if draft.version != 0:
         return None
-    for each in reversed(live):
-        if draft.id in (-1, each.id) and lookups.is_same(image, draft, parsed, each):
-            return each
-    return None
+    versions = (each for each in reversed(live) if draft.id in (-1, each.id))
+    return lookups.registered_as(image, draft, parsed, versions)
 
 
 def _numbered(image: Image, draft: Draft, next_version: int, *, is_importing: bool) -> Draft:

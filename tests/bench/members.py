@@ -122,7 +122,7 @@ class Member:
         _, position = _take_text(answer, 10)
         leader, position = _take_text(answer, position)
         self.id, position = _take_text(answer, position)
-        if code == MEMBER_ID_REQUIRED:
+        if code in (MEMBER_ID_REQUIRED, LOADING):  # Kafka answers a Heartbeat while it loads, a JoinGroup not
             self.join()
             return
         if code != NONE:

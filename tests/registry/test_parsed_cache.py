@@ -8,6 +8,7 @@ import pytest
 
 from kcli.registry import parsed_cache
 from kcli.registry.parsed_cache import ParsedCache, hash_of
+from kcli.registry.records import StoredSchema, digest_of
 from kcli.schemas.formats import parse
 from kcli.schemas.parsed import ParsedSchema
 from kcli.schemas.schema import InvalidSchema, SchemaType
@@ -26,10 +27,15 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
+def registered(text: str) -> StoredSchema:
+    digest = digest_of(text, (), None, None)
+    return StoredSchema("s", 1, 1, "AVRO", text, (), None, None, deleted=False, timestamp_ms=0, digest=digest)
+
+
 def test_a_schema_is_parsed_once(parsed: list[str]) -> None:
     cache = ParsedCache()
     assert cache.parse("AVRO", '"int"', {}) is cache.parse("AVRO", '"int"', {})
-    assert cache.shared_hash("AVRO", '"int"', {}) == hash_of('"int"')
+    assert cache.shared_hash(registered('"int"'), {}) == hash_of('"int"')
     assert parsed == ['"int"']
 
 
@@ -52,11 +58,11 @@ def test_the_least_used_goes_first(parsed: list[str]) -> None:
 def test_a_schema_larger_than_the_cache_is_not_kept_but_its_hash_is(parsed: list[str]) -> None:
     cache = ParsedCache(size_max=3)
     for _ in range(3):
-        cache.shared_hash("AVRO", '"int"', {})
+        cache.shared_hash(registered('"int"'), {})
     cache.parse("AVRO", '"int"', {})
     assert parsed == ['"int"']
     cache.let_go()
-    cache.shared_hash("AVRO", '"int"', {})
+    cache.shared_hash(registered('"int"'), {})
     assert parsed == ['"int"']
     cache.parse("AVRO", '"int"', {})
     assert parsed == ['"int"'] * 2
@@ -65,10 +71,17 @@ def test_a_schema_larger_than_the_cache_is_not_kept_but_its_hash_is(parsed: list
 def test_hashes_are_bounded(parsed: list[str]) -> None:
     cache = ParsedCache(count_max=0, hashes_max=1)
     for text in ('"int"', '"long"', '"int"'):
-        cache.shared_hash("AVRO", text, {})
+        cache.shared_hash(registered(text), {})
     assert len(parsed) == 3
 
 
 def test_an_unknown_type_is_no_schema() -> None:
     with pytest.raises(InvalidSchema, match="Invalid schema type XML"):
         ParsedCache().parse("XML", "<a/>", {})
+
+
+def test_references_count_in_the_hash() -> None:
+    cache, text = ParsedCache(), '{"type":"record","name":"B","fields":[{"name":"a","type":"A"}]}'
+    one, other = ('{"type":"enum","name":"A","symbols":["%s"]}' % each for each in "xy")
+    hashes = [cache.shared_hash(registered(text), {"A": each}) for each in (one, other, one)]
+    assert hashes[0] == hashes[2] != hashes[1]
