@@ -31,7 +31,8 @@ class ParsedCache:
         self._current: tuple[bytes, ParsedSchema] | None = None
 
     def parse(self, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
-        """Return the parsed schema. Raises InvalidSchema."""
+        """Return the parsed schema, which also stands for its canonical text: the one that is stored and compared with
+        the next version. Raises InvalidSchema."""
         key = _key(schema_type, text, references)
         known = self._entries.get(key)
         if known is not None:
@@ -42,11 +43,13 @@ class ParsedCache:
         if schema_type not in SchemaType.__members__:
             raise InvalidSchema(f"Invalid schema type {schema_type}")
         parsed = parse(SchemaType(schema_type), text, references)
-        size = len(text) + sum(map(len, references.values()))
-        if size > self._size_max:
+        size = sum(map(len, references.values()))
+        if size + len(text) > self._size_max:
             self._current = (key, parsed)
         else:
-            self._keep(key, parsed, size)
+            self._keep(key, parsed, size + len(text))
+            if parsed.canonical != text:
+                self._keep(_key(schema_type, parsed.canonical, references), parsed, size + len(parsed.canonical))
         return parsed
 
     def shared_hash(self, schema: StoredSchema, references: Mapping[str, str]) -> bytes:
@@ -68,8 +71,9 @@ class ParsedCache:
         self._current = None
 
     def _keep(self, key: bytes, parsed: ParsedSchema, size: int) -> None:
+        _, known = self._entries.pop(key, (parsed, 0))
         self._entries[key] = (parsed, size)
-        self._size += size
+        self._size += size - known
         while self._entries and (len(self._entries) > self._count_max or self._size > self._size_max):
             _, (_, dropped) = self._entries.popitem(last=False)
             self._size -= dropped

@@ -96,11 +96,11 @@ class Registry:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Open the topic and read it to its end; the election goes on meanwhile. Raises KcliError, TimeoutError."""
+        """Open the topic, read it to its end, and begin the election, which may create __consumer_offsets with all its
+        partitions. Raises KcliError, TimeoutError."""
         async with asyncio.timeout(self._config.init_s):
             await self._repeated(self.log.open)
             self._begin(self._read())
-            self._begin(self._elect())
             end = await self._repeated(self.log.end_offset)
             replayed = asyncio.ensure_future(self.log.replayed(end - 1, self._config.init_s))
             either: list[asyncio.Future[Any]] = [replayed, self.ended]
@@ -109,6 +109,7 @@ class Registry:
                 replayed.cancel()
                 raise KcliError(self.ended.result())
             replayed.result()
+        self._begin(self._elect())
         self._version = self._version._replace(kafka_cluster_id=self._cluster.id)
 
     async def _repeated(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -37,6 +38,13 @@ def test_a_schema_is_parsed_once(parsed: list[str]) -> None:
     assert cache.parse("AVRO", '"int"', {}) is cache.parse("AVRO", '"int"', {})
     assert cache.shared_hash(registered('"int"'), {}) == hash_of('"int"')
     assert parsed == ['"int"']
+
+
+def test_the_canonical_text_is_not_parsed_again(parsed: list[str]) -> None:
+    cache = ParsedCache()
+    first = cache.parse("AVRO", ' "int" ', {})
+    assert cache.parse("AVRO", first.canonical, {}) is first
+    assert parsed == [' "int" ']
 
 
 def test_references_and_types_count(parsed: list[str]) -> None:
@@ -82,6 +90,6 @@ def test_an_unknown_type_is_no_schema() -> None:
 
 def test_references_count_in_the_hash() -> None:
     cache, text = ParsedCache(), '{"type":"record","name":"B","fields":[{"name":"a","type":"A"}]}'
-    one, other = ('{"type":"enum","name":"A","symbols":["%s"]}' % each for each in "xy")
+    one, other = (json.dumps({"type": "enum", "name": "A", "symbols": [each]}) for each in "xy")
     hashes = [cache.shared_hash(registered(text), {"A": each}) for each in (one, other, one)]
     assert hashes[0] == hashes[2] != hashes[1]

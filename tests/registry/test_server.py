@@ -100,6 +100,7 @@ def test_head_and_options(url: str) -> None:
 
 
 def test_a_schema_that_is_none_is_refused_and_changes_nothing(url: str, broker: Kafka) -> None:
+    assert register(url, "good", record("Good", "a")).status == 200  # the election's record is there, too
     before = len(broker.records("_schemas"))
     answer = ask(url, "POST", "/subjects/bad/versions", {"schema": "{"})
     assert (answer.status, answer.json["error_code"]) == (422, 42201)
