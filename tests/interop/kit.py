@@ -97,16 +97,18 @@ def java(jars: Path, source: Path, *options: str, more_jars: Path | None = None)
     """Return the command of a Java program of one file, compiled once: `java FILE` would compile it at every start,
     which takes four times the CPU time of the start itself. options: of the JVM. more_jars: a directory of jars that
     the program needs beside Kafka's."""
-    class_paths = [f"{each}/*" for each in (jars, more_jars) if each is not None]
+    folders = [jars] if more_jars is None else [jars, more_jars]
 
     def build(directory: Path) -> None:
+        class_path = ":".join(str(jar) for folder in folders for jar in folder.glob("*.jar"))
         compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none", "--release", str(OLDEST_JAVA)]
-        subprocess.run([*compiler, "-cp", ":".join(class_paths), "-d", str(directory), str(source)], check=True)
+        subprocess.run([*compiler, "-cp", class_path, "-d", str(directory), str(source)], check=True)
 
     classes = built("java", [source], build)
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *shared_classes()]
     # the archive holds for class paths that begin with the jars
-    return ["java", *quick, *options, "-cp", ":".join([class_paths[0], str(classes), *class_paths[1:]]), source.stem]
+    class_path = ":".join([*(f"{each}/*" for each in folders), str(classes)])
+    return ["java", *quick, *options, "-cp", class_path, source.stem]
 
 
 @dataclass

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 Json = dict[str, Any]
-COUNT = 40
-"""Values for each schema: more than the requests to the registry that they may cost together."""
+COUNT = 50
+"""Values for each schema, three in each format: together three times the requests to the registry that they may cost."""
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 NOTE = "none"
 """The default of the field that Avro's second schema adds."""

@@ -40,7 +40,7 @@ public class JavaRegistry {
     static String url;
 
     interface Write {
-        byte[] bytes(JsonNode value) throws IOException;
+        byte[] bytes(JsonNode value) throws Exception;
     }
 
     interface Read {
@@ -61,7 +61,7 @@ public class JavaRegistry {
         System.out.println(JSON.writeValueAsString(Map.of("client", "java Flink", "formats", formats)));
     }
 
-    /** All formats: the registry's client itself knows Avro alone, its HTTP part takes any schema's text. */
+    /** All formats: the client itself knows Avro alone, the part of it that sends requests takes any schema's text. */
     static Map<String, Object> registered(JsonNode todo) throws Exception {
         RestService rest = new RestService(url);
         String type = text(todo, "type");
@@ -113,13 +113,13 @@ public class JavaRegistry {
         Schema evolved = new AvroSchema(text(todo, "evolved")).rawSchema();
         produce(topic, orders(subject, new AvroSchema(text(todo, "first")).rawSchema()), job.get("orders"));
         produce(topic, orders(subject, evolved), job.get("noted"));
-        produce(topic + "-sales", value -> framed(client.getId(topic + "-sales-value", sale), sale, value),
-            job.get("sales"));
+        String sales = topic + "-sales";
+        produce(sales, value -> framed(client.getId(sales + "-value", sale), sale, value), job.get("sales"));
 
         var ofOrders = ConfluentRegistryAvroDeserializationSchema.forGeneric(evolved, url);
         var ofSales = ConfluentRegistryAvroDeserializationSchema.forGeneric(sale.rawSchema(), url);
         report.put("orders", consume(topic, ofOrders::deserialize, job.get("orders").size() + job.get("noted").size()));
-        report.put("sales", consume(topic + "-sales", ofSales::deserialize, job.get("sales").size()));
+        report.put("sales", consume(sales, ofSales::deserialize, job.get("sales").size()));
     }
 
     static Write orders(String subject, Schema schema) {
