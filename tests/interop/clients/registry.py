@@ -8,7 +8,7 @@ from typing import Any
 
 Json = dict[str, Any]
 COUNT = 50
-"""Values for each schema, three in each format: together three times the requests to the registry that they may cost."""
+"""Values for each of the three schemas of a format: together three times the requests that a client may send."""
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 NOTE = "none"
 """The default of the field that Avro's second schema adds."""
