@@ -7,14 +7,25 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tests.interop import kit
 
 HERE = Path(__file__).parent
 FETCH_TIMEOUT_S = 300.0
-REGISTRY_PACKAGES = ("attrs", "authlib", "cachetools", "certifi", "fastavro", "google.type", "grpc_tools", "jsonschema")
+REGISTRY_PACKAGES = (
+    "attrs",
+    "authlib",
+    "cachetools",
+    "certifi",
+    "fastavro",
+    "googleapis-common-protos",
+    "grpcio-tools",
+    "httpx",
+    "jsonschema",
+)
+"""What confluent-kafka's registry client, its serializers and the program on them need."""
 
 
 class ToolchainMissing(Exception):
@@ -23,9 +34,11 @@ class ToolchainMissing(Exception):
 
 def python_registry() -> list[str]:
     """Return the command for confluent-kafka's registry client, which needs packages that it does not bring itself."""
-    missing = [each for each in REGISTRY_PACKAGES if find_spec(each) is None]
-    if missing:
-        raise ToolchainMissing(f"confluent-kafka[avro,json,protobuf,schemaregistry] lacks {', '.join(missing)}")
+    for each in REGISTRY_PACKAGES:
+        try:
+            version(each)
+        except PackageNotFoundError:
+            raise ToolchainMissing(f"{each} is not installed") from None
     return python("registry")()
 
 
