@@ -3,7 +3,6 @@ module client
 go 1.26.0
 
 require (
-	github.com/bufbuild/protocompile v0.14.1
 	github.com/twmb/avro v1.9.1
 	github.com/twmb/franz-go v1.22.2
 	github.com/twmb/franz-go/pkg/kadm v1.19.0
@@ -15,5 +14,4 @@ require (
 require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
-	golang.org/x/sync v0.8.0 // indirect
 )

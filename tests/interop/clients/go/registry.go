@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,12 +9,15 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/bufbuild/protocompile"
 	"github.com/twmb/avro"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sr"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
@@ -138,10 +142,14 @@ func (f format) read(client *sr.Client, topic string, count int) []any {
 
 // know teaches a serde the schema of an id, as the registry has it.
 func (f format) know(client *sr.Client, serde *sr.Serde, id int) {
-	schema := got(client.SchemaByID(ctx, id))
+	asked := ctx
+	if f.Type == sr.TypeProtobuf {
+		asked = sr.WithParams(ctx, sr.Format("serialized"))
+	}
+	schema := got(client.SchemaByID(asked, id))
 	referenced := map[string]string{}
 	for _, each := range schema.References {
-		referenced[each.Name] = got(client.SchemaByVersion(ctx, each.Subject, each.Version)).Schema.Schema
+		referenced[each.Name] = got(client.SchemaByVersion(asked, each.Subject, each.Version)).Schema.Schema
 	}
 	options := []sr.EncodingOpt{}
 	var found codec
@@ -177,13 +185,11 @@ func (f format) avro(schema sr.Schema, referenced map[string]string) codec {
 }
 
 func ofProtobuf(schema sr.Schema, referenced map[string]string) codec {
-	files := map[string]string{"schema.proto": schema.Schema}
-	for name, text := range referenced {
-		files[name] = text
+	known := &protoregistry.Files{}
+	for name, serialized := range referenced {
+		must(known.RegisterFile(file(name, serialized, known)))
 	}
-	sources := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(files)}
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(sources)}
-	message := got(compiler.Compile(ctx, "schema.proto"))[0].Messages().Get(0)
+	message := file("schema.proto", schema.Schema, known).Messages().Get(0)
 	encode := func(value any) ([]byte, error) {
 		made := dynamicpb.NewMessage(message)
 		must(protojson.Unmarshal(got(json.Marshal(value)), made))
@@ -195,6 +201,14 @@ func ofProtobuf(schema sr.Schema, referenced map[string]string) codec {
 		return json.Unmarshal(got(protojson.Marshal(made)), value)
 	}
 	return codec{encode, decode}
+}
+
+// file: of a FileDescriptorProto in base64, which does not tell its name.
+func file(name, serialized string, known *protoregistry.Files) protoreflect.FileDescriptor {
+	made := &descriptorpb.FileDescriptorProto{}
+	must(proto.Unmarshal(got(base64.StdEncoding.DecodeString(serialized)), made))
+	made.Name = &name
+	return got(protodesc.NewFile(made, known))
 }
 
 // status: of an answer that refuses; 0: there is no error.
