@@ -93,19 +93,22 @@ def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> 
     return directory
 
 
-def java(jars: Path, source: Path, *options: str) -> list[str]:
+def java(jars: Path, source: Path, *options: str, more_jars: Path | None = None) -> list[str]:
     """Return the command of a Java program of one file, compiled once: `java FILE` would compile it at every start,
-    which takes four times the CPU time of the start itself. options: of the JVM."""
+    which takes four times the CPU time of the start itself. options: of the JVM. more_jars: a directory of jars that
+    the program needs beside Kafka's."""
+    folders = [jars] if more_jars is None else [jars, more_jars]
 
     def build(directory: Path) -> None:
-        class_path = ":".join(map(str, jars.glob("*.jar")))
+        class_path = ":".join(str(jar) for folder in folders for jar in folder.glob("*.jar"))
         compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none", "--release", str(OLDEST_JAVA)]
         subprocess.run([*compiler, "-cp", class_path, "-d", str(directory), str(source)], check=True)
 
     classes = built("java", [source], build)
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *shared_classes()]
     # the archive holds for class paths that begin with the jars
-    return ["java", *quick, *options, "-cp", f"{jars}/*:{classes}", source.stem]
+    class_path = ":".join([*(f"{each}/*" for each in folders), str(classes)])
+    return ["java", *quick, *options, "-cp", class_path, source.stem]
 
 
 @dataclass

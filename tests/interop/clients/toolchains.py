@@ -7,16 +7,39 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tests.interop import kit
 
 HERE = Path(__file__).parent
 FETCH_TIMEOUT_S = 300.0
+REGISTRY_PACKAGES = (
+    "attrs",
+    "authlib",
+    "cachetools",
+    "certifi",
+    "fastavro",
+    "googleapis-common-protos",
+    "grpcio-tools",
+    "httpx",
+    "jsonschema",
+)
+"""What confluent-kafka's registry client, its serializers and the program on them need."""
 
 
 class ToolchainMissing(Exception):
     """The client cannot run here; the message says why."""
+
+
+def python_registry() -> list[str]:
+    """Return the command for confluent-kafka's registry client, which needs packages that it does not bring itself."""
+    for each in REGISTRY_PACKAGES:
+        try:
+            version(each)
+        except PackageNotFoundError:
+            raise ToolchainMissing(f"{each} is not installed") from None
+    return python("registry")()
 
 
 def python(module: str) -> Callable[[], list[str]]:
@@ -24,14 +47,26 @@ def python(module: str) -> Callable[[], list[str]]:
     return lambda: [sys.executable, "-m", f"tests.interop.clients.python.{module}"]
 
 
-def java(program: str = "JavaClient") -> list[str]:
-    """Return the command for Kafka's own client, which `java` compiles from java/."""
+def java(program: str = "JavaClient", more_jars: Path | None = None) -> list[str]:
+    """Return the command for Kafka's own client, which `java` compiles from java/. more_jars: as for kit.java."""
     try:
         jars = kit.set_up()
     except kit.KafkaUnavailableError as unavailable:
         raise ToolchainMissing(str(unavailable)) from None
     options = ["-Xmx256M", "-Dfile.encoding=UTF-8", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-    return kit.java(jars, HERE / "java" / f"{program}.java", *options)
+    return kit.java(jars, HERE / "java" / f"{program}.java", *options, more_jars=more_jars)
+
+
+def java_registry() -> list[str]:
+    """Return the command for Confluent's own registry client, in the jars that registry-pom.xml names."""
+    pom = HERE / "java" / "registry-pom.xml"
+    _need("mvn")
+
+    def build(directory: Path) -> None:
+        copy = ["dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
+        _fetch(["mvn", "-q", "-B", "-f", str(pom), *copy], directory)
+
+    return java("JavaRegistry", kit.built("java-registry", [pom], build))
 
 
 def go() -> list[str]:

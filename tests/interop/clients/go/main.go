@@ -1,5 +1,5 @@
 // The steps of ../README.md with franz-go: client BOOTSTRAP JOB.json; members of groups: client BOOTSTRAP; a user's jobs
-// on secured listeners: client
+// on secured listeners: client; a client of a registry: client BOOTSTRAP REGISTRY JOB.json
 package main
 
 import (
@@ -69,6 +69,10 @@ var (
 func main() {
 	if len(os.Args) == 1 {
 		secured()
+		return
+	}
+	if len(os.Args) == 4 {
+		registry()
 		return
 	}
 	bootstrap = os.Args[1]
