@@ -96,7 +96,7 @@ public class JavaRegistry {
         report.put("by_version", byVersion);
         report.put("latest", rest.getLatestVersion(subject).getVersion());
         report.put("looked_up",
-            rest.lookUpSubjectVersion(text(todo, "first"), subject, List.of(), type, false).getId());
+            rest.lookUpSubjectVersion(text(todo, "first"), type, List.of(), subject, false).getId());
         report.put("references", read.getReferences().stream()
             .map(each -> List.of(each.getName(), each.getSubject(), each.getVersion())).toList());
         report.put("sale", read.getId());
