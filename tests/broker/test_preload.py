@@ -21,6 +21,7 @@ from kcli.broker.wire.messages import imported
 
 preload(Event(), 0)
 assert "kcli.broker.controller.topic_creation" in sys.modules
+assert "construct" not in sys.modules
 for api in APIS.values():
     assert f"kcli.broker.api.{api.name}" in sys.modules, api
     assert imported(api.key, api.most) is not None, api

@@ -60,7 +60,7 @@ from kcli.log.live.validator import (
 )
 from kcli.log.live.verification import Verification
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
-from kcli.log.recovery.apply import start_in_place
+from kcli.log.recovery.apply import has_stale_epochs, start_in_place
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.retention import Tier, find_due
 from kcli.protocol.error_code import ErrorCode
@@ -188,6 +188,7 @@ class PartitionLog:
             ),
         )
         self._epochs = loader.epochs
+        self._epochs_are_stale = options.clean and has_stale_epochs(loader.view)
         view = LiveView(loader.view, disk)
         self.producers = LiveProducers(
             view, loader.producers, now_ms=now_ms, expiration_ms=options.producer_expiration_ms

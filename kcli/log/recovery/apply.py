@@ -38,16 +38,23 @@ INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 def start_in_place(directory: Path, disk: Disk, options: LoadOptions) -> tuple[LogLoader, LoadedOffsets]:
     """Plan the start on a partition's directory and apply it, before the log is opened. Returns the loader and the
-    offsets.
+    offsets. After a clean shutdown that has left leader epochs without batches, leader-epoch-checkpoint stays as it is:
+    `has_stale_epochs`.
 
     Raises StartRefused, UnreadableInput, OSError.
     """
     view = PartitionView(directory)
     loader = LogLoader(view, options)
     offsets = loader.load()
-    if not options.clean or view.is_changed():
+    if not options.clean or (view.is_changed() and not has_stale_epochs(view)):
         apply_in_place(view, disk)
     return loader, offsets
+
+
+def has_stale_epochs(view: PartitionView) -> bool:
+    """Whether the view differs from the directory only in leader-epoch-checkpoint, which has epochs without batches: of
+    leaders to which nothing was written. Every start removes these, so no start need write the file durably."""
+    return LEADER_EPOCHS in view.original and [*view.changed(), *view.removed(), *view.set_aside] == [LEADER_EPOCHS]
 
 
 def write_copy(files: Mapping[str, Content], disk: Disk, target: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from formats.file_name import FileKind
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.live.partition_log import (
@@ -281,6 +282,25 @@ def test_leader_epochs_are_kept(tmp_path: Path) -> None:
     log.close(NOW_MS)
     again = open_log(log.directory, {})
     assert [again.offset_for_leader_epoch(epoch) for epoch in range(7)] == ends
+
+
+def test_a_clean_start_does_not_write_for_epochs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path / "p-0", {})
+    log.append_as_leader(batch(VALUE), 0, NOW_MS)
+    log.close(NOW_MS)
+    epochs = log.directory / FileKind.LEADER_EPOCHS
+    stale = b"0\n2\n0 0\n3 1\n"
+    epochs.write_bytes(stale)
+    with monkeypatch.context() as patched:
+        patched.setattr(Disk, "write_file", None)
+        patched.setattr(DiskFile, "sync", None)
+        again = open_log(log.directory, {})
+    assert (again.latest_epoch, epochs.read_bytes()) == (0, stale)
+    again.close(NOW_MS)
+    assert epochs.read_bytes() == b"0\n1\n0 0\n"
+    epochs.write_bytes(stale)
+    open_log(log.directory, {}, clean=False)
+    assert epochs.read_bytes() == b"0\n1\n0 0\n"
 
 
 def append_twice(log: PartitionLog) -> None:
