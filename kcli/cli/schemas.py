@@ -496,7 +496,7 @@ def import_(
         write_text(aligned([("VERSION", "ID", "IMPORT"), *shown]))
     conflicts = sum(each.is_conflict for each in plan)
     if conflicts:
-        errors.add(changes.InTheWay(f"{count_text(conflicts, 'version')} cannot be imported as they are"))
+        errors.add(changes.InTheWay(f"{count_text(conflicts, 'version')} cannot be imported unchanged"))
     if not execute:
         note("kcli: nothing is registered without --execute")
         raise typer.Exit(errors.exit_status)

@@ -225,9 +225,3 @@ def parse_basic(authorization: str) -> tuple[str, str] | None:
 def unauthorized() -> Answer:
     """Return the answer to a request without a login, or with a wrong one."""
     return error_answer(401, "Unauthorized")._replace(headers={"WWW-Authenticate": f'Basic realm="{REALM}"'})
-
-
-def denied(operation: Operation, subject: str | None) -> Answer:
-    """Return the answer to a request that no ACL allows."""
-    where = "" if subject is None else f" on Subject: {subject}"
-    return error_answer(40301, f"User is denied operation {operation.value}{where}")

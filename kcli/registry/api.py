@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kcli.registry import routing
 from kcli.registry.calls import Call
 from kcli.registry.errors import RestError, too_large
@@ -27,8 +29,21 @@ __all__ = [
 _NOBODY = Identity()
 
 
-def handle(image: Image, request: Request, limits: Limits, identity: Identity = _NOBODY) -> Answer | Change:
-    """Return the answer to a request, or what it changes: records, then the answer. Never raises RestError."""
+def _anybody(subject: str) -> bool:  # noqa: ARG001
+    return True
+
+
+def handle(
+    image: Image,
+    request: Request,
+    limits: Limits,
+    identity: Identity = _NOBODY,
+    may_read: Callable[[str], bool] = _anybody,
+) -> Answer | Change:
+    """Return the answer to a request, or what it changes: records, then the answer. Never raises RestError.
+
+    may_read: whether the user may read a subject, which is asked for the references of a schema.
+    """
     media_type = V1_JSON
     try:
         media_type = routing.media_type(request.headers.get("accept", ""))
@@ -37,7 +52,7 @@ def handle(image: Image, request: Request, limits: Limits, identity: Identity = 
         target = routing.find(request, image)
         if request.body:
             routing.check_body_type(request.headers.get("content-type", ""))
-        call = Call(image, limits, identity, target.query, request.body, media_type)
+        call = Call(image, limits, identity, target.query, request.body, media_type, may_read)
         return target.route.handler(call, *target.parameters)
     except RestError as error:
         return refusal(error, media_type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
@@ -31,7 +31,7 @@ def parse_query(query: str) -> dict[str, list[str]]:
 
 
 class Call(NamedTuple):
-    """A request with all that answers it. media_type: of the answer."""
+    """A request with all that answers it. media_type: of the answer. may_read: whether the user may read a subject."""
 
     image: Image
     limits: Limits
@@ -39,6 +39,7 @@ class Call(NamedTuple):
     query: Query
     body: bytes
     media_type: str
+    may_read: Callable[[str], bool]
 
     def text(self, name: str, default: str = "") -> str:
         """Return a parameter of the query."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcli.registry import lookups
-from kcli.registry.drafts import Draft
+from kcli.registry.drafts import Draft, invalid_schema
 from kcli.registry.image import Image
 from kcli.registry.json_text import loads
 from kcli.registry.metadata import Metadata, property_of
 from kcli.registry.records import Config, StoredSchema
 from kcli.schemas.compatibility import Level, check
 from kcli.schemas.parsed import ParsedSchema
+from kcli.schemas.schema import InvalidSchema
 
 RESERVED = "confluent:reserved"
 
@@ -28,13 +29,11 @@ def incompatibilities(
         value = property_of(draft.metadata, group)
         versions = [each for each in versions if property_of(each.metadata, group) == value]
     compared = versions if level.is_transitive else versions[-1:] if level != Level.NONE else []
-    return check(
-        level,
-        parsed,
-        [(each.version, lookups.parse_stored(image, each)) for each in compared],
-        validate_fields=validate_fields,
-        messages=reserved,
-    )
+    older = [(each.version, lookups.parse_stored(image, each)) for each in compared]
+    try:
+        return check(level, parsed, older, validate_fields=validate_fields, messages=reserved)
+    except InvalidSchema as error:  # too much to compare
+        raise invalid_schema(draft, str(error)) from None
 
 
 def _reservation_messages(draft: Draft, old: Metadata | None) -> list[str]:

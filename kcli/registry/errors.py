@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kcli.errors import KcliError
+from kcli.registry.messages import Operation
 
 
 class RestError(KcliError):
@@ -97,6 +98,12 @@ def version_not_soft_deleted(subject: str, version: int) -> RestError:
     """Return 40407."""
     message = f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted"
     return RestError(404, 40407, message)
+
+
+def denied(operation: Operation, subject: str | None) -> RestError:
+    """Return 40301. subject: None for an operation that concerns no one subject."""
+    where = "" if subject is None else f" on Subject: {subject}"
+    return RestError(403, 40301, f"User is denied operation {operation.value}{where}")
 
 
 def config_not_set(subject: str) -> RestError:

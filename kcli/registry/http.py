@@ -2,7 +2,8 @@
 
     head      request line and headers; at most head_size_max bytes, else 431
     body      by Content-Length or chunked; at most body_size_max bytes, else 413 before it is read; those of all
-              connections together at most bodies_size_max, else 503
+              connections together at most bodies_size_max, else 503; what stands between two chunks or behind the last
+              one (extensions, trailer fields) is ignored, and has at most head_size_max bytes, else 431
     request   head and body arrive within request_s seconds of the first byte, else 408
     between   a connection without a request is closed after idle_s seconds
     answer    a client takes it within answer_s seconds, else the connection is reset
@@ -211,10 +212,9 @@ class HttpConnection(asyncio.Protocol):
             self._is_reading = True
             if self._answering is None:
                 self.deadline = self._shared.loop.time() + self._shared.limits.request_s
-        if self._in_head:
-            self._head_size += len(data)
+        self._head_size += len(data)
         self._feed(data)
-        if self._in_head and self._head_size > self._shared.limits.head_size_max and not self._ends:
+        if self._is_reading and self._head_size > self._shared.limits.head_size_max and not self._ends:
             self._close_with(self._head_too_large())
 
     def _feed(self, data: bytes | memoryview) -> None:
@@ -263,7 +263,9 @@ class HttpConnection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
+        """One header, or a trailer field."""
+        if not self._in_head:
+            return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         known = self._headers.get(key)
         self._headers[key] = text if known is None else f"{known}, {text}"
@@ -293,6 +295,7 @@ class HttpConnection(asyncio.Protocol):
         if self._ends:
             return
         shared, size = self._shared, len(body)
+        self._head_size = 0
         self._body_size += size
         self._held_bytes += size
         shared.held_bytes += size
@@ -426,7 +429,8 @@ class HttpConnection(asyncio.Protocol):
             self._end()
 
     def _head_too_large(self) -> Answer:
-        return error_answer(431, f"the request's head has more than {self._shared.limits.head_size_max:,} bytes")
+        what = "head has" if self._in_head else "trailer fields have"
+        return error_answer(431, f"the request's {what} more than {self._shared.limits.head_size_max:,} bytes")
 
     def _body_too_large(self) -> Answer:
         return error_answer(413, f"the request's body has more than {self._shared.limits.body_size_max:,} bytes")

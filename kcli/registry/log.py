@@ -100,6 +100,7 @@ class SchemasLog:
         self._producer: tuple[int, int] | None = None  # id and epoch
         self._sequence = 0
         self._fenced_at = 0.0
+        self._anew: int | None = None  # the offset from which the log is read anew; None once its end was reached
         self._logged: tuple[str, float] = "", 0.0
 
     @property
@@ -184,13 +185,15 @@ class SchemasLog:
         return int(found.offset)
 
     async def read(self) -> None:
-        """Give all records to `replay`, for ever. An error that passes is logged. Raises UnreadableInput for a damaged
-        batch, Refused for another error."""
+        """Give all records to `replay`, for ever. An error that passes is logged. Raises KcliError for a damaged log,
+        Refused for another error."""
         while True:
             try:
                 await self._read_on()
             except VersionMismatch:
                 raise
+            except UnreadableInput as error:
+                raise KcliError(f"{error}; {self._next_step()}") from None
             except Unanswered as error:
                 await self._look_again(str(error))
             except Refused as error:
@@ -231,6 +234,8 @@ class SchemasLog:
             raise Refused(f"Fetch of {self._config.topic}", found.error_code)
         if found.records:
             await self._take(found.records)
+        else:
+            self._anew = None
 
     async def _take(self, data: bytes) -> None:
         records: list[Record] = []
@@ -253,11 +258,21 @@ class SchemasLog:
             self.next_offset = offset
             self._moved.notify_all()
 
+    def _next_step(self) -> str:
+        """Return how to find damage in the topic's log, which Kafka's protocol does not tell."""
+        return f"on the machine of broker {self._leader}: kcli verify LOG_DIR/{self._config.topic}-0"
+
     async def _start_again(self) -> None:
+        if self._anew is not None and self._anew < self.next_offset:
+            raise KcliError(
+                f"topic {self._config.topic}: the broker has sent the records below offset {self.next_offset}, which "
+                f"it says is beyond the end of its log: the end is wrong, or records are lost; {self._next_step()}"
+            )
         log.warning("topic %s does not have offset %d: it is read anew", self._config.topic, self.next_offset)
         self.disown()
         self._restart()
-        await self._moved_to(await self._list_offset(EARLIEST))
+        self._anew = await self._list_offset(EARLIEST)
+        await self._moved_to(self._anew)
 
     async def _look_again(self, reason: str) -> None:
         """Log an error, wait, and look up the partition's leader."""

@@ -11,6 +11,7 @@ from kcli.registry.calls import Call
 from kcli.registry.checking import incompatibilities
 from kcli.registry.drafts import Draft, registered_json, stored
 from kcli.registry.errors import InvalidSchemaRefused
+from kcli.registry.fields import INT_MAX
 from kcli.registry.image import Image
 from kcli.registry.messages import Answer, Change
 from kcli.registry.metadata import check_rule_set
@@ -80,7 +81,7 @@ def _register(image: Image, draft: Draft, config: Config, *, normalize: bool) ->
     is_new = draft.id < 0 and config.get("validateNewSchemas") is not False
     wanted_id = draft.id
     draft, parsed = lookups.canonical(image, draft, is_new=is_new, normalize=normalize)
-    if parsed is None:
+    if parsed is None or draft.is_empty:  # a FileDescriptorProto without content has an empty text
         raise InvalidSchemaRefused("Empty schema")
     draft = draft._replace(id=wanted_id)
     known_id = image.id_of(names.context_of(subject), draft.digest)
@@ -136,12 +137,23 @@ def _numbered(image: Image, draft: Draft, next_version: int, *, is_importing: bo
         raise InvalidSchemaRefused("Version is not one more than previous version")
     context = names.context_of(draft.subject)
     if draft.id < 0:
-        return draft._replace(id=(image.max_id(context) or 0) + 1)
+        return draft._replace(id=_next_id(image, context))
     existing = image.of_id(draft.id, names.qualified_context(context))
     if existing is not None and _content(stored(existing)) != _content(draft):
         where = names.qualified_context(context)
         raise errors.not_permitted(f"Overwrite new schema with id {draft.id} in context {where} is not permitted.")
     return draft
+
+
+def _next_id(image: Image, context: str) -> int:
+    """Return the id of a new schema. Raises RestError if a schema has the highest of all ids: the original begins again
+    with negative ones."""
+    highest = image.max_id(context) or 0
+    if highest >= INT_MAX:
+        holder = next(iter(image.holders(context, highest)), None)
+        where = "" if holder is None else f", of subject {holder[0]}, version {holder[1]}"
+        raise errors.not_permitted(f"No schema id is left in context {context}: {highest} is the highest{where}")
+    return highest + 1
 
 
 def _content(draft: Draft) -> tuple[object, ...]:

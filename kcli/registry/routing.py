@@ -11,6 +11,7 @@ documentation of Confluent's Schema Registry.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from kcli.registry.messages import V1_JSON, Answer, Change, Operation, Request
 MEDIA_TYPES = {V1_JSON: 1.0, "application/vnd.schemaregistry+json": 1.0, "application/json": 0.5}
 """What the registry answers with, and how much it likes to."""
 BODY_TYPES = (*MEDIA_TYPES, "application/octet-stream")
+BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 ACCEPTS_KEPT = 100
 """How many Accept headers are read only once: a client sends the same one each time."""
 _ABSENT = {
@@ -123,7 +125,12 @@ def find(request: Request, image: Image | None) -> Target:
     """Return where a request goes. image: has the aliases; None if they do not matter. Raises RestError: 404, 405."""
     if "//" in request.path:
         raise errors.bad_request("Ambiguous URI empty segment")
-    segments = [unquote(each) for each in request.path.split("/") if each]
+    if BAD_ESCAPE.search(request.path):
+        raise errors.bad_request("The path has a % without two hexadecimal digits")
+    try:
+        segments = [unquote(each, errors="strict") for each in request.path.split("/") if each]
+    except UnicodeDecodeError:
+        raise errors.bad_request("The path is not UTF-8") from None
     query = parse_query(request.query) if request.query else {}
     if segments and segments[0] == "contexts" and (len(segments) > 1 or request.path.endswith("/")):
         segments = _without_context(segments, query)

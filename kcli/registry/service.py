@@ -2,7 +2,7 @@
 
     loop     point lookups (a schema by id, a version of a subject) of an image that only the loop changes
     worker   a thread for all other requests, as parsing and comparing schemas takes time; while it works, no record is
-             replayed, so that it sees one state
+             replayed, so that it sees one state; requests with large bodies let the others go before them
     writer   one change at a time: decided in the worker, appended, and answered once it is replayed
 
 What GET answers is a function of the image, so answers are kept as bytes until the next record that changes anything.
@@ -21,20 +21,23 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
-from kcli.registry.access import Access, denied, unauthorized
-from kcli.registry.api import Image, handle, is_known, operation_of, subject_of
+from kcli.registry.access import Access, unauthorized
+from kcli.registry.api import Image, handle, is_known, operation_of, refusal, subject_of
 from kcli.registry.cluster import PASSING, RETRY_S, Cluster, Refused
 from kcli.registry.config import RegistryConfig
+from kcli.registry.errors import denied
 from kcli.registry.forward import NotForwarded, forward, is_forwarded
 from kcli.registry.http import encode, error_answer
 from kcli.registry.leader import Assigned, Election, Identity
 from kcli.registry.log import NOOP, NotAppended, Record, SchemasLog
 from kcli.registry.messages import Answer, Change, Operation, Request
 from kcli.registry.messages import Identity as Version
+from kcli.registry.turns import Turns
 
 T = TypeVar("T")
 log = logging.getLogger("kcli.registry")
@@ -50,6 +53,8 @@ WRITING: Final = frozenset({Operation.WRITE, Operation.DELETE, Operation.COMPATI
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 SLICE_S: Final = 0.002
 """How long records are replayed before other tasks of the event loop get their turn."""
+HEAVY_BYTES: Final = 8 << 10
+"""A request with a larger body waits for smaller ones: comparing large schemas may take seconds."""
 KEPT_BYTES_MAX: Final = 4 << 20
 KEPT_ANSWER_BYTES_MAX: Final = 64 << 10
 FORWARD_S: Final = 60.0
@@ -81,7 +86,9 @@ class Registry:
     ) -> None:
         self.image = Image()
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done when an error keeps the registry from reading its topic; the result is the reason."""
+        """Done when an error keeps the registry from reading its topic; the result is the reason. It is answered to all
+        requests from then on, for what was read may lack schemas, or have deleted ones."""
+        self._failure: Answer | None = None
         self.log = SchemasLog(cluster, config.log, self._replay, self._restart)
         self.election = Election(cluster, config.group, identity, self._assigned)
         self._cluster, self._config, self._tls = cluster, config, tls
@@ -90,7 +97,7 @@ class Registry:
         self._kept: dict[tuple[str, str, str], bytes] = {}
         self._kept_bytes = 0
         self._worker = ThreadPoolExecutor(1, "kcli-registry")
-        self._image_lock, self._write_lock = asyncio.Lock(), asyncio.Lock()
+        self._image_turns, self._write_turns = Turns(), Turns()
         self._changed = asyncio.Event()
         self._logged_at = float("-inf")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -152,12 +159,16 @@ class Registry:
         except Exception as error:
             log.exception("topic %s cannot be read", self._config.log.topic)
             reason = repr(error)
-        if not self.ended.done():
-            log.error("this registry reads no more: %s", reason)
-            self.ended.set_result(reason)
+        log.error("this registry reads no more: %s", reason)
+        self._failure = error_answer(503, f"this registry reads no more: {reason}")
+        self.log.disown()
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()
+        self.ended.set_result(reason)
+        await self.election.leave()
 
     async def _replay(self, records: Sequence[Record]) -> None:
-        async with self._image_lock:
+        async with self._image_turns.turn():
             until = time.perf_counter() + SLICE_S
             for offset, key, value, timestamp_ms in records:
                 if key is not None and key != NOOP[0]:
@@ -183,6 +194,8 @@ class Registry:
 
     def answer_now(self, request: Request, peer: str) -> bytes | Answer | None:  # noqa: ARG002
         """Return the answer to a point lookup; None for another request, or one whose login must be checked."""
+        if self._failure is not None:
+            return self._failure
         if request.method != "GET" or request.body:
             return None
         headers = request.headers
@@ -213,6 +226,8 @@ class Registry:
 
     async def answer(self, request: Request, peer: str) -> Answer:  # noqa: ARG002
         """Return the answer to any request, after what it changes is replayed."""
+        if self._failure is not None:
+            return self._failure
         if request.method == "HEAD":
             request = request._replace(method="GET")
         user = await self._access.user(request.headers.get("authorization", ""))
@@ -223,12 +238,12 @@ class Registry:
         if request.method == "OPTIONS":
             return self._options(request)
         if operation_of(request) not in WRITING:
-            found = await self._decide(request)
+            found = await self._decide(request, user)
             assert isinstance(found, Answer), "a request that only reads"
             return found
         try:
             async with asyncio.timeout(self._config.log.timeout_s + LEADER_S + FORWARD_S):
-                return await self._write(request)
+                return await self._write(request, user)
         except TimeoutError:
             return TIMED_OUT
 
@@ -242,8 +257,8 @@ class Registry:
             # whoever may read one subject with the id may read its schema, whatever the query's subject is
             subjects = self._subjects_of(of_id, request)
             allowed = any(self._access.allows(user, operation, each) for each in (None, *subjects))
-            return None if allowed else denied(operation, None)
-        return None if self._access.allows(user, operation, subject) else denied(operation, subject)
+            return None if allowed else refusal(denied(operation, None))
+        return None if self._access.allows(user, operation, subject) else refusal(denied(operation, subject))
 
     def _subjects_of(self, of_id: re.Match[str], request: Request) -> list[str]:
         path = f"{of_id[1] or ''}/schemas/ids/{of_id[2]}/subjects"
@@ -261,11 +276,12 @@ class Registry:
             known.append("HEAD")
         return Answer(200, b"", headers={"Allow": ",".join([*known, "OPTIONS"])})
 
-    async def _decide(self, request: Request) -> Answer | Change:
+    async def _decide(self, request: Request, user: str) -> Answer | Change:
         """Return what the image says to a request, from the worker."""
-        async with self._image_lock:
+        may_read = partial(self._access.allows, user, Operation.READ)
+        async with self._image_turns.turn(is_heavy=_is_heavy(request)):
             work = asyncio.get_running_loop().run_in_executor(
-                self._worker, handle, self.image, request, self._config.limits, self._version
+                self._worker, handle, self.image, request, self._config.limits, self._version, may_read
             )
             try:
                 return await asyncio.shield(work)
@@ -277,15 +293,15 @@ class Registry:
 
     # writes
 
-    async def _write(self, request: Request) -> Answer:
+    async def _write(self, request: Request, user: str) -> Answer:
         for _ in range(ATTEMPTS):
             assigned = await self._leader()
             if assigned.leader is None or (is_forwarded(request) and not assigned.is_self):
                 return UNKNOWN_LEADER
             if not assigned.is_self:
-                return await self._forward(request, assigned.leader)
-            async with self._write_lock:
-                answer = await self._change(request)
+                return await self._forward(request, user, assigned.leader)
+            async with self._write_turns.turn(is_heavy=_is_heavy(request)):
+                answer = await self._change(request, user)
             if answer is not None:
                 return answer
         return TIMED_OUT
@@ -304,9 +320,9 @@ class Registry:
                     await self._changed.wait()
         return Assigned(None, is_self=False)
 
-    async def _forward(self, request: Request, leader: Identity) -> Answer:
+    async def _forward(self, request: Request, user: str, leader: Identity) -> Answer:
         if request.method == "POST" and REGISTERING.fullmatch(request.path):
-            found = await self._decide(request)
+            found = await self._decide(request, user)
             if isinstance(found, Answer) and found.status == 200:
                 return found
         try:
@@ -319,7 +335,7 @@ class Registry:
             self.election.doubt()
             return error_answer(50003, "Error while forwarding register schema request to the leader")
 
-    async def _change(self, request: Request) -> Answer | None:
+    async def _change(self, request: Request, user: str) -> Answer | None:
         """Return the answer after what the request changes is replayed; None if nothing was changed, and the request is
         to be tried again."""
         is_repeatable = request.method == "POST" and REGISTERING.fullmatch(request.path) is not None
@@ -328,7 +344,7 @@ class Registry:
                 await self.log.fence()
             if not (self.election.assigned.is_self and self.election.is_confirmed):
                 return None
-            found = await self._decide(request)
+            found = await self._decide(request, user)
             if isinstance(found, Answer):
                 return found
             await self.log.append(found.records)
@@ -348,12 +364,12 @@ class Registry:
         self._changed.set()
         if not assigned.is_self:
             self.log.disown()
-        elif not self.log.is_owned and not self._write_lock.locked():
+        elif not self.log.is_owned and not self._write_turns.is_taken:
             self._begin(self._take_over())
 
     async def _take_over(self) -> None:
         """Read the log to its end, as the new leader, before the first write comes."""
-        async with self._write_lock:
+        async with self._write_turns.turn():
             if self.log.is_owned or not self.election.assigned.is_self:
                 return
             try:
@@ -366,3 +382,7 @@ class Registry:
                     self._config.log.topic,
                     self.log.next_offset,
                 )
+
+
+def _is_heavy(request: Request) -> bool:
+    return len(request.body) > HEAVY_BYTES

@@ -5,14 +5,20 @@ from __future__ import annotations
 from kcli.registry import errors, lookups, names
 from kcli.registry.calls import Call
 from kcli.registry.drafts import Draft, draft_of
+from kcli.registry.messages import Operation
 from kcli.schemas.schema import Reference
 
 
 def requested(call: Call, subject: str, parameter: str) -> Draft:
-    """Return the schema of the body. Raises RestError."""
+    """Return the schema of the body. Raises RestError, also if it refers to a subject that the user may not read: the
+    schema's resolved form has the text of that subject."""
     draft = draft_of(names.normalize(subject), call.json(parameter))
     if draft is None:
         raise errors.missing_body(parameter)
+    for each in draft.references:
+        referenced = names.qualify(draft.subject, each.subject)
+        if not call.may_read(referenced):
+            raise errors.denied(Operation.READ, referenced)
     return draft
 
 

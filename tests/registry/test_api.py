@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -18,6 +19,7 @@ from kcli.registry.api import (
     operation_of,
     subject_of,
 )
+from kcli.schemas.json_schema import comparison
 from tests.registry.registry import Registry
 
 RULES = {
@@ -126,6 +128,39 @@ def test_fields_of_another_kind_are_refused(body: object) -> None:
     assert Registry().code("POST /subjects/s/versions", body) == 400
 
 
+def test_a_registration_without_a_free_id_is_refused() -> None:
+    registry = Registry()
+    registry.ask("PUT /mode/imported?force=true", {"mode": "IMPORT"})
+    highest = {"schema": '"bytes"', "id": 2**31 - 1, "version": 1}
+    assert registry.ask("POST /subjects/imported/versions", highest).status == 200
+    refused = registry.ask("POST /subjects/s/versions", {"schema": '"int"'})
+    assert refused.status == 422
+    assert "No schema id is left in context .: 2147483647 is the highest, of subject imported" in refused.body.decode()
+    assert registry.json("POST /subjects/s/versions", {"schema": '"bytes"'}) is not None, "which has an id"
+
+
+def test_a_descriptor_without_content_is_no_schema() -> None:
+    registry = Registry()
+    body = {"schemaType": "PROTOBUF", "schema": base64.b64encode(b"\n\x07a.proto").decode()}
+    assert registry.code("POST /subjects/s/versions", body) == 42201
+    assert registry.log == []
+
+
+def test_schemas_with_too_much_to_compare_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "COMPARISONS_MAX", 10)
+    registry = Registry()
+
+    def body(type_: str) -> dict[str, str]:
+        parts = [{"type": "object", "properties": {f"p{i}": {"type": type_}}} for i in range(10)]
+        return {"schemaType": "JSON", "schema": json.dumps({"oneOf": parts})}
+
+    assert registry.ask("POST /subjects/s/versions", body("string")).status == 200
+    for line in ("POST /subjects/s/versions", "POST /compatibility/subjects/s/versions"):
+        refused = registry.ask(line, body("integer"))
+        assert refused.status == 422
+        assert b"more than 10 pairs of schemas would have to be compared" in refused.body
+
+
 def test_references_in_a_circle_end() -> None:
     """Nobody can register them, but a log can have them."""
     registry = Registry()
@@ -230,9 +265,13 @@ def test_the_level_where_nothing_is_configured() -> None:
     assert registry.json("GET /config") == {"compatibilityLevel": "FULL"}
 
 
-@pytest.mark.parametrize("path", ["/subjects/%", "/subjects/%zz/versions", "/subjects/%ff/versions", "/" + "a/" * 5000])
-def test_odd_paths_are_answered(path: str) -> None:
-    assert Registry().ask(f"GET {path}").status in (200, 404, 405)
+@pytest.mark.parametrize("subject", ["%", "%zz/versions", "%ff/versions", "%C3%28"])
+def test_paths_that_are_not_utf_8_are_refused(subject: str) -> None:
+    assert [Registry().ask(f"{method} /subjects/{subject}").status for method in ("GET", "POST")] == [400, 400]
+
+
+def test_a_path_of_many_segments_is_answered() -> None:
+    assert Registry().ask("GET /" + "a/" * 5000).status == 404
 
 
 def test_head_is_get() -> None:

@@ -153,6 +153,27 @@ def test_a_chunked_body_is_put_together(served: Served) -> None:
     assert json.loads(served.say(close(data)).partition(b"\r\n\r\n")[2])[4] == 5
 
 
+CHUNKED = b"POST /now HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+
+
+def test_trailer_fields_are_ignored(served: Served) -> None:
+    found = json.loads(served.say(close(CHUNKED + b"A: b\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")[2])
+    assert (found[3]["host"], "a" in found[3], found[4]) == ("h", False, 3)
+
+
+@pytest.mark.parametrize("line", [b"a: b\r\n", b"a: " + b"b" * 4096, b"0;"])
+def test_what_follows_a_chunk_is_refused_at_the_limit(served: Served, line: bytes) -> None:
+    data = CHUNKED.removesuffix(b"0\r\n") + line if line == b"0;" else CHUNKED + line
+    with served.connect() as sock:
+        sock.sendall(data)
+        try:
+            for _ in range(10_000):
+                sock.sendall(b"c" * 4096 if line == b"0;" else line if line.endswith(b"\n") else b"b" * 4096)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        assert status(rest(sock)) == 431
+
+
 def test_a_client_that_asks_first_is_told_to_go_on(served: Served) -> None:
     with served.connect() as sock:
         sock.sendall(b"POST /now HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")

@@ -19,8 +19,10 @@ import pytest
 
 from kcli.broker.network.client import SocketNetwork
 from kcli.client.security import security_of
-from kcli.errors import KcliError
-from kcli.registry.cluster import Cluster
+from kcli.errors import KcliError, UnreadableInput
+from kcli.protocol.error_code import ErrorCode
+from kcli.registry import log as log_module
+from kcli.registry.cluster import Cluster, Refused
 from kcli.registry.log import LogConfig, NotAppended, Record, SchemasLog, UnsuitableTopic
 from kcli.registry.server import CannotServe, RegistryServer, outbound_of
 from kcli.testing.kafka import Kafka
@@ -246,6 +248,54 @@ def test_the_topic_is_made_compacted_and_with_its_configurations(loop: Loop, bro
     assert (configs["cleanup.policy"], configs["min.cleanable.dirty.ratio"]) == ("compact", "0.1")
 
 
+def test_a_registry_that_cannot_read_on_answers_nothing_else(
+    loop: Loop, broker: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {**QUICK, "schema.registry.group.id": "damaged", "kafkastore.topic": "_damaged"}
+    with served(loop, broker.bootstrap_servers, properties) as registry:
+        url = registry.urls[0]
+        assert register(url, "s", record("S", "a")).status == 200
+
+        def damaged(_: bytes) -> bytes:
+            raise UnreadableInput("topic _damaged", "byte 96: a damaged batch")
+
+        monkeypatch.setattr(log_module, "_whole_batches", damaged)
+        broker.produce("_damaged", {"key": b"k", "value": b"x"})
+        deadline = time.monotonic() + 30
+        while (found := ask(url, "GET", "/schemas/ids/1")).status != 503:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.05)
+        reason = "topic _damaged: byte 96: a damaged batch; on the machine of broker 1: kcli verify LOG_DIR/_damaged-0"
+        assert found.json["message"] == f"this registry reads no more: {reason}"
+        assert register(url, "t", record("T", "a")).status == 503
+
+
+def test_a_log_whose_end_is_before_its_records_is_not_read_for_ever(
+    loop: Loop, broker: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = LogConfig(topic="short", replication_factor=1, transactional_id="short")
+
+    async def begin() -> None:
+        network, log, reading = await _log(broker.bootstrap_servers, config, [])
+        try:
+            await log.fence()
+            await log.append([(b"a", b"1"), (b"b", b"2")])
+            whole = SchemasLog._read_on
+
+            async def short(self: SchemasLog) -> None:
+                if self.next_offset == 3:
+                    raise Refused("Fetch of short", ErrorCode.OFFSET_OUT_OF_RANGE)
+                await whole(self)
+
+            monkeypatch.setattr(SchemasLog, "_read_on", short)
+            with pytest.raises(KcliError, match="records below offset 3, which it says is beyond the end of its log"):
+                await asyncio.wait_for(reading, 30)
+        finally:
+            network.close()
+
+    loop.run(begin())
+
+
 def test_a_topic_that_is_made_anew_is_read_anew(loop: Loop, broker: Kafka) -> None:
     properties = {**QUICK, "schema.registry.group.id": "again", "kafkastore.topic": "_again"}
     with served(loop, broker.bootstrap_servers, properties) as registry:
@@ -336,6 +386,13 @@ def test_users_and_what_they_may_do(loop: Loop, broker: Kafka, tmp_path: Path) -
         assert ask(url, "GET", f"/schemas/ids/{own.json['id']}", headers=alice).status == 200
         for path in ("", "?subject=alice-a", "/schema", "/subjects"):
             assert ask(url, "GET", f"/schemas/ids/{other.json['id']}{path}", headers=alice).status == 403, path
+        schema = {"type": "record", "name": "Of", "fields": [{"name": "other", "type": "Other"}]}
+        body = {"schema": json.dumps(schema), "references": [{"name": "Other", "subject": "other", "version": 1}]}
+        for path in ("/subjects/alice-b/versions", "/subjects/alice-a", "/compatibility/subjects/alice-a/versions"):
+            of_other = ask(url, "POST", path, body, alice)
+            refusal = {"error_code": 40301, "message": "User is denied operation READ on Subject: other"}
+            assert (of_other.status, of_other.json) == (403, refusal)
+        assert ask(url, "POST", "/subjects/alice-b/versions", body, admin).status == 200
         assert ask(url, "GET", "/subjects", headers=alice).status == 403
         assert ask(url, "DELETE", "/subjects/alice-a", headers=alice).status == 403
         assert ask(url, "GET", f"/schemas/ids/{other.json['id']}", headers=admin).status == 200

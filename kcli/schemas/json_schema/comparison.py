@@ -33,7 +33,7 @@ from kcli.schemas.json_schema.patterns import found_in
 from kcli.schemas.json_schema.shapes import Shapes
 from kcli.schemas.schema import InvalidSchema
 
-COMPARISONS_MAX: Final = 500_000
+COMPARISONS_MAX: Final = 100_000
 """How many pairs of schemas are compared at most, the same ones again included."""
 
 _Pair: TypeAlias = "tuple[int, int]"
