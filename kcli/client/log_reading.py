@@ -1,8 +1,9 @@
 """Reads the logs of a cluster's partitions from their leaders, batch by batch: Metadata, ListOffsets, Fetch.
 
-Batches come as they are in the log, aborted and control batches included, up to the high watermark. Each leader has one
-connection, with one request in flight. Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json; KIP-74
-(the first batch is whole, however large it is).
+Batches come as they are in the log, aborted and control batches included: up to the high watermark, or with `committed`
+up to the last stable offset, with the aborted transactions among them. Each leader has one connection, with one request
+in flight. Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json; KIP-74 (the first batch is whole,
+however large it is), KIP-98 (aborted transactions).
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from datetime import timedelta
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
-from kcli.client.wire import AnyBroker, Channel, ErrorAnswer, NoAnswer, Server, call, failure_reason
+from kcli.client.wire import (
+    AnyBroker,
+    Channel,
+    ErrorAnswer,
+    LoginFailed,
+    NoAnswer,
+    NobodyAnswers,
+    Server,
+    call,
+    failure_reason,
+)
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
@@ -24,7 +35,7 @@ from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopi
 from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
-from kio.schema.metadata.v12.request import MetadataRequest
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
@@ -64,14 +75,27 @@ class Described(NamedTuple):
     leader_epochs: Mapping[TopicPartition, int]
 
 
+class Fetched(NamedTuple):
+    """A leader's answer to a Fetch of one partition. records: the batches from the one with the offset on; the first is
+    whole, the last may be cut off; b"" if no batch is there yet. aborted: the producer id and the first offset of each
+    aborted transaction that may be among them, () if they were not asked for. end: the offset up to which this leader
+    lets a consumer read: the high watermark, or the last stable offset."""
+
+    records: bytes
+    aborted: tuple[tuple[int, int], ...]
+    end: int
+
+
 class LogReader:
     """Reads logs from the leaders of partitions; a context manager, which closes the connections."""
 
-    def __init__(self, brokers: AnyBroker) -> None:
+    def __init__(self, brokers: AnyBroker, topics: Collection[str] | None = None) -> None:
         """brokers: the bootstrap servers, with the security of connections and the time-out of a response, which is
-        also the time for which a failed request is repeated."""
+        also the time for which a failed request is repeated. topics: the topics to describe; None for all topics that
+        the client may describe."""
         self._brokers = brokers
-        self._timeout_s, self._security = brokers.timeout_s, brokers.security
+        self._topics = topics
+        self.timeout_s = brokers.timeout_s
         self._servers: dict[int, Server] = {}
         self._channels: dict[int, Channel] = {}
         self._described: Described | None = None
@@ -84,18 +108,22 @@ class LogReader:
             self._close(node)
 
     def describe(self) -> Described:
-        """Return all topics of the cluster. Raises NobodyAnswers, ErrorAnswer."""
+        """Return the topics of the cluster; a topic that does not exist is left out. Raises NobodyAnswers,
+        ErrorAnswer."""
+        named = None
+        if self._topics is not None:
+            named = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(each)) for each in sorted(self._topics))
         request = MetadataRequest(
-            topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+            topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=False
         )
         answer = self._brokers.ask(lambda server: call(server, request, MetadataResponse))
-        self._servers = {
-            int(each.node_id): Server(each.host, each.port, self._timeout_s, self._security) for each in answer.brokers
-        }
+        self._servers = {int(each.node_id): self._brokers.server(each.host, each.port) for each in answer.brokers}
         leaders: dict[TopicPartition, int | None] = {}
         epochs: dict[TopicPartition, int] = {}
         ids: dict[str, UUID] = {}
         for topic in answer.topics:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and named is not None:
+                continue
             if topic.error_code != ErrorCode.NONE or topic.name is None or topic.topic_id is None:
                 raise ErrorAnswer(topic.name or "a topic", topic.error_code, None)
             ids[topic.name] = topic.topic_id
@@ -106,12 +134,33 @@ class LogReader:
         self._described = Described(answer.cluster_id or "", tuple(sorted(self._servers)), ids, leaders, epochs)
         return self._described
 
-    def offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        """Return the log start offset (timestamp EARLIEST) or the high watermark (LATEST) of each partition; a
-        partition that is deleted or has no leader is left out. Raises NobodyAnswers, ErrorAnswer."""
+    def describe_patiently(self) -> Described:
+        """Return what `describe` does, but ask again, as long as a failed request is repeated, while no broker answers.
+        Raises as `describe`."""
+        try:
+            return self.describe()
+        except NobodyAnswers as error:
+            self._look_again(time.monotonic() + self.timeout_s, error)
+        assert self._described is not None, "_look_again raises unless it has described the topics"
+        return self._described
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], timestamp: int, *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Return the log start offset (timestamp EARLIEST) or the high watermark (LATEST; with `committed` the last
+        stable offset) of each partition; a partition that is deleted or has no leader is left out. Raises
+        NobodyAnswers, ErrorAnswer."""
+        return self.offsets_at(dict.fromkeys(partitions, timestamp), committed=committed)
+
+    def offsets_at(
+        self, timestamps: Mapping[TopicPartition, int], *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Return the offset of the first record of each partition with this timestamp (epoch ms) or a later one, -1 if
+        there is none; or what `offsets` returns for the timestamps EARLIEST and LATEST. A partition that is deleted or
+        has no leader is left out. Raises NobodyAnswers, ErrorAnswer."""
         found: dict[TopicPartition, int] = {}
-        deadline = time.monotonic() + self._timeout_s
-        left = set(partitions)
+        deadline = time.monotonic() + self.timeout_s
+        left = set(timestamps)
         while left:
             described = self._described or self.describe()
             left &= {each for each in left if described.leaders.get(each) is not None}
@@ -123,7 +172,7 @@ class LogReader:
             failure: KcliError | None = None
             for leader, of_leader in by_leader.items():
                 try:
-                    answers = self._list(leader, of_leader, timestamp)
+                    answers = self._list(leader, [(each, timestamps[each]) for each in of_leader], committed=committed)
                 except _NoLeader as error:
                     failure = error
                     continue
@@ -140,10 +189,17 @@ class LogReader:
         return found
 
     def fetch(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes | None:
-        """Return the bytes of the batches from the one with `offset` on: the first is whole, the last may be cut off.
-        Returns b"" if no batch is there yet; None if the partition is deleted or has no leader. max_bytes: about how
-        many bytes. Raises OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
-        deadline = time.monotonic() + self._timeout_s
+        """Return the records of what `fetch_from` returns, aborted ones too. Raises as `fetch_from`."""
+        fetched = self.fetch_from(partition, offset, max_bytes)
+        return None if fetched is None else fetched.records
+
+    def fetch_from(
+        self, partition: TopicPartition, offset: int, max_bytes: int, *, committed: bool = False
+    ) -> Fetched | None:
+        """Return the batches of a partition from the one with `offset` on; None if the partition is deleted or has no
+        leader. max_bytes: about how many bytes. committed: only batches below the last stable offset, and which of
+        their transactions were aborted. Raises OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
+        deadline = time.monotonic() + self.timeout_s
         while True:
             described = self._described or self.describe()
             leader = described.leaders.get(partition)
@@ -151,12 +207,14 @@ class LogReader:
                 return None
             failure: KcliError
             try:
-                found = self._fetch(leader, partition, offset, max_bytes)
+                found = self._fetch(leader, partition, offset, max_bytes, committed=committed)
             except _NoLeader as error:
                 failure = error
             else:
                 if found.error_code == ErrorCode.NONE:
-                    return found.records or b""
+                    aborted = tuple((each.producer_id, each.first_offset) for each in found.aborted_transactions or ())
+                    end = found.last_stable_offset if committed else found.high_watermark
+                    return Fetched(found.records or b"", aborted, end)
                 if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise OffsetOutOfRange(f"{partition} at offset {offset:,}", found.error_code, None)
                 failure = ErrorAnswer(str(partition), found.error_code, None)
@@ -165,22 +223,30 @@ class LogReader:
             self._look_again(deadline, failure)
 
     def _look_again(self, deadline: float, failure: KcliError) -> None:
-        """Wait a moment, and look up the leaders again. Raises `failure` instead if the deadline has passed."""
-        if time.monotonic() > deadline:
-            raise failure
-        time.sleep(RETRY_S)
-        self.describe()
+        """Wait a moment, and look up the leaders again until a broker answers. Raises `failure`, or the last error of a
+        look-up, once the deadline has passed, and at once for a failed login."""
+        while time.monotonic() <= deadline:
+            time.sleep(RETRY_S)
+            try:
+                self.describe()
+            except NobodyAnswers as error:
+                if isinstance(error.error, LoginFailed):
+                    raise
+                failure = error
+            else:
+                return
+        raise failure
 
     def _list(
-        self, leader: int, partitions: Iterable[TopicPartition], timestamp: int
+        self, leader: int, timestamps: Iterable[tuple[TopicPartition, int]], *, committed: bool
     ) -> dict[TopicPartition, tuple[ErrorCode, int]]:
         topics: dict[str, list[ListOffsetsPartition]] = {}
-        for topic, number in partitions:
+        for (topic, number), timestamp in timestamps:
             of_topic = topics.setdefault(topic, [])
             of_topic.append(ListOffsetsPartition(partition_index=i32(number), timestamp=i64(timestamp)))
         request = ListOffsetsRequest(
             replica_id=BrokerId(-1),
-            isolation_level=i8(0),
+            isolation_level=i8(committed),
             topics=tuple(
                 ListOffsetsTopic(name=TopicName(name), partitions=tuple(each)) for name, each in topics.items()
             ),
@@ -192,7 +258,7 @@ class LogReader:
             for each in topic.partitions
         }
 
-    def _fetch(self, leader: int, partition: TopicPartition, offset: int, max_bytes: int) -> Any:
+    def _fetch(self, leader: int, partition: TopicPartition, offset: int, max_bytes: int, *, committed: bool) -> Any:
         asked = FetchPartition(
             partition=i32(partition.partition), fetch_offset=i64(offset), partition_max_bytes=i32(max_bytes)
         )
@@ -200,6 +266,7 @@ class LogReader:
             max_wait=i32Timedelta.parse(timedelta(seconds=MAX_WAIT_S)),
             min_bytes=i32(1),
             max_bytes=i32(max_bytes),
+            isolation_level=i8(committed),
             topics=(FetchTopic(topic=TopicName(partition.topic), partitions=(asked,)),),
             forgotten_topics_data=(),
         )

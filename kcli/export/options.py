@@ -123,18 +123,20 @@ class SourceOptions:
     max_offsets_per_trigger: int | None = None
 
     @staticmethod
-    def parse(options: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
+    def parse(options: Mapping[str, str], *, stream: bool = False, live: bool = False) -> SourceOptions:
         """Return the options of a query from Spark's option strings by name.
 
         stream: whether the query is a streaming query, in which startingOffsets is `latest` by default, and
         beyondHighWatermark true, because the high watermark in the checkpoint of a running broker is some seconds old.
+        live: whether brokers are read, without a path or a tier; `options` then has none of their options, and no
+        `kafka.…` but kafka.isolation.level.
 
         Raises UsageError for an unknown option, an invalid value, options that exclude each other, and if neither a
-        path nor a tier is given.
+        path nor a tier is given and `live` is false.
         """
         given = _RemainingOptions({name.lower(): value for name, value in options.items()})
         tier = given.text("tier", _tier)
-        paths = given.paths(is_needed=tier is None)
+        paths = given.paths(is_needed=tier is None and not live)
         subscribe = given.names("subscribe")
         pattern = given.text("subscribePattern", _pattern)
         assign = given.text("assign", _assign)
@@ -163,7 +165,7 @@ class SourceOptions:
             max_records_per_partition=given.text("maxRecordsPerPartition", _positive),
             max_offsets_per_trigger=given.text("maxOffsetsPerTrigger", _positive),
         )
-        given.refuse_others()
+        given.refuse_others(_MEANINGLESS_LIVE if live else _MEANINGLESS)
         if EARLIEST in parsed.end.offsets.values() or parsed.end.default == EARLIEST:
             raise UsageError("endingOffsets cannot be the earliest")
         if (parsed.on_corruption is OnCorruption.REPORT) != (parsed.corruption_report is not None):
@@ -187,6 +189,7 @@ _MEANINGLESS: Final = re.compile(
     r"kafka\..*|groupidprefix|kafkaconsumer\.polltimeoutms|fetchoffset\..*|minoffsetspertrigger|maxtriggerdelay"
     r"|__.*|recursivefilelookup"
 )
+_MEANINGLESS_LIVE: Final = re.compile(r"groupidprefix|__.*|recursivefilelookup")
 
 
 class _RemainingOptions:
@@ -241,8 +244,8 @@ class _RemainingOptions:
             default, offsets = offsets, None
         return Bound(default, offsets or {}, times or {}, time)
 
-    def refuse_others(self) -> None:
-        unknown = [name for name in self._options if not _MEANINGLESS.fullmatch(name)]
+    def refuse_others(self, meaningless: re.Pattern[str]) -> None:
+        unknown = [name for name in self._options if not meaningless.fullmatch(name)]
         if unknown:
             raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}")
 
