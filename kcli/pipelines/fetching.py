@@ -8,8 +8,9 @@
     data loss      offsets below the log start offset or above the log's end, a partition that was deleted: an error, or
                    with failOnDataLoss=false a warning
 
-Kernels make record batches of the batches, as they do of a segment's on disk; no Python object is made of a record. An
-answer is all that is kept in memory. Source: KafkaDataConsumer, CompletedFetch.
+Kernels make record batches of the batches, as they do of a segment's on disk; no Python object is made of a record. The
+next answer is received while one is decoded: two answers are all that is kept in memory. Source: KafkaDataConsumer,
+CompletedFetch.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from __future__ import annotations
 import logging
 import time
 from array import array
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING
 
 from formats.errors import BadValue, FormatError, Truncated
-from formats.kernels.batches import drop_batches, odd_offsets
+from formats.kernels.batches import BatchTable, drop_batches, odd_offsets
 from formats.kernels.columns import ATTRIBUTES, BASE_OFFSET, FAULTS, LAST_OFFSET, MAGIC, PRODUCER_ID, SIZE, START
 from formats.kernels.records import RecordTable, drop_invalid
+from formats.kernels.scan import scan
 from kcli.client.log_reading import EARLIEST, LATEST, Fetched, LogReader, OffsetOutOfRange
 from kcli.errors import KcliError
 from kcli.export.options import Isolation, OnCorruption, SourceOptions
@@ -54,8 +58,8 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range as Arrow record batches with these columns, in the order of the log. Raises
     CorruptBatch, DataLoss, NobodyAnswers, ErrorAnswer; KcliError if the leader does not send what the range has."""
-    with cluster.reader({fetch_range.partition.topic}) as reader:
-        yield from _Task(fetch_range, columns, options, cluster, reader).batches()
+    with cluster.reader({fetch_range.partition.topic}) as reader, ThreadPoolExecutor(1) as thread:
+        yield from _Task(fetch_range, columns, options, cluster, reader, thread).batches()
 
 
 class _Task:
@@ -66,8 +70,11 @@ class _Task:
         options: SourceOptions,
         cluster: Cluster,
         reader: LogReader,
+        thread: ThreadPoolExecutor,
     ) -> None:
         self._range, self._reader, self._cluster = fetch_range, reader, cluster
+        self._thread = thread
+        self._ahead: tuple[int, Future[Fetched | None]] | None = None  # an offset, and the answer to a Fetch from it
         self._partition = fetch_range.partition
         self._options = options
         self._committed = options.isolation is Isolation.READ_COMMITTED
@@ -82,9 +89,7 @@ class _Task:
         is_there = self._is_there()
         while is_there and at < self._range.end:
             try:
-                fetched = self._reader.fetch_from(
-                    self._partition, at, self._cluster.fetch_bytes, committed=self._committed
-                )
+                fetched = self._fetch(at)
             except OffsetOutOfRange:
                 at, deadline = self._in_range(at), self._deadline()
                 continue
@@ -97,6 +102,22 @@ class _Task:
                 self._give_up(fetched, at)
                 break
         yield from self._rows.rest()
+
+    def _fetch(self, at: int) -> Fetched | None:
+        """Return the leader's answer to a Fetch from an offset; send the Fetch that follows it."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] != at:  # damage is in the way
+            wait([ahead[1]])
+            ahead = None
+        fetched = (self._fetching(at) if ahead is None else ahead[1]).result()
+        following = end_of(fetched.records) if fetched is not None else at
+        if at < following < self._range.end:
+            self._ahead = following, self._fetching(following)
+        return fetched
+
+    def _fetching(self, at: int) -> Future[Fetched | None]:
+        fetch = partial(self._reader.fetch_from, committed=self._committed)
+        return self._thread.submit(fetch, self._partition, at, self._cluster.fetch_bytes)
 
     def _deadline(self) -> float:
         return time.monotonic() + self._cluster.poll_timeout_s
@@ -144,10 +165,11 @@ class _Task:
     def _answer(self, fetched: Fetched, begin: int) -> Generator[pa.RecordBatch, None, int]:
         """Yield the record batches that are full; return the offset to fetch next."""
         at = begin
-        source = BytesSource(fetched.records, str(self._partition))
-        for part in read_segment(source, resync=self._skips, window_bytes=len(fetched.records)):
+        aborted = list(fetched.aborted)
+        for part in read_segment(BytesSource(fetched.records, str(self._partition)), resync=self._skips):
             if isinstance(part, Window):
-                at = yield from self._window(part, fetched, at)
+                at = yield from self._window(part, aborted, at)
+                part.release()
             elif at > begin and part.at_end and (self._skips or isinstance(part.error, Truncated)):
                 break  # the batch is cut off, or the next answer, which begins with it, shows what follows it
             else:
@@ -158,12 +180,12 @@ class _Task:
             raise CorruptBatch(f"{self._partition} at offset {at:,}: no sound batch is in the leader's answer")
         return at
 
-    def _window(self, window: Window, fetched: Fetched, at: int) -> Generator[pa.RecordBatch, None, int]:
+    def _window(self, window: Window, aborted: list[tuple[int, int]], at: int) -> Generator[pa.RecordBatch, None, int]:
         batches, end = window.batches, self._range.end
         following = self._drop_unsound(window, at)
-        aborted = aborted_ranges(window, fetched.aborted) if fetched.aborted else None
+        ranges = aborted_ranges(window, aborted) if aborted else None
         batches.select(from_offset=at, to_offset=end)
-        drop_batches(batches, control=not self._options.include_control, aborted=aborted)
+        drop_batches(batches, control=not self._options.include_control, aborted=ranges)
         self._rows.begin(batches)
         for buffer in decode(window, self._records):
             self._records.select(from_offset=at, to_offset=end)
@@ -221,9 +243,20 @@ class _Task:
         log.warning("%s: %s; passed over", where, error.reason)
 
 
-def aborted_ranges(window: Window, aborted: Collection[tuple[int, int]]) -> array[int]:
+def end_of(records: bytes) -> int:
+    """Return the offset behind the last whole batch of a Fetch answer, as its header says; -1 without a batch."""
+    batches = BatchTable()
+    scan(records, 0, len(records), 0, batches, check_crc=False)
+    return batches.field(batches.count - 1, LAST_OFFSET) + 1 if batches.count else -1
+
+
+def aborted_ranges(window: Window, aborted: list[tuple[int, int]]) -> array[int]:
     """Return the aborted transactions of a window as drop_batches takes them: producer id, first and last offset, in
-    the order of producers and offsets. aborted: producer ids and first offsets, as Fetch answers them."""
+    the order of producers and offsets.
+
+    aborted: producer ids and first offsets of the aborted transactions that have not ended before the window, as Fetch
+    answers them. Those that end in the window are removed.
+    """
     batches = window.batches
     producers = {producer for producer, _ in aborted}
     markers: dict[int, list[int]] = {}
@@ -234,6 +267,11 @@ def aborted_ranges(window: Window, aborted: Collection[tuple[int, int]]) -> arra
         if producer in producers and marker_kind(bytes(window.data[start : start + batches.field(i, SIZE)])) == ABORT:
             markers.setdefault(producer, []).append(batches.field(i, BASE_OFFSET))
     flat: array[int] = array("q")
+    left: list[tuple[int, int]] = []
     for producer, first in sorted(set(aborted)):
-        flat.extend((producer, first, next((at for at in markers.get(producer, ()) if at >= first), MAX_OFFSET)))
+        end = next((at for at in markers.get(producer, ()) if at >= first), None)
+        flat.extend((producer, first, MAX_OFFSET if end is None else end))
+        if end is None:
+            left.append((producer, first))
+    aborted[:] = left
     return flat
