@@ -7,7 +7,8 @@
     end         the log end offset, or the last stable offset with read_committed. The high watermark in the checkpoint
                 is some seconds old on a running broker; it bounds the stream only with beyondHighWatermark=false
     batch       Spark's micro-batch: all offsets up to the end, or maxOffsetsPerTrigger offsets, shared among partitions
-                in proportion to their unread offsets
+                in proportion to their unread offsets. With minOffsetsPerTrigger a batch waits for that many offsets,
+                for at most maxTriggerDelay
     data loss   offsets that cannot be read any more (deleted segments, a truncated log, a removed partition) are an
                 error; with failOnDataLoss=false a warning, and the stream reads on at the next offset that exists
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -69,6 +71,7 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
         self._is_first = False
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
+        self._triggered_s = -math.inf  # the monotonic time of the last batch
 
     # what a subclass knows
 
@@ -128,10 +131,23 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
         for key in begin.keys() & ends.keys():
             if ends[key] < begin[key]:
                 self._lost(f"{_shown(key)}: the log ends at {ends[key]:,}, before {begin[key]:,}")
-        if isinstance(limit, ReadMaxRows):
+        if isinstance(limit, ReadMaxRows) or self._options.min_offsets_per_trigger is not None:
             starts = begin | self._log_starts({key: found[key] for key in ends if key not in begin})
-            ends = _limited(starts, ends, limit.max_rows)
+            if self._waits_for_more(sum(max(0, end - starts[key]) for key, end in ends.items())):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                ends = _limited(starts, ends, limit.max_rows)
         return as_json(ends)
+
+    def _waits_for_more(self, unread: int) -> bool:
+        """Whether a batch waits until there are minOffsetsPerTrigger unread offsets, for at most maxTriggerDelay since
+        the last batch; the first batch of a run does not wait, nor does one of Trigger.AvailableNow."""
+        least, now_s = self._options.min_offsets_per_trigger, time.monotonic()
+        has_time = now_s - self._triggered_s < self._options.max_trigger_delay_ms / 1000
+        if least is not None and self._target is None and unread < least and has_time:
+            return True
+        self._triggered_s = now_s
+        return False
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
         """Return the limit of a batch: maxOffsetsPerTrigger offsets, or no limit without this option."""

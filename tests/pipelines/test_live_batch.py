@@ -158,6 +158,8 @@ def test_offsets_and_times(kafka: Kafka) -> None:
         ({"kafka.sasl.mechanism": "GSSAPI", "kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism: GSSAPI"),
         ({"kafka.request.timeout.ms": "soon"}, "kafka.request.timeout.ms='soon': not a number"),
         ({"fetchOffset.numRetries": "3"}, "kafka-log has no option fetchoffset.numretries"),
+        ({"minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "2"}, "minOffsetsPerTrigger is above"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay='soon': not a time such as 15m"),
         ({"beyondHighWatermark": "true"}, "beyondHighWatermark: brokers show no consumer"),
         ({"onCorruption": "report", "corruptionReport": "x"}, "onCorruption=report"),
     ],

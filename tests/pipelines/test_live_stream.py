@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -89,6 +90,20 @@ def test_available_now(kafka: Kafka) -> None:
         kafka.produce("t", "later")
         assert query.drain() == 10
         assert query.done == 3
+
+
+def test_a_batch_waits_for_offsets(kafka: Kafka) -> None:
+    kafka.produce("t", "x")
+    with stream(kafka, **EARLIEST, minOffsetsPerTrigger="3", maxTriggerDelay="1s") as query:
+        assert query.run() == 1  # the first one of a run does not wait
+        kafka.produce("t", "x", "y")
+        assert query.run() == 0
+        kafka.produce("t", "z")
+        assert query.run() == 3
+        kafka.produce("t", "late")
+        assert query.run() == 0
+        time.sleep(1.1)
+        assert query.run() == 1
 
 
 def test_committed_records(kafka: Kafka) -> None:
