@@ -42,6 +42,7 @@ TOGETHER = {
         "export/test_spark_job.py",
         "export/test_tiered.py",
         "pipelines/test_live_spark.py",
+        "pipelines/test_sink_spark.py",
     ),
     "cli/test_cluster.py": (
         "cli/test_consume.py",

@@ -1,31 +1,19 @@
-"""Reads the logs of a cluster's partitions from their leaders, batch by batch: Metadata, ListOffsets, Fetch.
+"""Reads the logs of a cluster's partitions from their leaders, batch by batch: ListOffsets, Fetch.
 
 Batches come as they are in the log, aborted and control batches included: up to the high watermark, or with `committed`
-up to the last stable offset, with the aborted transactions among them. Each leader has one connection, with one request
-in flight. Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json; KIP-74 (the first batch is whole,
-however large it is), KIP-98 (aborted transactions).
+up to the last stable offset, with the aborted transactions among them. Source: FetchRequest.json,
+ListOffsetsRequest.json; KIP-74 (the first batch is whole, however large it is), KIP-98 (aborted transactions).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from datetime import timedelta
-from typing import Any, NamedTuple, Self
-from uuid import UUID
+from typing import Any, NamedTuple
 
-from kcli.client.wire import (
-    AnyBroker,
-    Channel,
-    ErrorAnswer,
-    LoginFailed,
-    NoAnswer,
-    NobodyAnswers,
-    Server,
-    call,
-    failure_reason,
-)
+from kcli.client.leaders import PASSING, Leaders, NoLeader
+from kcli.client.wire import ErrorAnswer, NoAnswer
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
@@ -35,44 +23,16 @@ from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopi
 from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 EARLIEST, LATEST = -2, -1
 """Timestamps of ListOffsets: the log start offset, in the tier, too; the high watermark."""
-RESPONSE_BYTES_MAX = 256 << 20
 MAX_WAIT_S = 0.5
-RETRY_S = 0.1
-PASSING = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
-"""Errors after which the leader is looked up again."""
 
 
 class OffsetOutOfRange(ErrorAnswer):
     """The log begins above the offset, or ends below it."""
-
-
-class Described(NamedTuple):
-    """A cluster: its id, its brokers, the ids of its topics, and the leader of each partition (None without one)."""
-
-    cluster_id: str
-    brokers: tuple[int, ...]
-    topic_ids: Mapping[str, UUID]
-    leaders: Mapping[TopicPartition, int | None]
-    leader_epochs: Mapping[TopicPartition, int]
 
 
 class Fetched(NamedTuple):
@@ -86,63 +46,8 @@ class Fetched(NamedTuple):
     end: int
 
 
-class LogReader:
+class LogReader(Leaders):
     """Reads logs from the leaders of partitions; a context manager, which closes the connections."""
-
-    def __init__(self, brokers: AnyBroker, topics: Collection[str] | None = None) -> None:
-        """brokers: the bootstrap servers, with the security of connections and the time-out of a response, which is
-        also the time for which a failed request is repeated. topics: the topics to describe; None for all topics that
-        the client may describe."""
-        self._brokers = brokers
-        self._topics = topics
-        self.timeout_s = brokers.timeout_s
-        self._servers: dict[int, Server] = {}
-        self._channels: dict[int, Channel] = {}
-        self._described: Described | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for node in list(self._channels):
-            self._close(node)
-
-    def describe(self) -> Described:
-        """Return the topics of the cluster; a topic that does not exist is left out. Raises NobodyAnswers,
-        ErrorAnswer."""
-        named = None
-        if self._topics is not None:
-            named = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(each)) for each in sorted(self._topics))
-        request = MetadataRequest(
-            topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=False
-        )
-        answer = self._brokers.ask(lambda server: call(server, request, MetadataResponse))
-        self._servers = {int(each.node_id): self._brokers.server(each.host, each.port) for each in answer.brokers}
-        leaders: dict[TopicPartition, int | None] = {}
-        epochs: dict[TopicPartition, int] = {}
-        ids: dict[str, UUID] = {}
-        for topic in answer.topics:
-            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and named is not None:
-                continue
-            if topic.error_code != ErrorCode.NONE or topic.name is None or topic.topic_id is None:
-                raise ErrorAnswer(topic.name or "a topic", topic.error_code, None)
-            ids[topic.name] = topic.topic_id
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
-                leaders[partition] = int(each.leader_id) if each.leader_id >= 0 else None
-                epochs[partition] = each.leader_epoch
-        self._described = Described(answer.cluster_id or "", tuple(sorted(self._servers)), ids, leaders, epochs)
-        return self._described
-
-    def describe_patiently(self) -> Described:
-        """Return what `describe` does, but ask again, as long as a failed request is repeated, while no broker answers.
-        Raises as `describe`."""
-        try:
-            return self.describe()
-        except NobodyAnswers as error:
-            self._look_again(time.monotonic() + self.timeout_s, error)
-        assert self._described is not None, "_look_again raises unless it has described the topics"
-        return self._described
 
     def offsets(
         self, partitions: Collection[TopicPartition], timestamp: int, *, committed: bool = False
@@ -162,7 +67,7 @@ class LogReader:
         deadline = time.monotonic() + self.timeout_s
         left = set(timestamps)
         while left:
-            described = self._described or self.describe()
+            described = self.described()
             left &= {each for each in left if described.leaders.get(each) is not None}
             by_leader: dict[int, list[TopicPartition]] = {}
             for each in sorted(left):
@@ -173,7 +78,7 @@ class LogReader:
             for leader, of_leader in by_leader.items():
                 try:
                     answers = self._list(leader, [(each, timestamps[each]) for each in of_leader], committed=committed)
-                except _NoLeader as error:
+                except NoLeader as error:
                     failure = error
                     continue
                 for partition, (code, offset) in answers.items():
@@ -185,7 +90,7 @@ class LogReader:
                     else:
                         raise ErrorAnswer(str(partition), code, None)
             if left and failure is not None:
-                self._look_again(deadline, failure)
+                self.look_again(deadline, failure)
         return found
 
     def fetch(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes | None:
@@ -201,14 +106,14 @@ class LogReader:
         their transactions were aborted. Raises OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
         deadline = time.monotonic() + self.timeout_s
         while True:
-            described = self._described or self.describe()
+            described = self.described()
             leader = described.leaders.get(partition)
             if leader is None:
                 return None
             failure: KcliError
             try:
                 found = self._fetch(leader, partition, offset, max_bytes, committed=committed)
-            except _NoLeader as error:
+            except NoLeader as error:
                 failure = error
             else:
                 if found.error_code == ErrorCode.NONE:
@@ -220,22 +125,7 @@ class LogReader:
                 failure = ErrorAnswer(str(partition), found.error_code, None)
                 if found.error_code not in PASSING:
                     raise failure
-            self._look_again(deadline, failure)
-
-    def _look_again(self, deadline: float, failure: KcliError) -> None:
-        """Wait a moment, and look up the leaders again until a broker answers. Raises `failure`, or the last error of a
-        look-up, once the deadline has passed, and at once for a failed login."""
-        while time.monotonic() <= deadline:
-            time.sleep(RETRY_S)
-            try:
-                self.describe()
-            except NobodyAnswers as error:
-                if isinstance(error.error, LoginFailed):
-                    raise
-                failure = error
-            else:
-                return
-        raise failure
+            self.look_again(deadline, failure)
 
     def _list(
         self, leader: int, timestamps: Iterable[tuple[TopicPartition, int]], *, committed: bool
@@ -251,7 +141,7 @@ class LogReader:
                 ListOffsetsTopic(name=TopicName(name), partitions=tuple(each)) for name, each in topics.items()
             ),
         )
-        answer = self._call(leader, request, ListOffsetsResponse)
+        answer = self.call(leader, request, ListOffsetsResponse)
         return {
             TopicPartition(topic.name, each.partition_index): (ErrorCode(each.error_code), each.offset)
             for topic in answer.topics
@@ -270,36 +160,11 @@ class LogReader:
             topics=(FetchTopic(topic=TopicName(partition.topic), partitions=(asked,)),),
             forgotten_topics_data=(),
         )
-        answer = self._call(leader, request, FetchResponse)
+        answer = self.call(leader, request, FetchResponse)
         if answer.error_code != ErrorCode.NONE:
             raise ErrorAnswer(str(partition), answer.error_code, None)
         for topic in answer.responses:
             for each in topic.partitions:
                 if (topic.topic, each.partition_index) == partition:
                     return each
-        raise _NoLeader(str(partition), NoAnswer("the response lacks the partition"))
-
-    def _call(self, leader: int, request: Any, response_type: type[Any]) -> Any:
-        server = self._servers.get(leader)
-        if server is None:
-            raise _NoLeader(f"broker {leader}", NoAnswer("the cluster does not list it"))
-        try:
-            if leader not in self._channels:
-                self._channels[leader] = Channel(server, RESPONSE_BYTES_MAX)
-            return self._channels[leader].call(request, response_type)
-        except (OSError, NoAnswer) as error:
-            self._close(leader)
-            raise _NoLeader(f"{server.host}:{server.port}", error) from None
-
-    def _close(self, node: int) -> None:
-        channel = self._channels.pop(node, None)
-        if channel is not None:
-            with suppress(OSError):
-                channel.close()
-
-
-class _NoLeader(KcliError):
-    """A partition's leader does not answer, or the cluster does not list it."""
-
-    def __init__(self, subject: str, error: Exception) -> None:
-        super().__init__(f"{subject}: the leader does not answer ({failure_reason(error)})")
+        raise NoLeader(str(partition), NoAnswer("the response lacks the partition"))

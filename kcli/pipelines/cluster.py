@@ -16,7 +16,7 @@ auto.offset.reset, enable.auto.commit, deserializers and interceptors.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kcli.client.command_config import librdkafka_properties
@@ -76,10 +76,23 @@ class Cluster:
     def parse(options: Mapping[str, str]) -> tuple[Cluster, dict[str, str]]:
         """Return the cluster that options of a query name, and the options that are not about the connection. options:
         by lower-case name, kafka.bootstrap.servers among them. Raises UsageError."""
-        settings = {name.removeprefix(PREFIX): text for name, text in options.items() if name.startswith(PREFIX)}
-        others = {name: text for name, text in options.items() if not name.startswith(PREFIX) or name == ISOLATION}
-        settings.pop(ISOLATION.removeprefix(PREFIX), None)
-        bootstrap = settings.pop(BOOTSTRAP.removeprefix(PREFIX)).strip()
+        settings, others = split(options)
+        if (isolation := settings.pop(ISOLATION.removeprefix(PREFIX), None)) is not None:
+            others[ISOLATION] = isolation
+        cluster = Cluster.taken(settings)
+        sizes = [
+            number(settings, name, FETCH_BYTES, FETCH_BYTES_MAX)
+            for name in ("max.partition.fetch.bytes", "fetch.max.bytes")
+        ]
+        poll_ms = number(others, POLL_TIMEOUT, int(cluster.poll_timeout_s * 1000))
+        refuse(settings, _WITHOUT_EFFECT, _INSTEAD)
+        return replace(cluster, poll_timeout_s=poll_ms / 1000, fetch_bytes=min(sizes)), others
+
+    @staticmethod
+    def taken(settings: dict[str, str]) -> Cluster:
+        """Remove the settings of a connection from `settings`, which are named without the prefix, and return the
+        cluster that they name. Raises UsageError."""
+        bootstrap = settings.pop(BOOTSTRAP.removeprefix(PREFIX), "").strip()
         if not bootstrap:
             raise UsageError(f"{BOOTSTRAP} names no broker")
         securing = {name: settings.pop(name) for name in list(settings) if name.startswith(_SECURING)}
@@ -87,28 +100,35 @@ class Cluster:
             properties = librdkafka_properties(securing)
         except UsageError as error:
             raise UsageError(f"{PREFIX}{error}") from None
-        defaults = Cluster(bootstrap)
-        timeout_ms = _number(settings, "request.timeout.ms", int(defaults.timeout_s * 1000))
-        sizes = [
-            _number(settings, name, FETCH_BYTES, FETCH_BYTES_MAX)
-            for name in ("max.partition.fetch.bytes", "fetch.max.bytes")
-        ]
-        poll_ms = _number(others, POLL_TIMEOUT, int(defaults.poll_timeout_s * 1000))
-        client_id = settings.pop("client.id", defaults.client_id)
-        if refused := sorted(settings.keys() - _WITHOUT_EFFECT):
-            raise UsageError(f"{PREFIX}{refused[0]}: {_INSTEAD.get(refused[0], 'not honoured by kafka-log')}")
-        cluster = Cluster(bootstrap, properties, client_id, timeout_ms / 1000, poll_ms / 1000, min(sizes))
         security_of(properties)  # a fault of the settings is told before a broker is asked
-        return cluster, others
+        defaults = Cluster(bootstrap)
+        timeout_ms = number(settings, "request.timeout.ms", int(defaults.timeout_s * 1000))
+        client_id = settings.pop("client.id", defaults.client_id)
+        return Cluster(bootstrap, properties, client_id, timeout_ms / 1000)
 
     def reader(self, topics: Collection[str] | None = None) -> LogReader:
         """Return a reader of logs, which has no connection yet. topics: those to describe; None for all. Raises
         UsageError, KcliError for TLS or SASL that kcli's connections do not support."""
-        brokers = AnyBroker(self.bootstrap, self.timeout_s, security_of(self.properties), self.client_id)
-        return LogReader(brokers, topics)
+        return LogReader(self.brokers(), topics)
+
+    def brokers(self) -> AnyBroker:
+        """Return the bootstrap servers, to which no connection is open yet. Raises as `reader`."""
+        return AnyBroker(self.bootstrap, self.timeout_s, security_of(self.properties), self.client_id)
 
 
-def _number(settings: dict[str, str], name: str, default: int, most: int = (1 << 31) - 1) -> int:
+def split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options that begin with `kafka.`, without the prefix, and the other ones."""
+    settings = {name.removeprefix(PREFIX): text for name, text in options.items() if name.startswith(PREFIX)}
+    return settings, {name: text for name, text in options.items() if not name.startswith(PREFIX)}
+
+
+def refuse(settings: Mapping[str, str], accepted: Collection[str], instead: Mapping[str, str]) -> None:
+    """Raise UsageError for the first setting that is not accepted. instead: what to do in place of some."""
+    if refused := sorted(settings.keys() - set(accepted)):
+        raise UsageError(f"{PREFIX}{refused[0]}: {instead.get(refused[0], 'not honoured by kafka-log')}")
+
+
+def number(settings: dict[str, str], name: str, default: int, most: int = (1 << 31) - 1) -> int:
     """Remove a setting and return its value; without it return `default`. Raises UsageError."""
     text = settings.pop(name, None)
     if text is None:

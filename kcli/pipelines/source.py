@@ -13,7 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from kcli.errors import UsageError
@@ -24,6 +31,7 @@ from kcli.export.source import KafkaLogDataSource, columns_of
 from kcli.pipelines.cluster import BOOTSTRAP, Cluster
 from kcli.pipelines.fetching import read
 from kcli.pipelines.planning import plan
+from kcli.pipelines.sink import BatchSink, SinkOptions, StreamSink
 from kcli.pipelines.stream import FetchPartition, LiveStreamReader
 
 if TYPE_CHECKING:
@@ -66,6 +74,21 @@ class KafkaDataSource(KafkaLogDataSource):
         if live is None:
             return super().streamReader(schema)
         return LiveStreamReader(live[0], columns_of(schema), live[1])
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of the rows of a batch query into topics. Raises UsageError."""
+        if overwrite:
+            raise UsageError("a topic cannot be overwritten: use mode append")
+        return BatchSink(SinkOptions.parse(dict(self.options), stream=False), schema)
+
+    def streamWriter(  # noqa: N802 (Spark's name)
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: ARG002 (a topic only grows)
+    ) -> DataSourceStreamWriter:
+        """Return a writer of the rows of a streaming query into topics. overwrite: whether the output mode is complete,
+        in which each micro-batch writes all rows. Raises UsageError."""
+        return StreamSink(SinkOptions.parse(dict(self.options), stream=True), schema)
 
 
 class LiveReader(DataSourceReader):
