@@ -60,7 +60,7 @@ _INSTEAD: Final = {
     "transactional.id": "a stream's transactional ids are made of the query's id",
     "value.serializer": "values are string or binary columns",
 }
-_OF_SPARK: Final = ("checkpointlocation", "queryname", "path", "includeheaders")
+_OF_SPARK: Final = ("checkpointlocation", "queryname", "includeheaders")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """The live source of `kafka-log` on real Kafka, plain and over SASL_SSL: it is the disk source, and confluent-kafka's
-consumer, topic by topic, at both isolation levels, while producers write."""
+consumer, topic by topic, at both isolation levels, while producers write. The sink writes a micro-batch once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kcli.pipelines import sink
+from kcli.pipelines.source import KafkaDataSource
 from tests.interop.kit import SCRIPT
 from tests.interop.test_security_kafka import PLAIN, PLAIN_PASSWORD, certificate
 from tests.interop.test_tools_kafka import free_port, kafka
 from tests.pipelines.queries import LIVE_COLUMNS, Planned, live, named, on_disk
+from tests.pipelines.test_sink import Killed, dying, rows, spark_schema
 
 NODE = f"kcli-live-{os.getpid()}"
 ISOLATIONS = ("read_committed", "read_uncommitted")
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TOPICS = (*CODECS, "txn", "busy")
+TOPICS = (*CODECS, "txn", "busy", "sunk")
 
 
 @dataclass
@@ -204,3 +207,28 @@ def test_producers_write_meanwhile(served: Served) -> None:
         done.set()
         thread.join()
     assert live(served.address, subscribe="busy", isolation="read_committed").num_rows > 0
+
+
+def test_the_sink_writes_a_micro_batch_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts die half-way, without an abort, or run again after they have committed; over SASL_SSL, too."""
+    monkeypatch.setattr("kcli.client.producing_transaction.ProducingTransaction.abort", lambda _: None)
+    monkeypatch.setattr(sink, "CHUNK_BYTES", 1)
+    for epoch in range(4):
+        monkeypatch.setattr(sink, "_place", lambda epoch=epoch: ("query", epoch, 0))
+        secured = served.secured if epoch % 2 else {"kafka.bootstrap.servers": served.address}
+        options = {**secured, "kafka.compression.type": CODECS[epoch], "topic": "sunk"}
+        writer: Any = KafkaDataSource(options).streamWriter(spark_schema(), overwrite=False)
+        chunks = [rows(500, key=[str(i) for i in range(500)], value=[f"{epoch} {j}".encode()] * 500) for j in range(2)]
+        with pytest.raises(Killed):
+            writer.write(dying(*chunks))
+        writer.write(iter(chunks))
+        writer.write(iter(chunks))
+    planned = Planned(
+        **named({"isolation": "read_committed"}, "kafka.bootstrap.servers", served.address),
+        subscribe="sunk",
+        columns=LIVE_COLUMNS,
+    )
+    table = planned.table()
+    found = sorted((row["value"].decode(), int(row["key"])) for row in table.to_pylist())
+    assert found == sorted((f"{epoch} {j}", i) for epoch in range(4) for j in range(2) for i in range(500))
+    assert rows_of(table) == consumed(served.address, ends_of(planned), "read_committed")
