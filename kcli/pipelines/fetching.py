@@ -91,7 +91,13 @@ class _Task:
             try:
                 fetched = self._fetch(at)
             except OffsetOutOfRange:
-                at, deadline = self._in_range(at), self._deadline()
+                following = self._in_range(at)
+                if following > at:
+                    at, deadline = following, self._deadline()
+                elif time.monotonic() < deadline:
+                    time.sleep(PAUSE_S)
+                else:
+                    raise
                 continue
             if fetched is not None and fetched.records:
                 at, deadline = (yield from self._answer(fetched, at)), self._deadline()
@@ -137,14 +143,15 @@ class _Task:
         return False
 
     def _in_range(self, at: int) -> int:
-        """Return the next offset of the range that the log has; the end of the range if it has none."""
-        start = self._reader.offsets([self._partition], EARLIEST).get(self._partition)
-        if start is None:
-            return at  # the leader is looked up again
+        """Return the next offset of the range that the log has, which is `at` itself if the log has it after all; the
+        end of the range if it has none."""
+        start = self._reader.offsets([self._partition], EARLIEST).get(self._partition, at)
         if start > at:
             self._lost(f"offset {at:,} is gone, the log starts at {start:,}")
             return min(start, self._range.end)
-        end = self._reader.offsets([self._partition], LATEST).get(self._partition, at)
+        end = self._reader.offsets([self._partition], LATEST).get(self._partition)
+        if end is None or end > at:
+            return at
         self._lost(f"offset {at:,} is gone, the log ends at {end:,}")
         return self._range.end
 

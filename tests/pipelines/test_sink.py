@@ -260,6 +260,23 @@ def test_two_attempts_at_a_time(epochs: Epochs) -> None:
     assert epochs.values() == ["0-0", "0-1", "0-2"]
 
 
+@pytest.mark.kafka_broker(process="child")
+def test_a_broker_that_is_killed(epochs: Epochs, kafka: Kafka) -> None:
+    """An attempt goes on where it can: it finds what it has sent before."""
+
+    def batches(epoch: int) -> Iterator[pa.RecordBatch]:
+        made = named(epoch)
+        yield made.slice(0, 2)
+        kafka.kill()
+        kafka.start()
+        yield made.slice(2)
+
+    for epoch in range(3):
+        epochs.run(epoch, batches(epoch))
+        epochs.run(epoch, iter([named(epoch)]))
+    assert epochs.values() == [f"{epoch}-{i}" for epoch in range(3) for i in range(3)]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_connections_that_break(epochs: Epochs, kafka: Kafka, seed: int) -> None:
     """A request or its answer is lost, anywhere; attempts die, and run again."""
