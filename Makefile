@@ -73,6 +73,7 @@ bench: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.bench.registry
 	$(BIN)/python -m tests.bench.decoding
 	$(BIN)/python -m tests.bench.export --why
+	$(BIN)/python -m tests.bench.pipelines
 
 soak: $(DEPS) $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak

@@ -74,7 +74,11 @@ PAGES = {
         "pyspark_kafka_log",
         "Spark finds the data source `kafka-log` through this package. Options and columns are in "
         "[kcli-kafka-log(7)](../../man/kcli-kafka-log.7).",
-        {"pyspark_kafka_log": (), "kcli.export.source": ("KafkaLogDataSource",)},
+        {
+            "pyspark_kafka_log": (),
+            "kcli.pipelines.source": ("KafkaDataSource",),
+            "kcli.export.source": ("KafkaLogDataSource",),
+        },
     ),
 }
 

@@ -1,5 +1,5 @@
 """The registration of the data source `kafka-log`: Spark loads DefaultSource from each module named pyspark_*."""
 
-from kcli.export.source import KafkaLogDataSource as DefaultSource
+from kcli.pipelines.source import KafkaDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

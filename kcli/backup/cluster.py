@@ -45,7 +45,8 @@ from kcli.backup.manifest import (
 )
 from kcli.backup.uploads import Uploads
 from kcli.client.cluster_settings import Settings, records, without_tier
-from kcli.client.log_reading import EARLIEST, LATEST, Described, LogReader, OffsetOutOfRange
+from kcli.client.leaders import Described
+from kcli.client.log_reading import EARLIEST, LATEST, LogReader, OffsetOutOfRange
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import UsageError
 from kcli.log.leader_epochs import LeaderEpochCache

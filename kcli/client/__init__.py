@@ -9,7 +9,8 @@ group_consuming  records, as a member of a group             membership   the me
 groups      groups and their offsets        resets       new offsets of a group
 transactions  transactional ids, producers  transaction_wire  their requests       cluster_status  brokers, quorum
 acls        access control lists            users        who logs in by SCRAM            tokens  delegation tokens
-log_reading batches of partitions           cluster_settings  features, configurations, quotas, ACLs
+leaders     of partitions, connections      log_reading  batches out of them    log_appending  batches into them
+producing_transaction  a transaction of such batches        cluster_settings  features, configurations, quotas, ACLs
 formats     a record as text
 wire        requests that librdkafka does not send
 security    TLS and SASL of wire            command_config  a file of Kafka's client properties

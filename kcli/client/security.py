@@ -60,7 +60,9 @@ class Security:
 
 
 PLAIN_TEXT = Security()
-CLOSED = "does its listener want TLS or a login? --command-config says how to connect"
+CLOSED = (
+    "does its listener want TLS or a login? --command-config, in Spark kafka.security.protocol, says how to connect"
+)
 """The end of the error for a connection without TLS that a broker closes before its first response."""
 
 

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from kcli.security.client_login import ClientLogin
 
 MAX_RESPONSE_BYTES = 16 << 20
-CLIENT_ID = b"kcli"
-HEADER = struct.Struct(">ihhih4s")  # size, api key, version, correlation id, client id
+CLIENT_ID = "kcli"
+HEADER = struct.Struct(">ihhih")  # size, api key, version, correlation id, size of the client id that follows
 NO_TAGGED_FIELDS = b"\0"
 API_VERSIONS = v4.request.ApiVersionsRequest.__api_key__
 METADATA_TOPIC = TopicName("__cluster_metadata")
@@ -95,22 +95,29 @@ class ErrorAnswer(KcliError):
 
 
 class Server(NamedTuple):
-    """A broker's host and port, the time-out of a response in seconds, and the security of connections to it."""
+    """A broker's host and port, the time-out of a response in seconds, the security of connections to it, and the
+    client id of requests."""
 
     host: str
     port: int
     timeout_s: float
     security: Security = PLAIN_TEXT
+    client_id: str = CLIENT_ID
 
 
 class AnyBroker:
     """Sends requests to one of several brokers, first to the one that answered last."""
 
-    def __init__(self, bootstrap: str, timeout_s: float, security: Security) -> None:
+    def __init__(self, bootstrap: str, timeout_s: float, security: Security, client_id: str = CLIENT_ID) -> None:
         """bootstrap: HOST:PORT,... of the brokers; timeout_s: how long to wait for a response, in seconds."""
-        self.timeout_s, self.security = timeout_s, security
+        self.timeout_s = timeout_s
+        self._security, self._client_id = security, client_id
         self._bootstrap = bootstrap
-        self._servers = [Server(host, port, timeout_s, security) for host, port in _addresses(bootstrap)]
+        self._servers = [self.server(host, port) for host, port in _addresses(bootstrap)]
+
+    def server(self, host: str, port: int) -> Server:
+        """Return a broker of the same cluster, to be reached as these brokers are."""
+        return Server(host, port, self.timeout_s, self._security, self._client_id)
 
     def ask(self, send: Callable[[Server], T]) -> T:
         """Return what `send` returns for the first broker that answers. send: sends a request to a Server; OSError and
@@ -290,7 +297,7 @@ class Channel:
         """response_bytes_max: the maximum size of a response, in bytes. Raises NoAnswer, OSError."""
         self._stack = ExitStack()
         self._connection = self._stack.enter_context(_connected(server))
-        self._response_bytes_max = response_bytes_max
+        self._response_bytes_max, self._client_id = response_bytes_max, server.client_id
 
     def __enter__(self) -> Self:
         return self
@@ -303,7 +310,8 @@ class Channel:
     def call(self, request: Any, response_type: type[Any]) -> Any:
         """Send a request and return its response. Raises NoAnswer, OSError: the connection must not be used after
         that."""
-        return _parsed(_exchange(self._connection, request, self._response_bytes_max), response_type)
+        data = _exchange(self._connection, request, self._response_bytes_max, self._client_id)
+        return _parsed(data, response_type)
 
     def close(self) -> None:
         self._stack.close()
@@ -358,14 +366,21 @@ def _call(connection: socket.socket, request: Any, response_type: type[Any]) -> 
     return _parsed(data, response_type)
 
 
-def _exchange(connection: socket.socket, request: Any, response_bytes_max: int = MAX_RESPONSE_BYTES) -> memoryview:
+def _exchange(
+    connection: socket.socket,
+    request: Any,
+    response_bytes_max: int = MAX_RESPONSE_BYTES,
+    client_id: str = CLIENT_ID,
+) -> memoryview:
     """Send a request and read its response, header included. Raises NoAnswer, OSError."""
-    body = io.BytesIO()
+    name = client_id.encode()
+    body = io.BytesIO(name)
+    body.seek(len(name))
     if request.__flexible__:
         body.write(NO_TAGGED_FIELDS)
     entity_writer(type(request))(body, request)
     size = HEADER.size - 4 + len(body.getvalue())
-    header = HEADER.pack(size, request.__api_key__, request.__version__, 0, len(CLIENT_ID), CLIENT_ID)
+    header = HEADER.pack(size, request.__api_key__, request.__version__, 0, len(name))
     connection.sendall(header + body.getvalue())
     size = int.from_bytes(_read(connection, 4), signed=True)
     if not 4 <= size <= response_bytes_max:

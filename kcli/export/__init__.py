@@ -1,2 +1,2 @@
 """Logs as tables: the Spark data source `kafka-log`, exports to Parquet, and the restore of logs from Parquet. Only
-kcli.export imports pyspark."""
+kcli.export and kcli.pipelines import pyspark."""

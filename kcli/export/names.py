@@ -16,15 +16,20 @@ TOPICS_SHOWN = 10
 
 
 def refuse_unknown(
-    options: SourceOptions, present: Collection[TopicPartition], known: Iterable[TopicPartition] = ()
+    options: SourceOptions,
+    present: Collection[TopicPartition],
+    known: Iterable[TopicPartition] = (),
+    where: str | None = None,
 ) -> None:
     """Raise UsageError for the first topic or partition that `options` name and that does not exist.
 
     present: the partitions that exist. known: partitions that an earlier batch has read, for which no error is raised.
+    where: the place that is read, for the error; None for the paths and the tier of the options.
     """
     present = {*present, *known}
     topics = sorted({topic for topic, _ in present})
-    where = ", ".join(options.paths if options.tier is None else (*options.paths, options.tier))
+    if where is None:
+        where = ", ".join(options.paths if options.tier is None else (*options.paths, options.tier))
     for topic in sorted(options.subscribe or options.assign or ()):
         if topic not in topics:
             raise UsageError(f"no topic {topic!r} in {where}{_instead(topic, topics)}")

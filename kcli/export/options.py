@@ -2,7 +2,8 @@
 
     topics         subscribe, subscribePattern, assign; with none of them all topics but internal ones
     offsets        startingOffsets, startingOffsetsByTimestamp, startingTimestamp; the same three with `ending`
-    tasks          minPartitions, maxRecordsPerPartition, maxOffsetsPerTrigger
+    tasks          minPartitions, maxRecordsPerPartition
+    streams        maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay
     columns        columns, includeHeaders, includeControl
     records        isolation, onCorruption, corruptionReport, failOnDataLoss, beyondHighWatermark
     tier           tier: a directory or the URL of a bucket, with the segments of topics in tiered storage
@@ -15,6 +16,7 @@ kafka.isolation.level means `isolation`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +30,9 @@ from kcli.protocol.topic_partition import TopicPartition
 from kcli.tier.address import parse_address
 
 EARLIEST, LATEST = -2, -1
+TRIGGER_DELAY_MS: Final = 900_000
 NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
+UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 Enum = TypeVar("Enum", bound=StrEnum)
 
 
@@ -121,20 +125,24 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = TRIGGER_DELAY_MS
 
     @staticmethod
-    def parse(options: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
+    def parse(options: Mapping[str, str], *, stream: bool = False, live: bool = False) -> SourceOptions:
         """Return the options of a query from Spark's option strings by name.
 
         stream: whether the query is a streaming query, in which startingOffsets is `latest` by default, and
         beyondHighWatermark true, because the high watermark in the checkpoint of a running broker is some seconds old.
+        live: whether brokers are read, without a path or a tier; `options` then has none of their options, and no
+        `kafka.…` but kafka.isolation.level.
 
         Raises UsageError for an unknown option, an invalid value, options that exclude each other, and if neither a
-        path nor a tier is given.
+        path nor a tier is given and `live` is false.
         """
         given = _RemainingOptions({name.lower(): value for name, value in options.items()})
         tier = given.text("tier", _tier)
-        paths = given.paths(is_needed=tier is None)
+        paths = given.paths(is_needed=tier is None and not live)
         subscribe = given.names("subscribe")
         pattern = given.text("subscribePattern", _pattern)
         assign = given.text("assign", _assign)
@@ -162,10 +170,14 @@ class SourceOptions:
             min_partitions=given.text("minPartitions", _positive),
             max_records_per_partition=given.text("maxRecordsPerPartition", _positive),
             max_offsets_per_trigger=given.text("maxOffsetsPerTrigger", _positive),
+            min_offsets_per_trigger=given.text("minOffsetsPerTrigger", _positive),
+            max_trigger_delay_ms=given.text("maxTriggerDelay", _duration_ms) or TRIGGER_DELAY_MS,
         )
-        given.refuse_others()
+        given.refuse_others(_MEANINGLESS_LIVE if live else _MEANINGLESS)
         if EARLIEST in parsed.end.offsets.values() or parsed.end.default == EARLIEST:
             raise UsageError("endingOffsets cannot be the earliest")
+        if (parsed.min_offsets_per_trigger or 0) > (parsed.max_offsets_per_trigger or math.inf):
+            raise UsageError("minOffsetsPerTrigger is above maxOffsetsPerTrigger")
         if (parsed.on_corruption is OnCorruption.REPORT) != (parsed.corruption_report is not None):
             raise UsageError("onCorruption=report and corruptionReport, the directory of its table, go together")
         return parsed
@@ -184,9 +196,9 @@ class SourceOptions:
 
 
 _MEANINGLESS: Final = re.compile(
-    r"kafka\..*|groupidprefix|kafkaconsumer\.polltimeoutms|fetchoffset\..*|minoffsetspertrigger|maxtriggerdelay"
-    r"|__.*|recursivefilelookup"
+    r"kafka\..*|groupidprefix|kafkaconsumer\.polltimeoutms|fetchoffset\..*|__.*|recursivefilelookup"
 )
+_MEANINGLESS_LIVE: Final = re.compile(r"groupidprefix|__.*|recursivefilelookup")
 
 
 class _RemainingOptions:
@@ -241,8 +253,8 @@ class _RemainingOptions:
             default, offsets = offsets, None
         return Bound(default, offsets or {}, times or {}, time)
 
-    def refuse_others(self) -> None:
-        unknown = [name for name in self._options if not _MEANINGLESS.fullmatch(name)]
+    def refuse_others(self, meaningless: re.Pattern[str]) -> None:
+        unknown = [name for name in self._options if not meaningless.fullmatch(name)]
         if unknown:
             raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}")
 
@@ -268,6 +280,14 @@ def _positive(text: str) -> int:
     if value < 1:
         raise ValueError("not above 0")
     return value
+
+
+def _duration_ms(text: str) -> int:
+    """Return a time as Spark writes it (15m, 30s, 500) in ms; without a unit it is in ms."""
+    found = re.fullmatch(r"(\d{1,12})\s*(ms|s|m|min|h|d)?", text.strip().lower())
+    if found is None or not int(found[1]):
+        raise ValueError("not a time such as 15m, 30s or 500ms")
+    return int(found[1]) * UNITS_MS[found[2] or "ms"]
 
 
 def _time(text: str) -> int:

@@ -16,9 +16,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from formats.compression import CODEC_NAMES
 from formats.errors import BadValue
-from formats.kernels.arrow.rows import ArrowRows
 from formats.kernels.batches import (
     FAULT_BAD_INNER,
     FAULT_NEGATIVE_COUNT,
@@ -29,35 +27,25 @@ from formats.kernels.batches import (
     has_transactions,
     odd_offsets,
 )
-from formats.kernels.columns import (
-    ATTRIBUTES,
-    BASE_OFFSET,
-    FAULTS,
-    LAST_OFFSET,
-    MAGIC,
-    BatchRow,
-    RecordRow,
-)
+from formats.kernels.columns import BASE_OFFSET, FAULTS, LAST_OFFSET, BatchRow
 from formats.kernels.records import RecordTable, drop_invalid, drop_offsets
 from kcli.errors import UnreadableInput
 from kcli.export import offsets
-from kcli.export.columns import COLUMNS, arrow_schema
 from kcli.export.corruption import CorruptLog, Findings
 from kcli.export.discovery import SegmentFile, refresh
 from kcli.export.files import inode_of, name_of, open_damaged, open_source, parent_of, stat
 from kcli.export.options import Isolation, OnCorruption, SourceOptions
+from kcli.export.record_batches import RecordBatches
 from kcli.export.splits import MAX_OFFSET, Range, Split, chosen, lost, refuse_missing, splits
 from kcli.export.tiered import refresh_with, segments_with
 from kcli.export.transactions import aborted_ranges
-from kcli.inspector.decoded import decoded_json, decoder_of
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
-from kcli.log.read_only.survey import CONTROL, UNSOUND
+from kcli.log.read_only.survey import UNSOUND
 from kcli.log.segment_reader import Window, read_segment
+from kcli.protocol.topic_partition import TopicPartition
 
 __all__ = ["CorruptLog", "read"]
 
-BATCH_BYTES = 4 << 20
-BATCH_RECORDS = 1 << 16
 SLICE_RECORDS = 1 << 14
 OFFSETS_PER_SEGMENT = 1 << 31
 CORRUPT = UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER | FAULT_OFFSETS_NOT_INCREASING | FAULT_OFFSET_OUT_OF_RANGE
@@ -67,8 +55,6 @@ MISPLACED, DOUBLED = 1 << 30, 1 << 31
 2^31 or more above the segment's base offset), or all its offsets are also in earlier batches of the split. DOUBLED:
 some of its offsets are also in earlier batches of the split."""
 LOW = 0
-KNOWN_MAGIC = 2
-CODEC_LABELS = [*CODEC_NAMES, "5", "6", "7"]
 
 
 def read(
@@ -139,16 +125,14 @@ class _Reader:
     ) -> None:
         self._split = split
         self._columns = columns
-        self._schema = arrow_schema(columns)
         self._include_control = include_control
         self._findings = Findings(split, on_corruption)
-        self._rows = ArrowRows(
-            [COLUMNS[name].kernel for name in columns if COLUMNS[name].kernel], BATCH_BYTES, BATCH_RECORDS
+        self._rows = RecordBatches(
+            TopicPartition(split.topic, split.partition),
+            columns,
+            segment=name_of(split.segment),
+            include_control=include_control,
         )
-        self._constants: dict[str, pa.Array] = {}
-        is_decoded = "decoded" in columns and (include_control or decoder_of(split.topic) is not None)
-        self._decoder = decoded_json(split.topic) if is_decoded else None
-        self._decoded: list[str | None] = []
         self._source = (open_source if on_corruption is OnCorruption.FAIL else open_damaged)(split.segment)
         self._last = -1  # last offset of the batch that was checked last, -1 before the first batch
         # the lowest base offset above _last of a batch in _earlier; MAX_OFFSET if there is no such batch. From this
@@ -186,8 +170,7 @@ class _Reader:
                 yield from self._cut_short()
         finally:
             self.close()
-        if self._rows.count:
-            yield self._take()
+        yield from self._rows.rest()
         self._findings.write()
 
     def _window(self, window: Window, records: RecordTable) -> Iterator[pa.RecordBatch]:
@@ -201,24 +184,14 @@ class _Reader:
         if split.committed and self._aborted is None and has_transactions(batches):
             self._aborted = aborted_ranges(self._segments(), window.position, split.stop, split.aborted)
         drop_batches(batches, control=not self._include_control, aborted=self._aborted)
-        has_decoded = self._decoder is not None and (decoder_of(split.topic) is not None or _has_control(batches))
+        rows.begin(batches)
         for buffer in decode(window, records):
             records.select(from_offset=split.from_offset, to_offset=split.to_offset)
             if batches.first_fault() >= 0:
                 drop_invalid(records)
             if self._doubled:
                 drop_offsets(records, DOUBLED, self._doubled)
-            at = 0
-            while at < records.count:
-                first, at = at, rows.add(records, at)
-                if self._decoder is not None:
-                    self._decoded += (
-                        [self._decode(batches, records.row(i), buffer) for i in range(first, at)]
-                        if has_decoded
-                        else [None] * (at - first)
-                    )
-                if rows.is_full:
-                    yield self._take()
+            yield from rows.add(records, buffer)
         i = batches.first_fault()
         while i >= 0:
             if batches.field(i, FAULTS) & CORRUPT:
@@ -265,7 +238,7 @@ class _Reader:
         """
         batches, split = window.batches, self._split
         last, done = self._last, 0
-        while (i := _next_unsound(batches, done)) >= 0:
+        while (i := next_unsound(batches, done)) >= 0:
             if i > done:
                 last = max(last, batches.field(i - 1, LAST_OFFSET))
             while i < batches.count and batches.field(i, FAULTS) & UNSOUND:
@@ -367,8 +340,7 @@ class _Reader:
         best = self._best_copy(first, behind)
         self._findings.settle(read_from=None if best is None else best[0].files.directory)
         if best is not None:
-            if self._rows.count:
-                yield self._take()
+            yield from self._rows.rest()
             for piece in splits([best[0]], _options(split)):
                 yield from read(
                     piece, self._columns, on_corruption=OnCorruption.SKIP, include_control=self._include_control
@@ -415,53 +387,13 @@ class _Reader:
             for segment, _ in refresh(directory).following(last):
                 yield segment
 
-    # the columns of the record batches that are yielded
 
-    def _decode(self, batches: BatchTable, row: tuple[int, ...], buffer: memoryview) -> str | None:
-        record = RecordRow._make(row)
-        is_control = bool(batches.field(record.batch, ATTRIBUTES) & CONTROL) and (
-            batches.field(record.batch, MAGIC) >= KNOWN_MAGIC
-        )
-        if self._decoder is None or not (is_control or decoder_of(self._split.topic)):
-            return None
-        return self._decoder(record.offset, record.key(buffer), record.value(buffer), is_control)
-
-    def _take(self) -> pa.RecordBatch:
-        count = self._rows.count
-        buffers = iter(self._rows.take())
-        arrays = [
-            _array(name, count, next(buffers)) if COLUMNS[name].kernel else self._other(name, count)
-            for name in self._columns
-        ]
-        self._decoded.clear()
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _other(self, name: str, count: int) -> pa.Array:
-        """Return a column that formats.kernels.arrow does not fill: `decoded`, or a column with the same value in all
-        rows."""
-        if self._decoder is not None and name == "decoded":
-            return pa.array(self._decoded, pa.string())
-        known = self._constants.get(name)
-        if known is None or len(known) < count:
-            split = self._split
-            value = {"topic": split.topic, "partition": split.partition, "segment": name_of(split.segment)}.get(name)
-            known = self._constants[name] = pa.repeat(pa.scalar(value, COLUMNS[name].arrow), count)
-        return known[:count]
-
-
-def _next_unsound(batches: BatchTable, i: int) -> int:
+def next_unsound(batches: BatchTable, i: int) -> int:
     """Return the row of the first unsound batch, at or after row i; -1 if there is none."""
     i = batches.first_fault(i)
     while i >= 0 and not batches.field(i, FAULTS) & UNSOUND:
         i = batches.first_fault(i + 1)
     return i
-
-
-def _has_control(batches: BatchTable) -> bool:
-    """Whether one of the batches is a control batch."""
-    return any(
-        batches.field(i, ATTRIBUTES) & CONTROL and batches.field(i, MAGIC) >= KNOWN_MAGIC for i in range(batches.count)
-    )
 
 
 def _offsets(window: Window, i: int) -> set[int]:
@@ -471,25 +403,3 @@ def _offsets(window: Window, i: int) -> set[int]:
     for _ in decode(window, records, first=i, last=i + 1):
         found.update(records.row(k)[0] for k in range(records.count))
     return found
-
-
-def _array(name: str, count: int, buffers: tuple[object, ...]) -> pa.Array:
-    """Return a column of `count` rows, made of the buffers that formats.kernels.arrow has filled (validity, offsets and
-    data, as far as the column's type needs them)."""
-    kind = COLUMNS[name].arrow
-    made = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
-    if name == "headers":
-        keys = pa.Array.from_buffers(pa.string(), _values(made[3]), made[2:5])
-        values = pa.Array.from_buffers(pa.binary(), _values(made[6]), made[5:8])
-        pairs = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
-        return pa.Array.from_buffers(kind, count, made[:2], children=[pairs])
-    if name == "codec":
-        return pa.array(CODEC_LABELS).take(pa.Array.from_buffers(pa.int8(), count, [None, *made]))
-    if name == "isControl":
-        return pa.Array.from_buffers(pa.uint8(), count, [None, *made]).cast(pa.bool_())
-    return pa.Array.from_buffers(kind, count, made if len(made) > 1 else [None, *made])
-
-
-def _values(offsets: pa.Buffer | None) -> int:
-    assert offsets is not None, "only validity may be absent"
-    return int(offsets.size) // 4 - 1

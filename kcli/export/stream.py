@@ -7,7 +7,8 @@
     end         the log end offset, or the last stable offset with read_committed. The high watermark in the checkpoint
                 is some seconds old on a running broker; it bounds the stream only with beyondHighWatermark=false
     batch       Spark's micro-batch: all offsets up to the end, or maxOffsetsPerTrigger offsets, shared among partitions
-                in proportion to their unread offsets
+                in proportion to their unread offsets. With minOffsetsPerTrigger a batch waits for that many offsets,
+                for at most maxTriggerDelay
     data loss   offsets that cannot be read any more (deleted segments, a truncated log, a removed partition) are an
                 error; with failOnDataLoss=false a warning, and the stream reads on at the next offset that exists
 
@@ -18,9 +19,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Offsets = dict[TopicPartition, int]
+Where = TypeVar("Where")
 
 
 class LivePartition(InputPartition):
@@ -51,25 +55,47 @@ class LivePartition(InputPartition):
         self.live_range = live_range
 
 
-class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's reader of one streaming query. Each task has a copy for `read`, which uses only options and columns.
+class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Where]):
+    """What Spark asks of every streaming query about offsets. A subclass knows where the records are: `Where` is what
+    it knows of a partition that exists.
 
-    Raises UsageError for ending offsets and for paths of single segments.
+    Raises UsageError for ending offsets.
     """
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         if options.end != Bound(LATEST):
             raise UsageError("a stream has no end: endingOffsets and its like are for batch queries")
-        for path in options.paths:
-            if (name := parse(name_of(path))) is not None and name.kind is FileKind.LOG:
-                raise UsageError(f"{path}: a stream reads directories, not single segments")
         self._options = options
         self._columns = tuple(columns)
-        self._ends: dict[str, LiveEnd] = {}
         self._initial: Offsets | None = None
         self._is_first = False
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
+        self._triggered_s = -math.inf  # the monotonic time of the last batch
+
+    # what a subclass knows
+
+    @abstractmethod
+    def _found(self, known: Collection[TopicPartition] | None = None) -> Mapping[TopicPartition, Where]:
+        """Return each selected partition that exists now.
+
+        known: partitions that may be missing, because an earlier batch has read them; all other partitions that the
+        options name must exist. None: no partition need exist. Raises UsageError for a partition that must exist and
+        does not.
+        """
+
+    @abstractmethod
+    def _now(self, found: Mapping[TopicPartition, Where]) -> Offsets:
+        """Return the present end offset of each partition."""
+
+    @abstractmethod
+    def _log_starts(self, found: Mapping[TopicPartition, Where]) -> Offsets:
+        """Return the log start offset of each partition."""
+
+    @abstractmethod
+    def _begins(self, found: Mapping[TopicPartition, Where], latest: Offsets) -> dict[TopicPartition, tuple[int, bool]]:
+        """Return the start offset of each partition in a new query, and whether it is fixed: false if it is the end
+        offset, which grows. latest: the end offsets."""
 
     # the methods by which Spark asks for offsets
 
@@ -85,22 +111,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             found = self._found(known=())
             latest = self._now(found) if self._target is None else self._target
-            begin = {key: self._begin(key, copies, latest) for key, copies in found.items()}
+            begin = self._begins(found, latest)
             self._initial = {key: start for key, (start, _) in begin.items()}
             self._is_first = not all(is_fixed for _, is_fixed in begin.values())
         return as_json(self._initial)
-
-    def _begin(self, key: TopicPartition, copies: list[PartitionFiles], latest: Offsets) -> tuple[int, bool]:
-        """Return the start offset of a partition in a new query, and whether it is fixed: false if it is the log end
-        offset, which grows."""
-        begin, best = self._options.start, copies[0]
-        if (at := begin.time_of(key)) is not None:
-            is_latest = offsets.offset_for_time(best, at) is None
-        else:
-            is_latest = begin.offset_of(key) == LATEST
-        if is_latest and (at is None or self._options.latest_without_time):
-            return latest.get(key, 0), False
-        return bounds(copies, self._options)[0], True
 
     @steady
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
@@ -117,10 +131,23 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for key in begin.keys() & ends.keys():
             if ends[key] < begin[key]:
                 self._lost(f"{_shown(key)}: the log ends at {ends[key]:,}, before {begin[key]:,}")
-        if isinstance(limit, ReadMaxRows):
-            starts = {key: begin[key] if key in begin else log_start(found[key]) for key in ends}
-            ends = _limited(starts, ends, limit.max_rows)
+        if isinstance(limit, ReadMaxRows) or self._options.min_offsets_per_trigger is not None:
+            starts = begin | self._log_starts({key: found[key] for key in ends if key not in begin})
+            if self._waits_for_more(sum(max(0, end - starts[key]) for key, end in ends.items())):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                ends = _limited(starts, ends, limit.max_rows)
         return as_json(ends)
+
+    def _waits_for_more(self, unread: int) -> bool:
+        """Whether a batch waits until there are minOffsetsPerTrigger unread offsets, for at most maxTriggerDelay since
+        the last batch; the first batch of a run does not wait, nor does one of Trigger.AvailableNow."""
+        least, now_s = self._options.min_offsets_per_trigger, time.monotonic()
+        has_time = now_s - self._triggered_s < self._options.max_trigger_delay_ms / 1000
+        if least is not None and self._target is None and unread < least and has_time:
+            return True
+        self._triggered_s = now_s
+        return False
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
         """Return the limit of a batch: maxOffsetsPerTrigger offsets, or no limit without this option."""
@@ -137,13 +164,44 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Make the present end offsets the end of this run (Trigger.AvailableNow). Raises UnreadableInput."""
         self._target = self._now(self._found())
 
-    def _found(self, known: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, list[PartitionFiles]]:
-        """Return the replicas of each selected partition that exists now; a log directory may still be empty.
+    def _lost(self, what: str) -> None:
+        lost(what, fails=self._options.fail_on_data_loss)
 
-        known: partitions that may be missing, because an earlier batch has read them; all other partitions that the
-        options name must exist. None: no partition need exist. Raises UsageError for a partition that must exist and
-        does not, UnreadableInput.
-        """
+
+class KafkaLogStreamReader(OffsetsReader[list[PartitionFiles]]):
+    """Spark's reader of one streaming query. Each task has a copy for `read`, which uses only options and columns.
+
+    Raises UsageError for ending offsets and for paths of single segments.
+    """
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        super().__init__(options, columns)
+        for path in options.paths:
+            if (name := parse(name_of(path))) is not None and name.kind is FileKind.LOG:
+                raise UsageError(f"{path}: a stream reads directories, not single segments")
+        self._ends: dict[str, LiveEnd] = {}
+
+    def _begins(
+        self, found: Mapping[TopicPartition, list[PartitionFiles]], latest: Offsets
+    ) -> dict[TopicPartition, tuple[int, bool]]:
+        return {key: self._begin(key, copies, latest) for key, copies in found.items()}
+
+    def _begin(self, key: TopicPartition, copies: list[PartitionFiles], latest: Offsets) -> tuple[int, bool]:
+        begin, best = self._options.start, copies[0]
+        if (at := begin.time_of(key)) is not None:
+            is_latest = offsets.offset_for_time(best, at) is None
+        else:
+            is_latest = begin.offset_of(key) == LATEST
+        if is_latest and (at is None or self._options.latest_without_time):
+            return latest.get(key, 0), False
+        return bounds(copies, self._options)[0], True
+
+    def _log_starts(self, found: Mapping[TopicPartition, list[PartitionFiles]]) -> Offsets:
+        return {key: log_start(copies) for key, copies in found.items()}
+
+    def _found(self, known: Collection[TopicPartition] | None = None) -> dict[TopicPartition, list[PartitionFiles]]:
+        """Return the replicas of each selected partition that exists now; a log directory may still be empty. Raises
+        UsageError, UnreadableInput."""
         found = discover(replace(self._options, paths=tuple(filter(_has_logs, self._options.paths))))
         if known is not None:
             refuse_unknown(self._options, {TopicPartition(each.topic, each.partition) for each in found}, known)
@@ -152,7 +210,6 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _now(self, found: Mapping[TopicPartition, list[PartitionFiles]]) -> Offsets:
-        """Return the present end offset of each partition."""
         return {key: self._end(copies) for key, copies in found.items()}
 
     def _end(self, copies: list[PartitionFiles]) -> int:
@@ -163,9 +220,6 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if marks and not self._options.beyond_high_watermark:
             end = min(end, max(marks))
         return known.stable(best, end) if self._options.isolation is Isolation.READ_COMMITTED else end
-
-    def _lost(self, what: str) -> None:
-        lost(what, fails=self._options.fail_on_data_loss)
 
     # the methods by which Spark reads records
 

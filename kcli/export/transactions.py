@@ -92,7 +92,7 @@ class _Markers:
                     self.open.add(producer)
                 continue
             start, size = table.field(i, START), table.field(i, SIZE)
-            kind = _kind(bytes(window.data[start : start + size]))
+            kind = marker_kind(bytes(window.data[start : start + size]))
             if kind in (ABORT, COMMIT):
                 self._found.setdefault(producer, []).append((offset, kind, BEFORE_ALL))
                 self.open.discard(producer)
@@ -122,7 +122,7 @@ class _Markers:
         return flat
 
 
-def _kind(batch: bytes) -> int:
+def marker_kind(batch: bytes) -> int:
     """Return the type of a control batch's record: ABORT, COMMIT, or another number for a record that is no marker."""
     if batch[ZEROS] == b"\0\0\0\x08":  # attributes, timestamp delta and offset delta are 0, key length is 4
         return batch[KIND_AT] if batch[KIND_AT - 1] == 0 else -1

@@ -2,6 +2,10 @@
 
     kcli MASTER         kcli's job, in one Spark session
     spark MASTER        df.write.parquet of Spark's, from the data source kafka-log, in one Spark session
+    live MASTER@ADDRESS the same from a running Kafka
+    tasks MASTER[@ADDRESS]  the data source kafka-log in Spark's tasks, which write Parquet with pyarrow: from a running
+                        Kafka, or without an address from a disk
+    sink MASTER@ADDRESS rows of the data source kafka-log from a disk to a topic of a running Kafka
     consumer ADDRESS    a confluent-kafka consumer: messages to columns, pyarrow writes them
     pyarrow -           pyarrow alone: columns that are in memory already
 
@@ -31,6 +35,7 @@ from kcli.export.reading import read
 from kcli.export.session import QUICK_START, SparkSettings, spark_context, spark_session
 from kcli.export.splits import plan
 from kcli.export.table_writer import TableFormat
+from kcli.pipelines.source import KafkaDataSource
 from tests.bench.export_logs import Log
 from tests.bench.measure import BenchError
 
@@ -71,6 +76,77 @@ def by_spark(master: str, codec: str) -> Iterator[Side]:
             rows = spark.read.format("kafka-log").option("columns", ",".join(STANDARD)).load(str(log.path))
             rows.write.option("compression", codec).parquet(str(out))
             return time.perf_counter() - began
+
+        yield export
+
+
+@contextmanager
+def live(where: str, codec: str) -> Iterator[Side]:
+    """Spark's own writer, from the brokers."""
+    master, _, address = where.partition("@")
+    with spark_session(SparkSettings(master)) as spark:
+
+        def export(log: Log, out: Path) -> float:
+            began = time.perf_counter()
+            source = spark.read.format("kafka-log").option("columns", ",".join(STANDARD))
+            rows = source.option("kafka.bootstrap.servers", address).option("subscribe", log.topic).load()
+            rows.write.option("compression", codec).parquet(str(out))
+            return time.perf_counter() - began
+
+        yield export
+
+
+@contextmanager
+def tasks(where: str, codec: str) -> Iterator[Side]:
+    """The reader of the data source in tasks of Spark, without the rows of Spark's JVM."""
+    master, _, address = where.partition("@")
+    with spark_context(SparkSettings(master, QUICK_START)) as spark:
+
+        def export(log: Log, out: Path) -> float:
+            began = time.perf_counter()
+            options = {"columns": ",".join(STANDARD), "minPartitions": "4"}
+            options |= {"path": str(log.path)} if not address else {"subscribe": log.topic}
+            options |= {"kafka.bootstrap.servers": address} if address else {}
+            source = KafkaDataSource(options)
+            reader = source.reader(source.schema())
+            out.mkdir(parents=True)
+
+            def write(numbered: tuple[int, Any]) -> int:
+                number, partition = numbered
+                with writer(out / f"{number}.parquet", codec) as file:
+                    table = pa.Table.from_batches(reader.read(partition), arrow_schema(STANDARD))
+                    file.write_table(table, ROW_GROUP)
+                return int(table.num_rows)
+
+            planned = list(enumerate(reader.partitions()))
+            written = spark.parallelize(planned, len(planned)).map(write).sum()
+            took = time.perf_counter() - began
+            if written != log.records:
+                raise BenchError(f"{written:,} of {log.records:,} records")
+            return took
+
+        yield export
+
+
+@contextmanager
+def sink(where: str, _: str) -> Iterator[Side]:
+    """The sink, from a disk to a new topic of one partition."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    master, _, address = where.partition("@")
+    admin = AdminClient({"bootstrap.servers": address})
+    with spark_session(SparkSettings(master)) as spark:
+
+        def export(log: Log, out: Path) -> float:
+            topic = f"sink-{time.time_ns()}"
+            admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+            began = time.perf_counter()
+            rows = spark.read.format("kafka-log").load(str(log.path)).select("key", "value")
+            writer = rows.write.format("kafka-log").option("kafka.bootstrap.servers", address)
+            writer.option("topic", topic).mode("append").save()
+            took = time.perf_counter() - began
+            admin.delete_topics([topic])[topic].result()
+            return took
 
         yield export
 
@@ -143,7 +219,15 @@ def _source(log: Log) -> SourceOptions:
     return SourceOptions.parse({"path": str(log.path), "columns": ",".join(STANDARD)})
 
 
-SIDES = {"kcli": kcli, "spark": by_spark, "consumer": consumer, "pyarrow": pyarrow}
+SIDES = {
+    "kcli": kcli,
+    "spark": by_spark,
+    "live": live,
+    "sink": sink,
+    "tasks": tasks,
+    "consumer": consumer,
+    "pyarrow": pyarrow,
+}
 
 
 # processes

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from kcli.export.source import KafkaLogDataSource
-from kcli.export.stream import KafkaLogStreamReader
+from kcli.export.stream import OffsetsReader
+from kcli.pipelines.source import KafkaDataSource
 
 
 class Crashed(Exception):
@@ -24,22 +24,22 @@ class Crashed(Exception):
 
 
 class Query:
-    """A query on a stream; rows are (topic, partition, offset, value)."""
+    """A query on a stream; rows are (topic, partition, offset, value). path: None for a query on live brokers."""
 
-    def __init__(self, path: Path | str, **options: str) -> None:
-        self.options = {"path": str(path), **options}
+    def __init__(self, path: Path | str | None, **options: str) -> None:
+        self.options = options if path is None else {"path": str(path), **options}
         self.planned: list[str] = []
         self.done = 0
         self.rows: list[tuple[str, int, int, bytes | None]] = []
         self.tasks = 0
-        self.reader: KafkaLogStreamReader
+        self.reader: OffsetsReader[Any]
         self.start()
 
     def start(self) -> None:
         """Start the query, the first time or again."""
-        source = KafkaLogDataSource(self.options)
+        source = KafkaDataSource(self.options)
         reader = source.streamReader(source.schema())
-        assert isinstance(reader, KafkaLogStreamReader)
+        assert isinstance(reader, OffsetsReader)
         self.reader = reader
         if self.planned:  # setLatestSeenOffset
             seen = json.loads(self.planned[-1])
@@ -64,7 +64,7 @@ class Query:
 
     def plan(self) -> list[InputPartition]:
         """The tasks of the batch that is planned."""
-        return self.reader.partitions(json.loads(self._begin()), json.loads(self.planned[self.done]))
+        return list(self.reader.partitions(json.loads(self._begin()), json.loads(self.planned[self.done])))
 
     def read(self, tasks: list[InputPartition]) -> list[tuple[str, int, int, bytes | None]]:
         """Run tasks, each with a pickled reader as on a worker."""
@@ -78,7 +78,7 @@ class Query:
         return rows
 
     def _new_reader(self) -> Any:
-        source = KafkaLogDataSource(self.options)
+        source = KafkaDataSource(self.options)
         return source.streamReader(source.schema())
 
     def _begin(self) -> str:

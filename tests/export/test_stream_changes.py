@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kcli.export import live, reading
+from kcli.export import live, reading, record_batches
 from kcli.export.splits import DataLoss
 from kcli.log.source import FileSource
 from tests.export.logs import append
@@ -98,7 +98,7 @@ def test_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool, into: tuple[int, ...], kept: list[int]
 ) -> None:
     template = built(tmp_path / "template", kept, into)
-    monkeypatch.setattr(reading, "BATCH_RECORDS", 3)
+    monkeypatch.setattr(record_batches, "BATCH_RECORDS", 3)
     meanwhile = Meanwhile(monkeypatch)
     first, calls = random.randrange(STRIDE), STRIDE
     while first <= calls:
@@ -121,7 +121,7 @@ def test_compaction(
 def test_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool, strict: bool) -> None:
     """A file that was open is read to its end; one that was not is an error, or is skipped."""
     template = built(tmp_path / "template", [], ())
-    monkeypatch.setattr(reading, "BATCH_RECORDS", 3)
+    monkeypatch.setattr(record_batches, "BATCH_RECORDS", 3)
     meanwhile = Meanwhile(monkeypatch)
     first, calls, losses = random.randrange(STRIDE), STRIDE, 0
     while first <= calls:

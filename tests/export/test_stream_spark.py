@@ -25,12 +25,13 @@ BUSY = "Python worker failed to connect back"
 class Copy:
     """A query that copies a stream to Parquet."""
 
-    def __init__(self, spark: SparkSession, home: Path, path: Path | str, **options: str) -> None:
+    def __init__(self, spark: SparkSession, home: Path, path: Path | str | None, **options: str) -> None:
         self._spark, self._home, self._path, self._options = spark, home, path, options
 
     def start(self, **trigger: Any) -> StreamingQuery:
         """Start the query, from its checkpoint where it has one."""
-        rows = self._spark.readStream.format("kafka-log").options(**self._options).load(str(self._path))
+        source = self._spark.readStream.format("kafka-log").options(**self._options)
+        rows = source.load() if self._path is None else source.load(str(self._path))
         writer = rows.writeStream.format("parquet").trigger(**trigger)
         writer = writer.option("checkpointLocation", str(self._home / "checkpoint"))
         return writer.start(str(self._home / "out"))

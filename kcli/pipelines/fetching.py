@@ -1,0 +1,284 @@
+"""A task of a live source: fetches a range of offsets from the partition's leader, as Arrow record batches.
+
+    Fetch answer   whole batches from the one with the offset on; the last may be cut off, and is fetched again
+    aborted        with read_committed the answer lists the aborted transactions among them: producer id and first
+                   offset. A transaction ends at the producer's next abort marker, or goes on behind the answer
+    damage         a batch with a wrong CRC, or that cannot be decoded, ends the query; with onCorruption=skip it is
+                   passed over with a warning, and the records before the damage are delivered
+    data loss      offsets below the log start offset or above the log's end, a partition that was deleted: an error, or
+                   with failOnDataLoss=false a warning
+
+Kernels make record batches of the batches, as they do of a segment's on disk; no Python object is made of a record. The
+next answer is received while one is decoded: two answers are all that is kept in memory. Source: KafkaDataConsumer,
+CompletedFetch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from array import array
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import TYPE_CHECKING
+
+from formats.errors import BadValue, FormatError, Truncated
+from formats.kernels.batches import BatchTable, drop_batches, odd_offsets
+from formats.kernels.columns import ATTRIBUTES, BASE_OFFSET, FAULTS, LAST_OFFSET, MAGIC, PRODUCER_ID, SIZE, START
+from formats.kernels.records import RecordTable, drop_invalid
+from formats.kernels.scan import scan
+from kcli.client.log_reading import EARLIEST, LATEST, Fetched, LogReader, OffsetOutOfRange
+from kcli.errors import KcliError
+from kcli.export.options import Isolation, OnCorruption, SourceOptions
+from kcli.export.reading import CORRUPT, MISPLACED, SLICE_RECORDS, next_unsound
+from kcli.export.record_batches import KNOWN_MAGIC, RecordBatches
+from kcli.export.splits import MAX_OFFSET, lost
+from kcli.export.transactions import marker_kind
+from kcli.log.batch_records import decode, faults_of
+from kcli.log.read_only.survey import ABORT, CONTROL, UNSOUND
+from kcli.log.segment_reader import Window, read_segment
+from kcli.log.source import BytesSource
+from kcli.pipelines.cluster import Cluster
+from kcli.pipelines.planning import FetchRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("kcli.pipelines")
+PAUSE_S = 0.1
+
+
+class CorruptBatch(KcliError):
+    """A leader sends bytes that are no valid batch, with onCorruption=fail; or no sound batch is behind them."""
+
+
+def read(
+    fetch_range: FetchRange, columns: Sequence[str], options: SourceOptions, cluster: Cluster
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range as Arrow record batches with these columns, in the order of the log. Raises
+    CorruptBatch, DataLoss, NobodyAnswers, ErrorAnswer; KcliError if the leader does not send what the range has."""
+    with cluster.reader({fetch_range.partition.topic}) as reader, ThreadPoolExecutor(1) as thread:
+        yield from _Task(fetch_range, columns, options, cluster, reader, thread).batches()
+
+
+class _Task:
+    def __init__(
+        self,
+        fetch_range: FetchRange,
+        columns: Sequence[str],
+        options: SourceOptions,
+        cluster: Cluster,
+        reader: LogReader,
+        thread: ThreadPoolExecutor,
+    ) -> None:
+        self._range, self._reader, self._cluster = fetch_range, reader, cluster
+        self._thread = thread
+        self._ahead: tuple[int, Future[Fetched | None]] | None = None  # an offset, and the answer to a Fetch from it
+        self._partition = fetch_range.partition
+        self._options = options
+        self._committed = options.isolation is Isolation.READ_COMMITTED
+        self._skips = options.on_corruption is not OnCorruption.FAIL
+        self._rows = RecordBatches(self._partition, columns, include_control=options.include_control)
+        self._records = RecordTable(SLICE_RECORDS)
+        self._told = -1  # the offset of the damage of which was warned last
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the range's record batches."""
+        at, deadline = self._range.start, self._deadline()
+        is_there = self._is_there()
+        while is_there and at < self._range.end:
+            try:
+                fetched = self._fetch(at)
+            except OffsetOutOfRange:
+                following = self._in_range(at)
+                if following > at:
+                    at, deadline = following, self._deadline()
+                elif time.monotonic() < deadline:
+                    time.sleep(PAUSE_S)
+                else:
+                    raise
+                continue
+            if fetched is not None and fetched.records:
+                at, deadline = (yield from self._answer(fetched, at)), self._deadline()
+            elif time.monotonic() < deadline:
+                time.sleep(PAUSE_S)
+                is_there = self._is_there()
+            else:
+                self._give_up(fetched, at)
+                break
+        yield from self._rows.rest()
+
+    def _fetch(self, at: int) -> Fetched | None:
+        """Return the leader's answer to a Fetch from an offset; send the Fetch that follows it."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] != at:  # damage is in the way
+            wait([ahead[1]])
+            ahead = None
+        fetched = (self._fetching(at) if ahead is None else ahead[1]).result()
+        following = end_of(fetched.records) if fetched is not None else at
+        if at < following < self._range.end:
+            self._ahead = following, self._fetching(following)
+        return fetched
+
+    def _fetching(self, at: int) -> Future[Fetched | None]:
+        fetch = partial(self._reader.fetch_from, committed=self._committed)
+        return self._thread.submit(fetch, self._partition, at, self._cluster.fetch_bytes)
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._cluster.poll_timeout_s
+
+    def _lost(self, what: str) -> None:
+        lost(f"{self._partition}: {what}", fails=self._options.fail_on_data_loss)
+
+    def _is_there(self) -> bool:
+        """Whether the partition still is that of the plan."""
+        described = self._reader.describe_patiently()
+        if self._partition not in described.leaders:
+            self._lost("it is not there any more")
+        elif described.topic_ids[self._partition.topic] != self._range.topic_id:
+            self._lost("its topic was deleted, and one of the same name was created")
+        else:
+            return True
+        return False
+
+    def _in_range(self, at: int) -> int:
+        """Return the next offset of the range that the log has, which is `at` itself if the log has it after all; the
+        end of the range if it has none."""
+        start = self._reader.offsets([self._partition], EARLIEST).get(self._partition, at)
+        if start > at:
+            self._lost(f"offset {at:,} is gone, the log starts at {start:,}")
+            return min(start, self._range.end)
+        end = self._reader.offsets([self._partition], LATEST).get(self._partition)
+        if end is None or end > at:
+            return at
+        self._lost(f"offset {at:,} is gone, the log ends at {end:,}")
+        return self._range.end
+
+    def _give_up(self, fetched: Fetched | None, at: int) -> None:
+        """Raise the error for a range that the leader does not send up to its end, or warn of it."""
+        if fetched is None:
+            raise KcliError(f"{self._partition} has no leader")
+        if fetched.end < self._range.end:
+            self._lost(f"offset {self._range.end - 1:,} is gone, the log ends at {fetched.end:,}")
+            return
+        raise KcliError(
+            f"{self._partition}: the leader has sent no record from offset {at:,} on "
+            f"for {self._cluster.poll_timeout_s:g} s (kafkaConsumer.pollTimeoutMs)"
+        )
+
+    # batches to records
+
+    def _answer(self, fetched: Fetched, begin: int) -> Generator[pa.RecordBatch, None, int]:
+        """Yield the record batches that are full; return the offset to fetch next."""
+        at = begin
+        aborted = list(fetched.aborted)
+        for part in read_segment(BytesSource(fetched.records, str(self._partition)), resync=self._skips):
+            if isinstance(part, Window):
+                at = yield from self._window(part, aborted, at)
+                part.release()
+            elif at > begin and part.at_end and (self._skips or isinstance(part.error, Truncated)):
+                break  # the batch is cut off, or the next answer, which begins with it, shows what follows it
+            else:
+                self._damage(part.error, at)
+            if at >= self._range.end:
+                break
+        if at == begin:
+            raise CorruptBatch(f"{self._partition} at offset {at:,}: no sound batch is in the leader's answer")
+        return at
+
+    def _window(self, window: Window, aborted: list[tuple[int, int]], at: int) -> Generator[pa.RecordBatch, None, int]:
+        batches, end = window.batches, self._range.end
+        following = self._drop_unsound(window, at)
+        ranges = aborted_ranges(window, aborted) if aborted else None
+        batches.select(from_offset=at, to_offset=end)
+        drop_batches(batches, control=not self._options.include_control, aborted=ranges)
+        self._rows.begin(batches)
+        for buffer in decode(window, self._records):
+            self._records.select(from_offset=at, to_offset=end)
+            if batches.first_fault() >= 0:
+                drop_invalid(self._records)
+            yield from self._rows.add(self._records, buffer)
+        i = batches.first_fault()
+        while i >= 0:
+            if batches.field(i, FAULTS) & CORRUPT:
+                self._damage(faults_of(window, i)[0], batches.field(i, BASE_OFFSET))
+            i = batches.first_fault(i + 1)
+        return following
+
+    def _drop_unsound(self, window: Window, at: int) -> int:
+        """Report and remove the batches that a consumer refuses, and those that repeat offsets of earlier ones; return
+        the offset behind the window, `at` if nothing can be read of it."""
+        batches, following = window.batches, at
+        if next_unsound(batches, 0) >= 0:
+            following = self._report_unsound(window, at)
+            drop_batches(batches, faults=UNSOUND)
+        row, last = odd_offsets(batches, -1, 0, MAX_OFFSET)
+        while row >= 0:
+            shown = f"{batches.field(row, BASE_OFFSET):,} to {batches.field(row, LAST_OFFSET):,}"
+            self._damage(BadValue(f"offsets {shown} come behind {last:,}"), at)
+            batches.add_fault(row, MISPLACED)
+            row, last = odd_offsets(batches, last, 0, MAX_OFFSET, row + 1)
+        drop_batches(batches, faults=MISPLACED)
+        return max(following, batches.field(batches.count - 1, LAST_OFFSET) + 1) if batches.count else following
+
+    def _report_unsound(self, window: Window, begin: int) -> int:
+        """Report the unsound batches of the range. Return the offset behind the last batch of the window if none is
+        sound, and its header can be right; else `begin`: what follows an unsound batch shows where it ends, in this
+        answer or in the next one, which begins with it."""
+        batches, at = window.batches, begin
+        for i in range(batches.count):
+            last = batches.field(i, LAST_OFFSET)
+            if not batches.field(i, FAULTS) & UNSOUND:
+                at = max(at, last + 1)
+                if at >= self._range.end:
+                    break
+                continue
+            self._damage(faults_of(window, i)[0], at)
+            if i == batches.count - 1 and at == begin and at <= last < self._range.end:
+                return last + 1
+        return begin
+
+    def _damage(self, error: FormatError, offset: int) -> None:
+        """Raise the error for damage from an offset on, or warn of it, once for each offset."""
+        if offset == self._told:
+            return
+        self._told = offset
+        where = f"{self._partition} at offset {offset:,}"
+        if not self._skips:
+            raise CorruptBatch(f"{where}: {error.reason}; onCorruption=skip reads on behind it")
+        log.warning("%s: %s; passed over", where, error.reason)
+
+
+def end_of(records: bytes) -> int:
+    """Return the offset behind the last whole batch of a Fetch answer, as its header says; -1 without a batch."""
+    batches = BatchTable()
+    scan(records, 0, len(records), 0, batches, check_crc=False)
+    return batches.field(batches.count - 1, LAST_OFFSET) + 1 if batches.count else -1
+
+
+def aborted_ranges(window: Window, aborted: list[tuple[int, int]]) -> array[int]:
+    """Return the aborted transactions of a window as drop_batches takes them: producer id, first and last offset, in
+    the order of producers and offsets.
+
+    aborted: producer ids and first offsets of the aborted transactions that have not ended before the window, as Fetch
+    answers them. Those that end in the window are removed.
+    """
+    batches = window.batches
+    producers = {producer for producer, _ in aborted}
+    markers: dict[int, list[int]] = {}
+    for i in range(batches.count):
+        if not batches.field(i, ATTRIBUTES) & CONTROL or batches.field(i, MAGIC) < KNOWN_MAGIC:
+            continue
+        producer, start = batches.field(i, PRODUCER_ID), batches.field(i, START)
+        if producer in producers and marker_kind(bytes(window.data[start : start + batches.field(i, SIZE)])) == ABORT:
+            markers.setdefault(producer, []).append(batches.field(i, BASE_OFFSET))
+    flat: array[int] = array("q")
+    left: list[tuple[int, int]] = []
+    for producer, first in sorted(set(aborted)):
+        end = next((at for at in markers.get(producer, ()) if at >= first), None)
+        flat.extend((producer, first, MAX_OFFSET if end is None else end))
+        if end is None:
+            left.append((producer, first))
+    aborted[:] = left
+    return flat

@@ -1,0 +1,182 @@
+"""What a query on live brokers reads: the partitions that exist, the offsets of each, and the tasks that share them.
+
+    end      the high watermark, or with read_committed the last stable offset, at the time when the query is planned
+    start    as the options say, but not below the log start offset; ListOffsets finds the offset of a timestamp
+    task     the whole range of a partition, as in Spark's Kafka source; with minPartitions or maxRecordsPerPartition a
+             part of it. Each task fetches by itself, from the leader
+
+A partition without a leader is waited for, as long as a failed request is repeated. Source: KafkaOffsetReaderAdmin,
+KafkaOffsetRangeCalculator.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from kcli.client.log_reading import EARLIEST, LATEST, LogReader
+from kcli.errors import KcliError, UsageError
+from kcli.export.names import refuse_unknown
+from kcli.export.options import Isolation, SourceOptions
+from kcli.export.splits import DataLoss
+from kcli.pipelines.cluster import Cluster
+from kcli.protocol.topic_partition import TopicPartition
+
+RETRY_S = 0.1
+Offsets = dict[TopicPartition, int]
+Partitions = Mapping[TopicPartition, UUID]
+"""Partitions by topic and number, each with the id of its topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRange:
+    """The offsets from `start` up to, not including, `end` of a partition. topic_id: of the topic when the query was
+    planned; a topic of the same name that was created later has another id."""
+
+    partition: TopicPartition
+    topic_id: UUID
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """The number of offsets."""
+        return self.end - self.start
+
+    def cut(self, count: int) -> Iterator[FetchRange]:
+        """Yield the range in `count` parts of about equal length, or in as many as it has offsets."""
+        count = max(1, min(count, self.size))
+        for i in range(count):
+            begin, end = self.size * i // count, self.size * (i + 1) // count
+            yield replace(self, start=self.start + begin, end=self.start + end)
+
+
+def plan(options: SourceOptions, cluster: Cluster) -> list[FetchRange]:
+    """Return the ranges that a batch query reads, one for each task. Raises UsageError (an unknown topic or partition,
+    no record at a starting time), DataLoss, NobodyAnswers, ErrorAnswer, KcliError."""
+    with cluster.reader(named_topics(options)) as reader:
+        found = present(reader, options, cluster)
+        ranges = [
+            FetchRange(each, found[each], start, end)
+            for each, (start, end) in bounds(reader, options, found).items()
+            if start < end
+        ]
+    return tasks(ranges, options)
+
+
+def named_topics(options: SourceOptions) -> Collection[str] | None:
+    """Return the topics that the options name, None if they name none: then all topics of the cluster are described."""
+    return options.subscribe if options.subscribe is not None else options.assign
+
+
+def present(
+    reader: LogReader,
+    options: SourceOptions,
+    cluster: Cluster,
+    known: Collection[TopicPartition] | None = (),
+    *,
+    is_patient: bool = False,
+) -> Partitions:
+    """Return the partitions that exist and that the options select, sorted. known: partitions that need not exist,
+    because an earlier batch has read them; None: no partition need exist. is_patient: ask again while no broker
+    answers. Raises UsageError for another partition that the options name, NobodyAnswers, ErrorAnswer."""
+    described = reader.describe_patiently() if is_patient else reader.describe()
+    if known is not None:
+        there = set(described.leaders)
+        if not described.topic_ids.keys() >= {*(named_topics(options) or ())}:
+            with cluster.reader() as of_all:  # the error lists the topics of the cluster
+                there |= of_all.describe().leaders.keys()
+        refuse_unknown(options, there, known, cluster.bootstrap)
+    return {each: described.topic_ids[each.topic] for each in sorted(described.leaders) if options.wants(*each)}
+
+
+def bounds(
+    reader: LogReader, options: SourceOptions, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the start offset and the exclusive end offset that the options, and the filters of the query, select of
+    each partition; a start at or above the end means that they select none of it. A partition that was deleted
+    meanwhile is left out. Raises as `plan`."""
+    committed = options.isolation is Isolation.READ_COMMITTED
+    firsts, lasts = log_starts(reader, partitions), ends(reader, partitions, committed=committed)
+    starts_at, ends_at = (
+        _by_time(reader, partitions, bound.time_of, committed=committed) for bound in (options.start, options.end)
+    )
+    filters = options.narrowed
+    filtered = _by_time(reader, partitions, lambda _: filters.from_time_ms, committed=committed)
+    found: dict[TopicPartition, tuple[int, int]] = {}
+    for each in sorted(firsts.keys() & lasts.keys()):
+        first, last = firsts[each], lasts[each]
+        start = starts_at[each] if each in starts_at else options.start.offset_of(each)
+        end = ends_at[each] if each in ends_at else options.end.offset_of(each)
+        if each in starts_at and start == LATEST and not options.latest_without_time:
+            time_ms = options.start.time_of(each)
+            raise UsageError(f"{each}: no record at or after the starting time {time_ms}")
+        if start == LATEST:
+            start = last
+        elif start == EARLIEST:
+            start = first
+        elif start < first and options.fail_on_data_loss:
+            raise DataLoss(f"{each}: offset {start:,} is gone, the log starts at {first:,}")
+        start, end = max(start, first), last if end == LATEST else min(end, last)
+        if each in filtered:
+            start = end if filtered[each] == LATEST else max(start, filtered[each])
+        found[each] = max(start, filters.from_offset), min(end, filters.to_offset)
+    return found
+
+
+def log_starts(reader: LogReader, partitions: Collection[TopicPartition]) -> Offsets:
+    """Return the log start offset of each partition that still exists. Raises as `plan`."""
+    return _offsets(reader, dict.fromkeys(partitions, EARLIEST), committed=False)
+
+
+def ends(reader: LogReader, partitions: Collection[TopicPartition], *, committed: bool) -> Offsets:
+    """Return the high watermark, or with `committed` the last stable offset, of each partition that still exists.
+    Raises as `plan`."""
+    return _offsets(reader, dict.fromkeys(partitions, LATEST), committed=committed)
+
+
+def _by_time(
+    reader: LogReader,
+    partitions: Iterable[TopicPartition],
+    time_of: Callable[[TopicPartition], int | None],
+    *,
+    committed: bool,
+) -> Offsets:
+    """Return the first offset at the time that `time_of` has of a partition (epoch ms), LATEST if no record is so late;
+    a partition of which it has no time is left out."""
+    times = {each: max(0, time_ms) for each in partitions if (time_ms := time_of(each)) is not None}
+    return _offsets(reader, times, committed=committed)
+
+
+def _offsets(reader: LogReader, timestamps: Mapping[TopicPartition, int], *, committed: bool) -> Offsets:
+    """Return what the reader's `offsets_at` does, of all partitions but deleted ones: those without a leader are waited
+    for."""
+    if not timestamps:
+        return {}
+    deadline = time.monotonic() + reader.timeout_s
+    found = reader.offsets_at(timestamps, committed=committed)
+    while left := {each: at for each, at in timestamps.items() if each not in found}:
+        leaders = reader.describe_patiently().leaders
+        left = {each: at for each, at in left.items() if each in leaders}
+        if not left:
+            break
+        if time.monotonic() > deadline:
+            raise KcliError(f"{min(left)} has no leader")
+        time.sleep(RETRY_S)
+        found |= reader.offsets_at(left, committed=committed)
+    return found
+
+
+def tasks(ranges: Collection[FetchRange], options: SourceOptions) -> list[FetchRange]:
+    """Return the ranges cut as minPartitions and maxRecordsPerPartition require it."""
+    most, least = options.max_records_per_partition, options.min_partitions or 0
+    total = sum(each.size for each in ranges)
+    found: list[FetchRange] = []
+    for each in ranges:
+        by_records = 1 if most is None else math.ceil(each.size / most)
+        by_share = math.ceil(least * each.size / total) if len(ranges) < least else 1
+        found += each.cut(max(by_records, by_share))
+    return found

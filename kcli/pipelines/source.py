@@ -1,0 +1,137 @@
+"""The Spark data source `kafka-log`: of files as kcli.export.source has it, and of live brokers.
+
+    .load("dir"), option tier                  kcli.export: a broker's disk, a backup, tiered storage
+    option kafka.bootstrap.servers, no path    the brokers themselves, in batch and streaming queries
+
+With a path, kafka.bootstrap.servers has no effect, so that a job of Spark's Kafka source moves to a disk by adding the
+path alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from kcli.errors import UsageError
+from kcli.export.columns import spark_schema
+from kcli.export.filters import narrow
+from kcli.export.options import OnCorruption, SourceOptions
+from kcli.export.source import KafkaLogDataSource, columns_of
+from kcli.pipelines.cluster import BOOTSTRAP, Cluster
+from kcli.pipelines.fetching import read
+from kcli.pipelines.planning import plan
+from kcli.pipelines.sink import BatchSink, SinkOptions, StreamSink
+from kcli.pipelines.stream import FetchPartition, LiveStreamReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OF_FILES = ("path", "paths", "tier")
+"""The options with which files are read."""
+
+
+class KafkaDataSource(KafkaLogDataSource):
+    """The records of Kafka logs, on disk or of live brokers, as a Spark table, for batch and streaming queries.
+
+    Queries raise what those of KafkaLogDataSource raise; on live brokers NobodyAnswers if no broker answers,
+    ErrorAnswer if one answers with an error, CorruptBatch for a damaged batch with onCorruption=fail, and DataLoss with
+    failOnDataLoss=true for offsets and partitions that were deleted before they were read.
+    """
+
+    def schema(self) -> StructType:
+        """Return the Spark schema of the columns that the options select. Raises UsageError."""
+        live = live_options(dict(self.options))
+        return super().schema() if live is None else spark_schema(live[0].columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader for a batch query of the columns in `schema`, which can be fewer than those of `schema()`.
+
+        Raises UsageError.
+        """
+        live = live_options(dict(self.options))
+        if live is None:
+            return super().reader(schema)
+        kind = FilteringLiveReader if live[0].push_filters else LiveReader
+        return kind(live[0], columns_of(schema), live[1])
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        """Return a reader for a streaming query, which also reads records that are appended while it runs.
+
+        Raises UsageError.
+        """
+        live = live_options(dict(self.options), stream=True)
+        if live is None:
+            return super().streamReader(schema)
+        return LiveStreamReader(live[0], columns_of(schema), live[1])
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of the rows of a batch query into topics. Raises UsageError."""
+        if overwrite:
+            raise UsageError("a topic cannot be overwritten: use mode append")
+        return BatchSink(SinkOptions.parse(dict(self.options), stream=False), schema)
+
+    def streamWriter(  # noqa: N802 (Spark's name)
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: ARG002 (a topic only grows)
+    ) -> DataSourceStreamWriter:
+        """Return a writer of the rows of a streaming query into topics. overwrite: whether the output mode is complete,
+        in which each micro-batch writes all rows. Raises UsageError."""
+        return StreamSink(SinkOptions.parse(dict(self.options), stream=True), schema)
+
+
+class LiveReader(DataSourceReader):
+    """Reads the records that the brokers have when a batch query is planned."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...], cluster: Cluster) -> None:
+        self._options = options
+        self._columns = columns
+        self._cluster = cluster
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the tasks of the query. Raises UsageError, DataLoss, NobodyAnswers, ErrorAnswer."""
+        return [FetchPartition(each) for each in plan(self._options, self._cluster)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a task. Raises CorruptBatch, DataLoss, NobodyAnswers, ErrorAnswer."""
+        # Spark may pass an InputPartition of its own, which has no range.
+        if isinstance(partition, FetchPartition):
+            yield from read(partition.fetch_range, self._columns, self._options, self._cluster)
+
+
+class FilteringLiveReader(LiveReader):
+    """A LiveReader to which Spark passes the filters of a query, with the option pushFilters. It is a class of its own
+    as kcli.export.source.FilteringReader is."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        """Narrow the topics, partitions, offsets and timestamps to read to those that the filters select. Return the
+        filters that Spark still has to apply to the records read."""
+        narrowed, left = narrow(filters, self._options.narrowed)
+        self._options = replace(self._options, narrowed=narrowed)
+        return left
+
+
+def live_options(options: dict[str, str], *, stream: bool = False) -> tuple[SourceOptions, Cluster] | None:
+    """Return the options of a query on live brokers, None for a query on files. options: Spark's strings by name.
+    Raises UsageError."""
+    given = {name.lower(): text for name, text in options.items()}
+    if BOOTSTRAP not in given or any(given.get(name) for name in OF_FILES):
+        return None
+    cluster, others = Cluster.parse(given)
+    if "beyondhighwatermark" in others:
+        raise UsageError("beyondHighWatermark: brokers show no consumer what is beyond")
+    parsed = SourceOptions.parse(others, stream=stream, live=True)
+    if parsed.on_corruption is OnCorruption.REPORT:
+        raise UsageError("onCorruption=report: a damage table has places in files: give fail or skip")
+    return parsed, cluster
