@@ -16,17 +16,12 @@ from kcli.cli.progress import StatusLine, bar, size_text
 from kcli.errors import UsageError
 from kcli.export.class_archive import make_soon
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import (
-    ExportOptions,
-    Job,
-    JobProgress,
-    Outcome,
-    TopicOutcome,
-    damage_directory,
-    dead_letter_directory,
-)
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.options import SourceOptions
+from kcli.export.outcome import Outcome, TopicOutcome, damage_directory, dead_letter_directory
 from kcli.export.session import SparkFailed, SparkSettings
+from kcli.export.steps import JobProgress
 from kcli.export.table_writer import TableFormat
 from kcli.printable import printable
 

@@ -25,7 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kcli.export.columns import STANDARD, arrow_schema
-from kcli.export.job import ExportOptions, Job
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
 from kcli.export.session import QUICK_START, SparkSettings, spark_context, spark_session

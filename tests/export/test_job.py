@@ -21,10 +21,13 @@ import pytest
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.export.check import check_export
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import ExportOptions, Job, Outcome, damage_directory, dead_letter_directory, grouped
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.manifest import MANIFEST, read_manifest
 from kcli.export.options import SourceOptions
+from kcli.export.outcome import Outcome, damage_directory, dead_letter_directory
 from kcli.export.splits import plan
+from kcli.export.steps import grouped
 from kcli.export.table_writer import TableFormat, file_sum
 from tests.conftest import GOLDEN, truth
 from tests.export.in_process import InProcess
