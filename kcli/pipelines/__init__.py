@@ -1,0 +1,1 @@
+"""Data between Kafka and the lake."""
