@@ -177,6 +177,16 @@ def test_incremental(log: Path, tmp_path: Path) -> None:
     assert (extent.start, extent.end, extent.records, extent.missing) == (0, 15, 15, 0)
 
 
+def test_an_end_beyond_the_log_is_its_end(log: Path, tmp_path: Path) -> None:
+    """The next increment has the offsets that were not there yet."""
+    out, state = tmp_path / "out", tmp_path / "state"
+    ending = {"endingOffsets": json.dumps({"t": {"0": 12}})}
+    assert export(source(log, assign='{"t": [0]}', **ending), out, state=state).manifest.partitions[0].end == 10
+    append(log, list(range(10, 15)))
+    export(source(log), out, state=state)
+    assert offsets_in(out) == list(range(15))
+
+
 def test_incremental_tells_what_was_deleted(log: Path, tmp_path: Path) -> None:
     """Retention deleted offsets 10 to 19 before the export: they are a gap, and are reported."""
     out, state = tmp_path / "out", tmp_path / "state"

@@ -22,6 +22,7 @@ from kcli.errors import KcliError, UsageError
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest
 from kcli.export.names import refuse_unknown
+from kcli.export.offsets import log_end
 from kcli.export.options import Bound
 from kcli.export.outcome import (
     DAMAGE,
@@ -35,7 +36,7 @@ from kcli.export.outcome import (
     topics,
 )
 from kcli.export.session import SparkSettings
-from kcli.export.splits import Split, ranges, splits
+from kcli.export.splits import Range, Split, ranges, splits
 from kcli.export.steps import SPLITS_PER_CORE, JobProgress, Reports, Steps
 from kcli.export.tiered import discover
 from kcli.pipelines.tables.staging import TableStaging
@@ -94,7 +95,8 @@ class TableJob:
             raise UsageError(f"{out} is there already, and not empty, and is not {self._table.name}")
 
     def _plan(self, scratch: Path) -> tuple[dict[TopicPartition, int], list[Split]]:
-        """Return where the export goes on, by partition, and the splits of what is new. scratch: of this run."""
+        """Return where the export goes on, by partition, and the splits of what is new. scratch: of this run. Raises
+        UsageError for a log that ends before the table's offsets."""
         source = replace(self._options.source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1))
         if source.corruption_report is not None:
             source = replace(source, corruption_report=str(scratch / DAMAGE))
@@ -106,7 +108,19 @@ class TableJob:
         if following:
             offsets = {**source.start.offsets, **following}
             source = replace(source, start=Bound(source.start.default, offsets), fail_on_data_loss=False)
-        return following, splits(ranges(source, found), source)
+        new = [each for each in ranges(source, found) if self._is_new(each, following)]
+        return following, splits(new, source)
+
+    def _is_new(self, read: Range, following: Mapping[TopicPartition, int]) -> bool:
+        """Whether a partition has records behind those that are in the table."""
+        partition = TopicPartition(read.files.topic, read.files.partition)
+        due, end = following.get(partition), log_end(read.files)
+        if due is not None and due > end and read.files.segments:
+            raise UsageError(
+                f"{partition}: {self._table.name} has the offsets up to {due - 1:,}, and the log ends at {end:,}: "
+                "it is another log than the one that was exported"
+            )
+        return read.start < min(read.end, end)
 
     def _commit(
         self, staging: TableStaging, following: Mapping[TopicPartition, int], reports: Reports, began: float

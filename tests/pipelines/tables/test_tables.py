@@ -75,6 +75,22 @@ def test_a_log_that_has_grown(log: Path, place: Place, tmp_path: Path) -> None:
     assert left == {"log", "out"}
 
 
+def test_nothing_new_needs_no_spark(log: Path, plain_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_place.export(source(log))
+    monkeypatch.setattr("kcli.export.steps.Steps._work", None)
+    assert plain_place.export(source(log)).records == 0
+
+
+def test_another_log_of_the_same_name(log: Path, plain_place: Place) -> None:
+    plain_place.export(source(log))
+    (log / "00000000000000000000.log").unlink()
+    append(log, [0, 1, 2])
+    with pytest.raises(
+        UsageError, match=r"t-0: the .* has the offsets up to 9, and the log ends at 3: it is another log"
+    ):
+        plain_place.export(source(log))
+
+
 def test_offsets_are_in_the_commit(log: Path, plain_place: Place) -> None:
     plain_place.export(source(log))
     if plain_place.kind == "delta":
