@@ -23,6 +23,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 WITH_EXTRA = {
     "kcli/export": "spark",
+    "kcli/pipelines/tables": "tables",
     "kcli/registry": "registry",
     "kcli/schema_client": "registry",
     "kcli/schemas": "registry",

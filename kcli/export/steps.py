@@ -33,6 +33,8 @@ from kcli.export.worker import TaskReport, Work, call, export_file, export_split
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    Spark = SparkSettings | SparkContext
+
 TASKS_PER_CORE = 2
 SPLITS_PER_CORE = 4  # enough splits to group them into tasks of about the same size
 SMALLEST_TASK_BYTES = 4 << 20

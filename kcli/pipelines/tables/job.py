@@ -35,7 +35,6 @@ from kcli.export.outcome import (
     placed,
     topics,
 )
-from kcli.export.session import SparkSettings
 from kcli.export.splits import Range, Split, ranges, splits
 from kcli.export.steps import SPLITS_PER_CORE, JobProgress, Reports, Steps
 from kcli.export.tiered import discover
@@ -44,7 +43,7 @@ from kcli.pipelines.tables.table import PlacedFile, Table
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from kcli.export.steps import Spark
 
 
 class TableJob:
@@ -55,7 +54,7 @@ class TableJob:
         self,
         options: ExportOptions,
         table: Table,
-        spark: SparkSettings | SparkContext,
+        spark: Spark,
         watch: Callable[[JobProgress], None] = lambda _: None,
     ) -> None:
         options.check()
