@@ -37,7 +37,12 @@ LONGEST = (
 """Test files that take 20 s or more by themselves. They run first: one that began last would leave the other processes
 without work."""
 TOGETHER = {
-    "export/test_stream_spark.py": ("export/test_source.py", "export/test_spark_job.py", "export/test_tiered.py"),
+    "export/test_stream_spark.py": (
+        "export/test_source.py",
+        "export/test_spark_job.py",
+        "export/test_table_upserts.py",
+        "export/test_tiered.py",
+    ),
     "cli/test_cluster.py": (
         "cli/test_consume.py",
         "cli/test_groups.py",

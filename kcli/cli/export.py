@@ -161,7 +161,9 @@ def table_of(options: ExportOptions, table: str | None, catalog: str | None, nam
     if table == "delta":
         from kcli.pipelines.tables.delta import DeltaLakeTable
 
-        return DeltaLakeTable(options.out, options.form.layout)
+        return DeltaLakeTable(options.out, options.form.layout, by_key=options.latest_by_key)
+    if options.latest_by_key:
+        raise UsageError("--latest-by-key is for Delta tables: pyiceberg has no upserts that delete")
     if (catalog is None) != (name is None):
         raise UsageError("--catalog and --table-name go together: a table in a directory alone has neither")
     if name is not None and "." not in name.strip("."):

@@ -83,6 +83,7 @@ class Steps:
 
     watch: called with the progress every 0.2 s, from a thread of its own. fit: returns the schema of the files for that
     of the rows, and raises UsageError or SchemaError if there is none; None if the files have the schema of the rows.
+    keeps_tombstones: whether a key whose latest record is a tombstone has a row (--latest-by-key).
     """
 
     def __init__(
@@ -91,11 +92,14 @@ class Steps:
         spark: SparkSettings | SparkContext,
         watch: Callable[[JobProgress], None] = lambda _: None,
         fit: Callable[[pa.Schema], pa.Schema] | None = None,
+        *,
+        keeps_tombstones: bool = False,
     ) -> None:
         self._options = options
         self._spark = spark
         self._watch = watch
         self._fit = fit
+        self._keeps_tombstones = keeps_tombstones
 
     def check(self) -> None:
         """Make the decoders whose schemas do not depend on the records, so that a wrong schema fails before Spark
@@ -178,9 +182,8 @@ class Steps:
             raise SchemaError(str(error) if where in str(error) else f"{where}: {error}") from error
 
     def _ordered(self, spark: SparkContext, scratch: Path, paths: Sequence[str]) -> list[Path]:
-        """Have Spark keep only the latest row of each key, without tombstones (--latest-by-key), and sort the rows
-        (--sort). Return the Parquet files that Spark wrote, in the order of their rows. paths: the Parquet files with
-        the unsorted rows."""
+        """Have Spark keep only the latest row of each key (--latest-by-key), and sort the rows (--sort). Return the Parquet
+        files that Spark wrote, in the order of their rows. paths: the Parquet files with the unsorted rows."""
         from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
@@ -195,7 +198,8 @@ class Steps:
             names = rows.columns
             latest = f.max_by(f.struct(*names), f.col("offset")).alias("latest")
             rows = rows.groupBy("topic", "partition", "key").agg(latest).select("latest.*")
-            rows = rows.where(f.col("value").isNotNull())
+            if not self._keeps_tombstones:
+                rows = rows.where(f.col("value").isNotNull())
         if self._options.sort:
             order = [
                 f.col(name.removeprefix("-")).desc() if name.startswith("-") else f.col(name).asc()

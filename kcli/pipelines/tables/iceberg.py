@@ -80,6 +80,7 @@ class IcebergTable:
     a catalog of pyiceberg's configuration, or None for a table without one. identifier: NAMESPACE.NAME in a catalog.
     """
 
+    by_key = False
     is_whole = True
 
     def __init__(self, directory: Path, layout: Sequence[str], catalog: str | None, identifier: str | None) -> None:
@@ -196,6 +197,10 @@ class IcebergTable:
             raise KcliError(f"{reason}; the next export finds out whether the rows are in {self.name}") from error
         except OSError as error:  # before the catalog was asked
             raise NotCommitted(f"{error.filename or self.name}: {error.strerror or error}") from error
+
+    def upsert(self, files: Sequence[Path], offsets: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002 (of any table)
+        """Raise UsageError: pyiceberg's upsert takes one predicate of all keys, and deletes nothing."""
+        raise UsageError(f"{self.name} takes no upserts by key")
 
     def _data_file(self, placed: PlacedFile, transaction: Transaction) -> DataFile:
         table = transaction.table_metadata

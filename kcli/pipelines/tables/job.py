@@ -60,27 +60,37 @@ class TableJob:
         options.check()
         if options.source.start.time_ms is not None:
             raise UsageError("--table begins where the export before ended: give no --from-time")
-        if options.latest_by_key:
-            raise UsageError("--latest-by-key makes a whole table, --table adds to one: give one of them")
+        assert options.latest_by_key == table.by_key, "rows by key are for a table by key"
         self._options = replace(options, out=options.out.resolve())
         self._table = table
-        self._steps = Steps(self._options, spark, watch, table.fit)
+        self._spark = spark
+        self._watch = watch
 
     def run(self) -> Outcome:
         """Run the export. Raises UsageError, SchemaError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (no
         answer of a catalog, a full disk)."""
         began = time.monotonic()
         try:
-            self._steps.check()
+            self._steps().check()
             _refuse_taken(self._options.out)
             with TableStaging(self._options.out, self._has_reached) as staging:
                 self._table.load()
                 self._refuse_leftovers()
                 following, due = self._plan(staging.run)
-                reports = self._steps.run(staging.run, due)
+                reports = self._steps().run(staging.run, due)
                 return self._commit(staging, following, reports, began)
         except OSError as error:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
+
+    def _steps(self) -> Steps:
+        form = replace(self._options.form, is_whole=self._table.is_whole)
+        options = replace(self._options, form=form)
+        return Steps(options, self._spark, self._watch, self._table.fit, keeps_tombstones=self._upserts)
+
+    @property
+    def _upserts(self) -> bool:
+        """Whether rows take the place of others. A table that does not exist has none."""
+        return self._table.by_key and self._table.exists
 
     def _has_reached(self, offsets: Mapping[TopicPartition, int]) -> bool:
         self._table.load()
@@ -126,16 +136,20 @@ class TableJob:
     ) -> Outcome:
         options = self._options
         run = staging.run.name
-        files, renames = placed(staging.run, reports.files, self._table.data, run)
+        staged = reports.files
+        files, renames = placed(staging.run, staged, self._table.data, run)
         dead, dead_renames = placed(staging.run, reports.dead_letters, dead_letter_directory(options.out), run)
         damage, damage_renames = damaged(staging.run / DAMAGE, damage_directory(options.out), run)
         read = extents(reports.read)
         if files or dead or damage:
             offsets = _ends(read, following)
-            new = [PlacedFile(place, file) for place, file in zip(renames.values(), files, strict=True)]
-            staging.commit_to(
-                {**renames, **dead_renames, **damage_renames}, offsets, lambda: self._table.append(new, offsets)
-            )
+            beside = {**dead_renames, **damage_renames}
+            if self._upserts and files:
+                paths = [staging.run / each.staged for each in staged]
+                staging.commit_to(beside, offsets, lambda: self._table.upsert(paths, offsets))
+            else:
+                new = [PlacedFile(place, file) for place, file in zip(renames.values(), files, strict=True)]
+                staging.commit_to({**renames, **beside}, offsets, lambda: self._table.append(new, offsets))
         records = sum(split.records for report in reports.read for split in report.splits)
         rows = sum(file.records for file in (*files, *dead))
         return Outcome(

@@ -46,13 +46,19 @@ class PlacedFile:
 class Table(Protocol):
     """A table that an export adds to. It need not exist before the first commit.
 
-    name: for messages. data: the directory below which its new files lie. is_whole: whether the files have the columns
-    by which the table is partitioned.
+    name: for messages. data: the directory below which its new files lie. by_key: whether it has the latest record of
+    each key alone.
     """
 
     name: str
     data: Path
-    is_whole: bool
+    by_key: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the files have the columns by which the table is partitioned. The answer is that of the last
+        `load`."""
+        ...
 
     @property
     def exists(self) -> bool:
@@ -76,5 +82,13 @@ class Table(Protocol):
         """Commit files and offsets, both or neither, to the table as `load` has found it.
 
         Raises NotCommitted if nothing is committed, any other error if that is not known.
+        """
+        ...
+
+    def upsert(self, files: Sequence[Path], offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the latest rows of keys and offsets: a row takes the place of the one with its key, a tombstone (no
+        value) removes it. files: Parquet files with these rows, one for a key, with all columns of the table.
+
+        Raises as `append`, and UsageError of a format that cannot do it.
         """
         ...

@@ -133,6 +133,32 @@ def test_partition_columns_of_delta(log: Path, tmp_path: Path) -> None:
         place.export(source(log))
 
 
+def test_others_may_compact_and_clean_up(log: Path, tmp_path: Path) -> None:
+    place = Place("delta", tmp_path / "out")
+    for first in (10, 20, 30):
+        place.export(source(log))
+        append(log, list(range(first, first + 10)))
+    table = DeltaTable(str(place.out))
+    table.optimize.compact()
+    table.create_checkpoint()
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert len(place.files()) == 1
+    assert place.export(source(log)).records == 10
+    assert place.offsets() == [(0, offset) for offset in range(40)]
+
+
+def test_a_rollback_takes_offsets_back_with_rows(log: Path, tmp_path: Path) -> None:
+    place = Place("sql", tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db")
+    place.export(source(log))
+    append(log, list(range(10, 15)))
+    place.export(source(log))
+    table = place.iceberg()
+    table.manage_snapshots().rollback_to_snapshot(table.snapshots()[0].snapshot_id).commit()
+    assert len(place.offsets()) == 10
+    assert place.export(source(log)).records == 5
+    assert place.offsets() == [(0, offset) for offset in range(15)]
+
+
 def registered(tmp_path: Path, schemas: dict[int, list[dict[str, Any]]]) -> DecoderSpec:
     """Values of Avro, by schemas of a registry's dump."""
     dump = [
