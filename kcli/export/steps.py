@@ -182,8 +182,8 @@ class Steps:
             raise SchemaError(str(error) if where in str(error) else f"{where}: {error}") from error
 
     def _ordered(self, spark: SparkContext, scratch: Path, paths: Sequence[str]) -> list[Path]:
-        """Have Spark keep only the latest row of each key (--latest-by-key), and sort the rows (--sort). Return the Parquet
-        files that Spark wrote, in the order of their rows. paths: the Parquet files with the unsorted rows."""
+        """Have Spark keep only the latest row of each key (--latest-by-key), and sort the rows (--sort). Return the
+        Parquet files that Spark wrote, in the order of their rows. paths: the Parquet files with the unsorted rows."""
         from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
