@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as Iceberg
 
@@ -81,11 +82,15 @@ class Place:
 
     def exists(self) -> bool:
         """Whether there is a table."""
-        if self.kind in ("delta", "directory"):
-            return (self.out / ("_delta_log" if self.kind == "delta" else "metadata/version-hint.text")).exists()
-        table = self.table()
-        table.load()
-        return table.exists
+        if self.kind == "delta":
+            return (self.out / "_delta_log").exists()
+        if self.catalog is None:
+            return (self.out / "metadata" / "version-hint.text").exists()
+        try:
+            self.iceberg()
+        except NoSuchTableError:
+            return False
+        return True
 
 
 def source(path: Path, **options: str) -> SourceOptions:
