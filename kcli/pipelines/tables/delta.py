@@ -222,14 +222,16 @@ def _statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
         bounded = [each for each in groups if each.has_min_max]
         if len(bounded) < len(groups) or not bounded:
             continue
-        first, last = min(each.min for each in bounded), max(each.max for each in bounded)
+        try:
+            first, last = min(each.min for each in bounded), max(each.max for each in bounded)
+        except (OverflowError, ValueError):  # a time beyond Python's calendar
+            continue
         if pt.is_integer(kind):
             low[name], high[name] = first, last
         elif pt.is_timestamp(kind):
             # Delta cuts times of statistics to ms, and reads the highest as up to 1 ms later.
-            low[name], high[name] = (
-                each.isoformat(timespec="milliseconds").replace("+00:00", "Z") for each in (first, last)
-            )
+            texts = (each.isoformat(timespec="milliseconds").replace("+00:00", "Z") for each in (first, last))
+            low[name], high[name] = texts
         elif pt.is_string(kind) and len(last) <= STRING_CHARACTERS:
             low[name], high[name] = first[:STRING_CHARACTERS], last
     return {"numRecords": metadata.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}

@@ -49,16 +49,18 @@ with needing("tables"):
         ValidationException,
     )
     from pyiceberg.io.pyarrow import (
+        DataFileStatistics,
         compute_statistics_plan,
         data_file_statistics_from_parquet_metadata,
         parquet_path_to_id_mapping,
         schema_to_pyarrow,
     )
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
     from pyiceberg.table.snapshots import ancestors_of
     from pyiceberg.table.update import AssertTableUUID
-    from pyiceberg.typedef import Record
+    from pyiceberg.typedef import Properties, Record
     from pyiceberg.utils.config import Config
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -147,7 +149,9 @@ class IcebergTable:
         with self._reading():
             if self._table is None:
                 if self._place is not None:
-                    self._opened.create_namespace_if_not_exists(self._identifier.rpartition(".")[0])
+                    space = self._identifier.rpartition(".")[0]
+                    if not self._opened.namespace_exists(space):
+                        self._opened.create_namespace_if_not_exists(space)
                 self._transaction = self._opened.create_table_transaction(
                     self._identifier, new, f"file://{self._directory}", properties={"format-version": FORMAT_VERSION}
                 )
@@ -180,9 +184,12 @@ class IcebergTable:
         for (topic, partition), offset in sorted({**self._offsets(), **offsets}.items()):
             merged.setdefault(topic, {})[str(partition)] = offset
         try:
-            with transaction.update_snapshot(
-                snapshot_properties={OFFSETS: json.dumps(merged)}
-            ).fast_append() as snapshot:
+            with (
+                self._preparing(),
+                transaction.update_snapshot(
+                    snapshot_properties={OFFSETS: json.dumps(merged)}
+                ).fast_append() as snapshot,
+            ):
                 for each in files:
                     snapshot.append_data_file(self._data_file(each, transaction))
             transaction.commit_transaction()
@@ -195,7 +202,9 @@ class IcebergTable:
         except (*LOST_ANSWER, SQLAlchemyError) as error:
             reason = f"{self._catalog_name}: {_line(error)}"
             raise KcliError(f"{reason}; the next export finds out whether the rows are in {self.name}") from error
-        except OSError as error:  # before the catalog was asked
+        except (
+            OSError
+        ) as error:  # from the file of the table's metadata, which the catalog is told of when it is written
             raise NotCommitted(f"{error.filename or self.name}: {error.strerror or error}") from error
 
     def upsert(self, files: Sequence[Path], offsets: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002 (of any table)
@@ -204,12 +213,11 @@ class IcebergTable:
 
     def _data_file(self, placed: PlacedFile, transaction: Transaction) -> DataFile:
         table = transaction.table_metadata
-        schema = table.schema()
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet_metadata=pq.read_metadata(placed.path),
-            stats_columns=compute_statistics_plan(schema, table.properties),
-            parquet_column_mapping=parquet_path_to_id_mapping(schema),
-        )
+        metadata = pq.read_metadata(placed.path)
+        try:
+            statistics = _statistics(metadata, table.schema(), table.properties)
+        except (OverflowError, ValueError):  # a time beyond Python's calendar: no bounds, of any column
+            statistics = _statistics(metadata, table.schema(), {"write.metadata.metrics.default": "counts"})
         values = [_value(term, label) for term, label in zip(self._layout, placed.labels, strict=True)]
         return DataFile.from_args(
             content=DataFileContent.DATA,
@@ -224,6 +232,15 @@ class IcebergTable:
             **statistics.to_serialized_dict(),
         )
 
+    @contextmanager
+    def _preparing(self) -> Iterator[None]:
+        """Turn errors from before the catalog is asked to commit into NotCommitted."""
+        try:
+            yield
+        except Exception as error:
+            place = getattr(error, "filename", None) or self.name
+            raise NotCommitted(f"{place}: {getattr(error, 'strerror', None) or _line(error)}") from error
+
     @property
     def _catalog_name(self) -> str:
         return re.sub(r"//[^/@]*@", "//", self._place or str(self._directory))
@@ -236,6 +253,14 @@ class IcebergTable:
             raise
         except Exception as error:  # of pyiceberg, requests, SQLAlchemy, a driver, a file system: all say why
             raise KcliError(f"{self._catalog_name}: {_line(error)}") from error
+
+
+def _statistics(metadata: pq.FileMetaData, schema: Schema, properties: Properties) -> DataFileStatistics:
+    return data_file_statistics_from_parquet_metadata(
+        parquet_metadata=metadata,
+        stats_columns=compute_statistics_plan(schema, properties),
+        parquet_column_mapping=parquet_path_to_id_mapping(schema),
+    )
 
 
 class _Once(Transaction):

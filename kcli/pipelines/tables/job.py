@@ -127,7 +127,7 @@ class TableJob:
         if due is not None and due > end and read.files.segments:
             raise UsageError(
                 f"{partition}: {self._table.name} has the offsets up to {due - 1:,}, and the log ends at {end:,}: "
-                "it is another log than the one that was exported"
+                "it was made anew, or has lost its end"
             )
         return read.start < min(read.end, end)
 

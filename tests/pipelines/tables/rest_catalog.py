@@ -40,6 +40,8 @@ class Handler(BaseHTTPRequestHandler):
         parts = self.path.partition("?")[0].strip("/").split("/")
         if parts[-1] == "config":
             self._answer(200, {"defaults": {}, "overrides": {}})
+        elif len(parts) == 3:
+            self._try(lambda: {"namespace": [parts[2]], "properties": self.catalog.load_namespace_properties(parts[2])})
         else:
             self._try(lambda: _json(self.catalog.load_table((parts[2], parts[4]))))
 

@@ -30,7 +30,7 @@ from kcli.schema_client.errors import SchemaError
 from tests.conftest import GOLDEN
 from tests.export.in_process import InProcess
 from tests.export.logs import append
-from tests.pipelines.tables.places import Place, sorted_rows, source
+from tests.pipelines.tables.places import COLUMNS, Place, sorted_rows, source
 from tests.pipelines.tables.rest_catalog import rest_catalog
 
 # pyiceberg's own types know only the arguments of the constructors that it does not document.
@@ -86,7 +86,7 @@ def test_another_log_of_the_same_name(log: Path, plain_place: Place) -> None:
     (log / "00000000000000000000.log").unlink()
     append(log, [0, 1, 2])
     with pytest.raises(
-        UsageError, match=r"t-0: the .* has the offsets up to 9, and the log ends at 3: it is another log"
+        UsageError, match=r"t-0: the .* has the offsets up to 9, and the log ends at 3: it was made anew"
     ):
         plain_place.export(source(log))
 
@@ -131,6 +131,18 @@ def test_partition_columns_of_delta(log: Path, tmp_path: Path) -> None:
     assert [dict(each) for each in table.partitions()] == [{"topic": "t", "date": "2023-11-14"}]
     with pytest.raises(UsageError, match="is partitioned by topic, date, not by nothing"):
         place.export(source(log))
+
+
+@pytest.mark.parametrize("time_ms", [1 << 52, -(1 << 52), (1 << 62)])
+def test_times_beyond_all_calendars(time_ms: int, plain_place: Place, tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0, 1])
+    append(log, [2, 3], time_ms=time_ms)
+    plain_place.export(source(log, columns=f"{COLUMNS},timestampMs"))
+    assert plain_place.offsets() == [(0, offset) for offset in range(4)]
+    times = plain_place.read().sort_by("offset").column("timestampMs").to_pylist()
+    assert times[2:] == [time_ms + 2, time_ms + 3]
 
 
 def test_others_may_compact_and_clean_up(log: Path, tmp_path: Path) -> None:
