@@ -151,11 +151,18 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(filter(None, names))
 
 
-def table_of(options: ExportOptions, table: str | None, catalog: str | None, name: str | None) -> Table | None:
+def table_of(
+    options: ExportOptions, table: str | None, catalog: str | None, name: str | None, *, compacts: bool
+) -> Table | None:
     """Return the table that an export adds to; None for Parquet files alone. table: one of TABLES or None. catalog,
-    name: the catalog of an Iceberg table and its name there, or None. Raises UsageError, NotInstalled."""
+    name: the catalog of an Iceberg table and its name there, or None. compacts: whether its files are to be joined.
+    Raises UsageError, NotInstalled."""
     if table != "iceberg" and (catalog is not None or name is not None):
         raise UsageError("--catalog and --table-name are of --table iceberg")
+    if table != "delta" and compacts:
+        raise UsageError(
+            "--compact is of --table delta: an Iceberg table's files are joined by Spark's rewrite_data_files"
+        )
     if table is None:
         return None
     if table == "delta":
@@ -182,10 +189,11 @@ def run(
     *,
     debug: bool,
     table: Table | None = None,
+    compacts: bool = False,
 ) -> int:
     """Export, and show the summary. Return the exit status 0; a failed export raises an error, such as SparkFailed.
     master, conf, environment: see SparkSettings. debug: whether to write Spark's own error to stderr. table: what the
-    export adds to, None for a directory of Parquet files."""
+    export adds to, None for a directory of Parquet files. compacts: whether its small files are joined."""
     line = _Bar()
     line.show(JobProgress("starting Spark", 0, 0, 0, 0, 0))
     settings = SparkSettings(master, conf, environment)
@@ -195,7 +203,7 @@ def run(
         else:
             from kcli.pipelines.tables.job import TableJob
 
-            outcome = TableJob(options, table, settings, line.show).run()
+            outcome = TableJob(options, table, settings, line.show, compacts=compacts).run()
     except SparkFailed as error:
         line.clear()
         if debug and error.trace:
@@ -285,8 +293,8 @@ def _text(options: ExportOptions, outcome: Outcome, *, adds: bool) -> str:
     if outcome.finished_earlier:
         note("kcli: an export that was interrupted has been finished first")
     if not outcome.topics:
-        nothing = f"nothing {'new' if adds else 'to export'}"
-        return f"{printable(options.out)}  {nothing}  {outcome.seconds:.2f} s\n"
+        nothing = [f"nothing {'new' if adds else 'to export'}", *_joined(outcome)]
+        return f"{printable(options.out)}  {', '.join(nothing)}  {outcome.seconds:.2f} s\n"
     rows = [("TOPIC", "PARTITIONS", "RECORDS", "GAPS", "UNDECODED", "READ")]
     rows += [
         (
@@ -304,6 +312,7 @@ def _text(options: ExportOptions, outcome: Outcome, *, adds: bool) -> str:
     parts = [count_text(outcome.records, "record"), count_text(len(outcome.files), "file"), size_text(size)]
     if outcome.superseded:
         parts.append(f"{outcome.superseded:,} superseded or deleted")
+    parts += _joined(outcome)
     text += f"{printable(options.out)}  {', '.join(parts)}  {outcome.seconds:.2f} s\n"
     dead = sum(file.records for file in outcome.dead_letters)
     if dead:
@@ -315,6 +324,10 @@ def _text(options: ExportOptions, outcome: Outcome, *, adds: bool) -> str:
     for each in outcome.damage[:DAMAGE_SHOWN]:
         text += f"  {printable(each.path)}  byte {each.position:,}, {each.length:,} bytes  {printable(each.reason)}\n"
     return text
+
+
+def _joined(outcome: Outcome) -> list[str]:
+    return [f"{count_text(outcome.joined, 'small file')} joined"] if outcome.joined else []
 
 
 def _plot(topic: TopicOutcome) -> str:
@@ -373,6 +386,7 @@ def _json(options: ExportOptions, outcome: Outcome) -> list[dict[str, Any]]:
             "bytes": sum(file.bytes for file in outcome.files),
             "dead_letters": sum(file.records for file in outcome.dead_letters),
             "superseded": outcome.superseded,
+            "joined": outcome.joined,
             "finished_earlier": outcome.finished_earlier,
             "seconds": round(outcome.seconds, 3),
         }

@@ -83,6 +83,9 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
         str | None,
         typer.Option(metavar="SPACE.NAME", rich_help_panel=TABLE, help="Iceberg: the table's name in the catalog."),
     ] = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", rich_help_panel=TABLE, help="Delta: join the table's small files after that.")
+    ] = False,
     topic: Annotated[
         list[str] | None, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="A topic, or several (a,b).")
     ] = None,
@@ -215,6 +218,7 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
         state=incremental,
         table=table,
     )
-    target = export.table_of(options, table, catalog, table_name)
+    target = export.table_of(options, table, catalog, table_name, compacts=compact)
     settings = pairs(spark_conf, "--spark-conf")
-    raise typer.Exit(export.run(options, master, settings, environment, output, debug=debug, table=target))
+    status = export.run(options, master, settings, environment, output, debug=debug, table=target, compacts=compact)
+    raise typer.Exit(status)

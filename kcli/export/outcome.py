@@ -45,7 +45,7 @@ class Outcome:
     files, dead_letters, damage: of this run only. finished_earlier: whether an interrupted commit of an earlier run was
     finished first. superseded: the number of records that
     --latest-by-key leaves out. lost: (topic, partition, first, last) of offsets that were deleted before this increment
-    could read them.
+    could read them. joined: the number of small files of a table that were joined to larger ones.
     """
 
     manifest: Manifest
@@ -57,6 +57,7 @@ class Outcome:
     finished_earlier: bool
     superseded: int = 0
     lost: tuple[tuple[str, int, int, int], ...] = ()
+    joined: int = 0
 
     @property
     def records(self) -> int:

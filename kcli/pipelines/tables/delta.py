@@ -146,6 +146,14 @@ class DeltaLakeTable:
         if self.next_offsets(offsets) != offsets:  # no row has changed: Delta has committed nothing
             self.append([], offsets)
 
+    def compact(self, file_bytes: int) -> int:
+        """Join small files in a commit of its own; return how many were joined. Raises KcliError."""
+        self.load()
+        if self._table is None:
+            return 0
+        with self._reading():
+            return int(self._table.optimize.compact(target_size=file_bytes)["numFilesRemoved"])
+
     def _evolve(self, table: DeltaTable) -> None:
         """Add the columns that the table lacks. Raises NotCommitted if the table is gone, DeltaError."""
         if not (self.data / "_delta_log" / f"{table.version():020}.json").exists():

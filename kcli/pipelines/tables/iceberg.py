@@ -211,6 +211,10 @@ class IcebergTable:
         """Raise UsageError: pyiceberg's upsert takes one predicate of all keys, and deletes nothing."""
         raise UsageError(f"{self.name} takes no upserts by key")
 
+    def compact(self, file_bytes: int) -> int:  # noqa: ARG002 (of any table)
+        """Raise UsageError: pyiceberg has nothing that rewrites files."""
+        raise UsageError(f"{self.name}: Spark's procedure rewrite_data_files joins small files, pyiceberg has none")
+
     def _data_file(self, placed: PlacedFile, transaction: Transaction) -> DataFile:
         table = transaction.table_metadata
         metadata = pq.read_metadata(placed.path)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 class TableJob:
     """One run of an export to a table. options: `out` is the table's directory, `state` is not used. watch: called with
-    the progress every 0.2 s, from a thread of its own."""
+    the progress every 0.2 s, from a thread of its own. compacts: whether small files are joined after the commit."""
 
     def __init__(
         self,
@@ -56,6 +56,8 @@ class TableJob:
         table: Table,
         spark: Spark,
         watch: Callable[[JobProgress], None] = lambda _: None,
+        *,
+        compacts: bool = False,
     ) -> None:
         options.check()
         if options.source.start.time_ms is not None:
@@ -65,6 +67,7 @@ class TableJob:
         self._table = table
         self._spark = spark
         self._watch = watch
+        self._compacts = compacts
 
     def run(self) -> Outcome:
         """Run the export. Raises UsageError, SchemaError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (no
@@ -78,7 +81,11 @@ class TableJob:
                 self._refuse_leftovers()
                 following, due = self._plan(staging.run)
                 reports = self._steps().run(staging.run, due)
-                return self._commit(staging, following, reports, began)
+                outcome = self._commit(staging, following, reports, began)
+                if self._compacts:
+                    self._watch(JobProgress("joining files", 0, 0, 0, 0, 0))
+                    outcome = replace(outcome, joined=self._table.compact(self._options.form.file_bytes))
+                return outcome
         except OSError as error:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
 

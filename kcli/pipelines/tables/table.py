@@ -92,3 +92,8 @@ class Table(Protocol):
         Raises as `append`, and UsageError of a format that cannot do it.
         """
         ...
+
+    def compact(self, file_bytes: int) -> int:
+        """Join the files that are smaller than `file_bytes` to files of about this size; return how many were joined.
+        Rows and offsets stay. Raises KcliError, and UsageError of a format that cannot do it."""
+        ...

@@ -24,6 +24,7 @@ from kcli.export.export_options import ExportOptions
 from kcli.export.job import Job
 from kcli.log.disk import Disk
 from kcli.pipelines.tables.iceberg import OFFSETS, IcebergTable
+from kcli.pipelines.tables.job import TableJob
 from kcli.pipelines.tables.staging import Intent
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.schema_client.errors import SchemaError
@@ -157,6 +158,20 @@ def test_others_may_compact_and_clean_up(log: Path, tmp_path: Path) -> None:
     assert len(place.files()) == 1
     assert place.export(source(log)).records == 10
     assert place.offsets() == [(0, offset) for offset in range(40)]
+
+
+def test_small_files_are_joined(log: Path, tmp_path: Path) -> None:
+    place = Place("delta", tmp_path / "out")
+    for first in (10, 20, 30):
+        place.export(source(log))
+        append(log, list(range(first, first + 10)))
+    given = ExportOptions(source(log), place.out)
+    outcome = TableJob(given, place.table(), InProcess(), compacts=True).run()  # type: ignore[arg-type]
+    assert (outcome.records, outcome.joined, len(place.files())) == (10, 4, 1)
+    assert place.offsets() == [(0, offset) for offset in range(40)]
+    assert place.export(source(log)).records == 0
+    with pytest.raises(UsageError, match="rewrite_data_files"):
+        Place("directory", tmp_path / "lake").table().compact(1)
 
 
 def test_a_rollback_takes_offsets_back_with_rows(log: Path, tmp_path: Path) -> None:
