@@ -228,6 +228,28 @@ def test_schemas_add_columns(place: Place, tmp_path: Path) -> None:
     ]
 
 
+def test_fields_are_added_at_any_depth(place: Place, tmp_path: Path) -> None:
+    """In the records of a list and of a map, as JSON that is typed by its DDL."""
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0], [b'{"l": [{"a": 1}, null], "m": {"k": {"a": 2}}, "s": {"t": {"a": 3}}}'])
+    first = "l ARRAY<STRUCT<a: INT>>, m MAP<STRING, STRUCT<a: INT>>, s STRUCT<t: STRUCT<a: INT>>"
+    place.export(source(log), value=DecoderSpec.parse(f"json:{first}"))
+    append(
+        log, [1], [b'{"m": {"k": {"b": "x"}, "n": null}, "l": [{"a": 1, "b": "y"}], "s": {"t": {"b": "z"}, "u": 5.5}}']
+    )
+    second = "l ARRAY<STRUCT<b: STRING, a: INT>>, m MAP<STRING, STRUCT<a: INT, b: STRING>>, d DATE, "
+    second += "s STRUCT<u: DOUBLE, t: STRUCT<a: INT, b: STRING>>"
+    place.export(source(log), value=DecoderSpec.parse(f"json:{second}"))
+    old, new = (row["value"] for row in sorted_rows(place.read()))
+    assert old["l"] == [{"a": 1, "b": None}, None]
+    assert dict(old["m"]) == {"k": {"a": 2, "b": None}}
+    assert (old["s"], old["d"]) == ({"t": {"a": 3, "b": None}, "u": None}, None)
+    assert new["l"] == [{"a": 1, "b": "y"}]
+    assert dict(new["m"]) == {"k": {"a": None, "b": "x"}, "n": None}
+    assert new["s"] == {"t": {"a": None, "b": "z"}, "u": 5.5}
+
+
 def test_numbers_grow_where_the_format_can(place: Place, tmp_path: Path) -> None:
     log = tmp_path / "t-0"
     log.mkdir()
