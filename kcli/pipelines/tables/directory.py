@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationError
 from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
@@ -26,6 +26,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
+from kcli.errors import UnreadableInput
 from kcli.log.disk import Disk
 
 HINT = "version-hint.text"
@@ -40,13 +41,16 @@ class DirectoryCatalog(NoopCatalog):
         self._metadata = directory / "metadata"
 
     def load_table(self, identifier: str | Identifier) -> Table:  # noqa: ARG002 (of any catalog)
-        """Return the table in its current version. Raises NoSuchTableError, OSError, ValueError."""
+        """Return the table in its current version. Raises NoSuchTableError, OSError, UnreadableInput."""
         version = self._version()
         if version == 0:
             raise NoSuchTableError(f"{self._metadata} has no version of a table")
         location = str(self._path(version))
         io = load_file_io(self.properties, location)
-        metadata = FromInputFile.table_metadata(io.new_input(location))
+        try:
+            metadata = FromInputFile.table_metadata(io.new_input(location))
+        except (ValidationError, ValueError) as error:
+            raise UnreadableInput(location, "not the metadata of an Iceberg table") from error
         return Table(("directory", self._metadata.parent.name), metadata, location, io, self)
 
     def create_table_transaction(
@@ -108,9 +112,12 @@ class DirectoryCatalog(NoopCatalog):
         return self._metadata / f"v{version}.metadata.json"
 
     def _version(self) -> int:
-        """Return the number of the current version, 0 without one. Raises ValueError."""
+        """Return the number of the current version, 0 without one. Raises OSError, UnreadableInput."""
+        hint = self._metadata / HINT
         try:
-            version = int((self._metadata / HINT).read_text())
+            version = int(hint.read_text())
+        except ValueError:
+            raise UnreadableInput(str(hint), "not the number of a table's version") from None
         except (FileNotFoundError, NotADirectoryError):
             version = 0
         while self._path(version + 1).exists():

@@ -46,6 +46,7 @@ with needing("tables"):
         RESTError,
         TableAlreadyExistsError,
         UnauthorizedError,
+        ValidationError,
         ValidationException,
     )
     from pyiceberg.io.pyarrow import (
@@ -363,6 +364,8 @@ def _line(error: BaseException) -> str:
     if isinstance(reason, requests.ConnectionError):
         found = re.search(r"(\[Errno -?\d+\] [^'\")]+|Name or service not known)", str(reason))
         return f"no answer: {found[1] if found else 'the connection failed'}"
+    if isinstance(reason, (ValidationError, UnicodeDecodeError)):
+        return "what it has of the table is not the metadata of an Iceberg table"
     if isinstance(reason, requests.Timeout):
         return f"no answer within {TIMEOUT_S} s"
     return str(reason).strip().partition("\n")[0] or type(reason).__name__

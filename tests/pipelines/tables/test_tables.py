@@ -343,6 +343,22 @@ def test_a_catalog_that_does_not_answer(catalog: str, reason: str, log: Path, tm
     assert [each.name for each in tmp_path.iterdir()] == ["log"]
 
 
+@pytest.mark.parametrize("damage", [b"", b"\xff{", b"{}", b"1234"])
+@pytest.mark.parametrize("kind", ["delta", "directory", "sql"])
+def test_damaged_metadata(kind: str, damage: bytes, log: Path, tmp_path: Path) -> None:
+    place = Place(kind, tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db" if kind == "sql" else None)
+    place.export(source(log))
+    (damaged,) = place.out.rglob("*.json")
+    damaged.write_bytes(damage)
+    with pytest.raises(KcliError, match=r"not the metadata of|Kernel error") as raised:
+        place.export(source(log))
+    assert "\n" not in str(raised.value)
+    if kind == "directory":
+        (place.out / "metadata" / "version-hint.text").write_bytes(damage)
+        with pytest.raises(KcliError, match=r"not the number of|not the metadata of|Failed to open local file"):
+            place.export(source(log))
+
+
 def test_an_answer_that_is_lost(log: Path, tmp_path: Path) -> None:
     """The catalog has committed, and the export does not know: the next one finds the rows there."""
     with rest_catalog(tmp_path) as (url, lost):
