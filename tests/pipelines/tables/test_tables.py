@@ -6,6 +6,9 @@ import errno
 import json
 import os
 import shutil
+import socket
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -341,6 +344,22 @@ def test_a_catalog_that_does_not_answer(catalog: str, reason: str, log: Path, tm
         Place("sql", tmp_path / "out", catalog).export(source(log))
     assert "\n" not in str(raised.value)
     assert [each.name for each in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_catalog_that_is_silent(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.pipelines.tables.iceberg.TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(KcliError, match=f"{url}: no answer within 0.2 s"):
+            Place("rest", tmp_path / "out", url).export(source(log))
+
+
+def test_help_loads_no_library_of_tables() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "kcli", "export-to-parquet", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "--table" in done.stdout
+    assert " typer\n" in done.stderr
+    assert not [name for name in ("deltalake", "pyiceberg", "pyarrow", "pyspark") if f" {name}\n" in done.stderr]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff{", b"{}", b"1234"])
