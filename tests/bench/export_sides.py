@@ -1,6 +1,8 @@
 """What exports are measured beside, each in a process that stays: python -m tests.bench.export_sides SIDE ARG CODEC.
 
     kcli MASTER         kcli's job, in one Spark session
+    iceberg MASTER      the same to an Iceberg table of a SQL catalog
+    delta MASTER        the same to a Delta table
     spark MASTER        df.write.parquet of Spark's, from the data source kafka-log, in one Spark session
     consumer ADDRESS    a confluent-kafka consumer: messages to columns, pyarrow writes them
     pyarrow -           pyarrow alone: columns that are in memory already
@@ -32,6 +34,7 @@ from kcli.export.reading import read
 from kcli.export.session import QUICK_START, SparkSettings, spark_context, spark_session
 from kcli.export.splits import plan
 from kcli.export.table_writer import TableFormat
+from kcli.pipelines.tables.table import Table
 from tests.bench.export_logs import Log
 from tests.bench.measure import BenchError
 
@@ -57,6 +60,40 @@ def kcli(master: str, codec: str) -> Iterator[Side]:
         def export(log: Log, out: Path) -> float:
             began = time.perf_counter()
             Job(ExportOptions(_source(log), out, TableFormat(codec=codec)), spark).run()
+            return time.perf_counter() - began
+
+        yield export
+
+
+@contextmanager
+def iceberg(master: str, codec: str) -> Iterator[Side]:
+    """kcli's job, to an Iceberg table of a SQL catalog."""
+    from kcli.pipelines.tables.iceberg import IcebergTable
+
+    def table(out: Path) -> Table:
+        database = out.with_name(f"{out.name}.db")
+        database.unlink(missing_ok=True)
+        return IcebergTable(out, (), f"sqlite:///{database}", "bench.records")
+
+    yield from _to_table(master, codec, table)
+
+
+@contextmanager
+def delta(master: str, codec: str) -> Iterator[Side]:
+    """kcli's job, to a Delta table."""
+    from kcli.pipelines.tables.delta import DeltaLakeTable
+
+    yield from _to_table(master, codec, lambda out: DeltaLakeTable(out, ()))
+
+
+def _to_table(master: str, codec: str, table: Callable[[Path], Table]) -> Iterator[Side]:
+    from kcli.pipelines.tables.job import TableJob
+
+    with spark_context(SparkSettings(master, QUICK_START)) as spark:
+
+        def export(log: Log, out: Path) -> float:
+            began = time.perf_counter()
+            TableJob(ExportOptions(_source(log), out, TableFormat(codec=codec)), table(out), spark).run()
             return time.perf_counter() - began
 
         yield export
@@ -144,7 +181,7 @@ def _source(log: Log) -> SourceOptions:
     return SourceOptions.parse({"path": str(log.path), "columns": ",".join(STANDARD)})
 
 
-SIDES = {"kcli": kcli, "spark": by_spark, "consumer": consumer, "pyarrow": pyarrow}
+SIDES = {"kcli": kcli, "iceberg": iceberg, "delta": delta, "spark": by_spark, "consumer": consumer, "pyarrow": pyarrow}
 
 
 # processes
