@@ -169,15 +169,13 @@ def table_of(
         from kcli.pipelines.tables.delta import DeltaLakeTable
 
         return DeltaLakeTable(options.out, options.form.layout, by_key=options.latest_by_key)
-    if options.latest_by_key:
-        raise UsageError("--latest-by-key is for Delta tables: pyiceberg has no upserts that delete")
     if (catalog is None) != (name is None):
         raise UsageError("--catalog and --table-name go together: a table in a directory alone has neither")
     if name is not None and "." not in name.strip("."):
         raise UsageError(f"--table-name {name!r} is not SPACE.NAME")
     from kcli.pipelines.tables.iceberg import IcebergTable
 
-    return IcebergTable(options.out, options.form.layout, catalog, name)
+    return IcebergTable(options.out, options.form.layout, catalog, name, by_key=options.latest_by_key)
 
 
 def run(

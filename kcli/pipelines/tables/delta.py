@@ -127,7 +127,7 @@ class DeltaLakeTable:
                     actions, "append", schema, self._layout, commit_properties=properties
                 )
 
-    def upsert(self, files: Sequence[Path], offsets: Mapping[TopicPartition, int]) -> None:
+    def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
         """Merge rows into the table, and commit the offsets. Raises NotCommitted; KcliError if that is not known."""
         table = self._table
         assert table is not None

@@ -5,6 +5,7 @@
     snapshot      one for each export, by a fast append; its summary has `kcli.offsets`: topic -> partition -> the first
                   offset that is not in the table. The youngest snapshot that has it counts, so that other writers and
                   compaction may come between, and a rollback takes the offsets back with the rows
+    by key        a snapshot that replaces files: those with rows of the new keys are written anew, without these rows
     commit        new columns and the snapshot in one; a new table with both. It is tried once: if anybody else has
                   committed since the table was loaded, it fails, because offsets may have changed with the rows
 
@@ -14,6 +15,7 @@ Source: Iceberg's specification, "Snapshots", "Column Projection", "Partition Tr
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,16 +25,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from kcli.errors import KcliError, UsageError, needing
+from kcli.export.conform import conform_rows
 from kcli.pipelines.tables.evolution import evolved, storable
 from kcli.pipelines.tables.table import NotCommitted, PlacedFile
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
     import requests
+    from pyiceberg import expressions
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.exceptions import (
@@ -68,8 +73,11 @@ with needing("tables"):
     from kcli.pipelines.tables.directory import DirectoryCatalog
 
 OFFSETS = "kcli.offsets"
+BY_KEY = "kcli.latest-by-key"
+KEY = ("topic", "partition", "key")
 CATALOG = "default"
 TIMEOUT_S = 60
+ROW_GROUP_ROWS = 1 << 17
 FORMAT_VERSION = "2"
 TERM = re.compile(r"(?P<transform>\w+)\((?:(?P<argument>\d+),)?(?P<column>\w+)\)")
 LOST_ANSWER = (CommitStateUnknownException, requests.RequestException, RESTError)
@@ -81,12 +89,25 @@ class IcebergTable:
     directory: where a new table is made; one that exists has to be there. layout: its partition fields, as in
     kcli.pipelines.tables.table. catalog: a URL (http, https: REST; any other: SQL, as SQLAlchemy has it), the name of
     a catalog of pyiceberg's configuration, or None for a table without one. identifier: NAMESPACE.NAME in a catalog.
+    by_key: whether the table has the latest record of each key alone.
     """
 
-    by_key = False
     is_whole = True
 
-    def __init__(self, directory: Path, layout: Sequence[str], catalog: str | None, identifier: str | None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        layout: Sequence[str],
+        catalog: str | None,
+        identifier: str | None,
+        *,
+        by_key: bool = False,
+    ) -> None:
+        if by_key and any("timestamp" in term for term in layout):
+            raise UsageError(
+                "--partition-by: a table of --latest-by-key has partitions by topic, partition and key only"
+            )
+        self.by_key = by_key
         self._directory = directory.resolve()
         self._layout = list(layout)
         self._place = catalog
@@ -120,6 +141,8 @@ class IcebergTable:
         if fields != self._layout:
             theirs, ours = (", ".join(names) or "nothing" for names in (fields, self._layout))
             raise UsageError(f"{self.name} is partitioned by {theirs}, not by {ours}")
+        if (BY_KEY in self._table.properties) != self.by_key:
+            raise UsageError(f"{self.name} was made {'without' if self.by_key else 'with'} --latest-by-key")
 
     def next_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets of the youngest snapshot that has some. Raises UsageError if no snapshot has."""
@@ -147,14 +170,19 @@ class IcebergTable:
         assert self._opened is not None
         new = storable(rows, self.name, has_times=True)
         self._refuse_partitioning(new)
+        if self.by_key and not {*KEY, "value"} <= set(rows.names):
+            raise UsageError("--latest-by-key needs the columns topic, partition, key and value")
+        if self.by_key and pt.is_nested(rows.field("key").type):
+            raise UsageError(f"--latest-by-key: keys of the type {rows.field('key').type} cannot be compared")
         with self._reading():
             if self._table is None:
                 if self._place is not None:
                     space = self._identifier.rpartition(".")[0]
                     if not self._opened.namespace_exists(space):
                         self._opened.create_namespace_if_not_exists(space)
+                properties = {"format-version": FORMAT_VERSION, **({BY_KEY: "true"} if self.by_key else {})}
                 self._transaction = self._opened.create_table_transaction(
-                    self._identifier, new, f"file://{self._directory}", properties={"format-version": FORMAT_VERSION}
+                    self._identifier, new, f"file://{self._directory}", properties=properties
                 )
                 with self._transaction.update_spec() as spec:
                     for term in self._layout:
@@ -181,18 +209,61 @@ class IcebergTable:
         """Commit files and offsets. Raises NotCommitted; KcliError if the answer of the catalog is lost."""
         transaction = self._transaction
         assert transaction is not None
+        with (
+            self._committing(transaction),
+            transaction.update_snapshot(snapshot_properties=self._summary(offsets)).fast_append() as snapshot,
+        ):
+            for each in files:
+                snapshot.append_data_file(self._placed(each, transaction))
+
+    def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit new rows and offsets, and write files with rows of their keys anew, without these rows. Raises as
+        `append`."""
+        transaction = self._transaction
+        assert transaction is not None
+        assert self._table is not None
+        with self._committing(transaction):
+            schema = _small(transaction.table_metadata.schema())
+            keys = pa.concat_tables([pq.read_table(path, columns=list(KEY)) for path in files])
+            topics = expressions.In("topic", pc.unique(keys["topic"]).to_pylist())  # type: ignore[call-arg, arg-type]
+            run = next(iter(files.values())).path.stem
+            with transaction.update_snapshot(snapshot_properties=self._summary(offsets)).overwrite() as snapshot:
+                for number, task in enumerate(self._table.scan(row_filter=topics).plan_files()):
+                    old = Path(task.file.file_path.removeprefix("file://"))
+                    rows = _without(old, keys, schema, is_whole=not task.delete_files)
+                    if rows is not None:
+                        snapshot.delete_data_file(task.file)
+                        if rows.num_rows:
+                            kept = old.with_name(f"{run}-kept-{number:06}.parquet")
+                            _write(rows, kept)
+                            snapshot.append_data_file(_described(kept, task.file.partition, transaction))
+                for path, placed in files.items():
+                    rows = pq.read_table(path, schema=schema)
+                    rows = rows.filter(pc.is_valid(rows["value"]))
+                    if rows.num_rows:
+                        placed.path.parent.mkdir(parents=True, exist_ok=True)
+                        _write(rows, placed.path)
+                        snapshot.append_data_file(self._placed(placed, transaction))
+
+    def _summary(self, offsets: Mapping[TopicPartition, int]) -> dict[str, str]:
         merged: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted({**self._offsets(), **offsets}.items()):
             merged.setdefault(topic, {})[str(partition)] = offset
+        return {OFFSETS: json.dumps(merged)}
+
+    def _placed(self, placed: PlacedFile, transaction: Transaction) -> DataFile:
+        values = [_value(term, label) for term, label in zip(self._layout, placed.labels, strict=True)]
+        return _described(placed.path, Record(*values), transaction)
+
+    @contextmanager
+    def _committing(self, transaction: Transaction) -> Iterator[None]:
+        """Commit what the body has made of a transaction. An error of the body is NotCommitted, whatever it is."""
         try:
-            with (
-                self._preparing(),
-                transaction.update_snapshot(
-                    snapshot_properties={OFFSETS: json.dumps(merged)}
-                ).fast_append() as snapshot,
-            ):
-                for each in files:
-                    snapshot.append_data_file(self._data_file(each, transaction))
+            yield
+        except Exception as error:
+            place = getattr(error, "filename", None) or self.name
+            raise NotCommitted(f"{place}: {getattr(error, 'strerror', None) or _line(error)}") from error
+        try:
             transaction.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
             raise NotCommitted(f"{self.name} has changed meanwhile, and nothing was added: export again") from error
@@ -208,43 +279,9 @@ class IcebergTable:
         ) as error:  # from the file of the table's metadata, which the catalog is told of when it is written
             raise NotCommitted(f"{error.filename or self.name}: {error.strerror or error}") from error
 
-    def upsert(self, files: Sequence[Path], offsets: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002 (of any table)
-        """Raise UsageError: pyiceberg's upsert takes one predicate of all keys, and deletes nothing."""
-        raise UsageError(f"{self.name} takes no upserts by key")
-
     def compact(self, file_bytes: int) -> int:  # noqa: ARG002 (of any table)
         """Raise UsageError: pyiceberg has nothing that rewrites files."""
         raise UsageError(f"{self.name}: Spark's procedure rewrite_data_files joins small files, pyiceberg has none")
-
-    def _data_file(self, placed: PlacedFile, transaction: Transaction) -> DataFile:
-        table = transaction.table_metadata
-        metadata = pq.read_metadata(placed.path)
-        try:
-            statistics = _statistics(metadata, table.schema(), table.properties)
-        except (OverflowError, ValueError):  # a time beyond Python's calendar: no bounds, of any column
-            statistics = _statistics(metadata, table.schema(), {"write.metadata.metrics.default": "counts"})
-        values = [_value(term, label) for term, label in zip(self._layout, placed.labels, strict=True)]
-        return DataFile.from_args(
-            content=DataFileContent.DATA,
-            file_path=f"file://{placed.path}",
-            file_format=FileFormat.PARQUET,
-            partition=Record(*values),
-            file_size_in_bytes=placed.file.bytes,
-            sort_order_id=None,
-            spec_id=table.default_spec_id,
-            equality_ids=None,
-            key_metadata=None,
-            **statistics.to_serialized_dict(),
-        )
-
-    @contextmanager
-    def _preparing(self) -> Iterator[None]:
-        """Turn errors from before the catalog is asked to commit into NotCommitted."""
-        try:
-            yield
-        except Exception as error:
-            place = getattr(error, "filename", None) or self.name
-            raise NotCommitted(f"{place}: {getattr(error, 'strerror', None) or _line(error)}") from error
 
     @property
     def _catalog_name(self) -> str:
@@ -258,6 +295,61 @@ class IcebergTable:
             raise
         except Exception as error:  # of pyiceberg, requests, SQLAlchemy, a driver, a file system: all say why
             raise KcliError(f"{self._catalog_name}: {_line(error)}") from error
+
+
+def _without(path: Path, keys: pa.Table, schema: pa.Schema, *, is_whole: bool) -> pa.Table | None:
+    """Return the rows of a file, in the order of the file and with the schema of the table, that have none of the keys;
+    None if no row has one. is_whole: whether all rows of the file count. Raises UsageError for a file that is not to be
+    read by the names of its columns, and for rows that others have deleted beside the file."""
+    with pq.ParquetFile(path) as file:
+        numbered = file.read(columns=list(KEY)).append_column("row", pa.array(np.arange(file.metadata.num_rows)))
+        left = numbered.join(keys, list(KEY), join_type="left anti")["row"].combine_chunks().sort()
+        if len(left) == file.metadata.num_rows:
+            return None
+        if not is_whole or not _names(file.schema_arrow).items() <= _names(schema).items():
+            raise UsageError(f"{path}: others have renamed columns, or deleted rows, since this file was written")
+        batches = (conform_rows(batch, schema, ()) for batch in file.iter_batches())
+        return pa.Table.from_batches(batches, schema).take(left)
+
+
+def _names(schema: pa.Schema) -> dict[bytes, str]:
+    """Return the name of each field of a schema, at any depth, by its id."""
+    found = {}
+    due = list(schema)
+    while due:
+        field = due.pop()
+        if field.metadata and b"PARQUET:field_id" in field.metadata:
+            found[field.metadata[b"PARQUET:field_id"]] = field.name
+        due += [field.type.field(i) for i in range(field.type.num_fields)]
+    return found
+
+
+def _write(rows: pa.Table, path: Path) -> None:
+    """Write a Parquet file, and sync it."""
+    pq.write_table(rows, path, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _described(path: Path, partition: Record, transaction: Transaction) -> DataFile:
+    table = transaction.table_metadata
+    metadata = pq.read_metadata(path)
+    try:
+        statistics = _statistics(metadata, table.schema(), table.properties)
+    except (OverflowError, ValueError):  # a time beyond Python's calendar: no bounds, of any column
+        statistics = _statistics(metadata, table.schema(), {"write.metadata.metrics.default": "counts"})
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"file://{path}",
+        file_format=FileFormat.PARQUET,
+        partition=partition,
+        file_size_in_bytes=path.stat().st_size,
+        sort_order_id=None,
+        spec_id=table.default_spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
 
 
 def _statistics(metadata: pq.FileMetaData, schema: Schema, properties: Properties) -> DataFileStatistics:

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,20 +144,19 @@ class TableJob:
     ) -> Outcome:
         options = self._options
         run = staging.run.name
-        staged = reports.files
-        files, renames = placed(staging.run, staged, self._table.data, run)
+        files, renames = placed(staging.run, reports.files, self._table.data, run)
         dead, dead_renames = placed(staging.run, reports.dead_letters, dead_letter_directory(options.out), run)
         damage, damage_renames = damaged(staging.run / DAMAGE, damage_directory(options.out), run)
         read = extents(reports.read)
         if files or dead or damage:
             offsets = _ends(read, following)
             beside = {**dead_renames, **damage_renames}
+            new = {path: PlacedFile(place, file) for (path, place), file in zip(renames.items(), files, strict=True)}
             if self._upserts and files:
-                paths = [staging.run / each.staged for each in staged]
-                staging.commit_to(beside, offsets, lambda: self._table.upsert(paths, offsets))
+                staging.commit_to(beside, offsets, lambda: self._table.upsert(new, offsets))
             else:
-                new = [PlacedFile(place, file) for place, file in zip(renames.values(), files, strict=True)]
-                staging.commit_to({**renames, **beside}, offsets, lambda: self._table.append(new, offsets))
+                act = partial(self._table.append, [*new.values()], offsets)
+                staging.commit_to({**renames, **beside}, offsets, act)
         records = sum(split.records for report in reports.read for split in report.splits)
         rows = sum(file.records for file in (*files, *dead))
         return Outcome(

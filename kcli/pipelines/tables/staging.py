@@ -37,15 +37,16 @@ Offsets = Mapping[TopicPartition, int]
 @dataclass(frozen=True, slots=True)
 class Intent:
     """A commit that is under way. places: absolute paths of its files. offsets: those that the table tells once it is
-    done."""
+    done. run: what the names of all files have that it writes, those without a place in `places` too."""
 
     places: Collection[str]
     offsets: Offsets
+    run: str
 
     def to_json(self) -> bytes:
         """Return the content of the intent file."""
         offsets = [[*partition, offset] for partition, offset in self.offsets.items()]
-        return json.dumps({"places": [*self.places], "offsets": offsets}).encode()
+        return json.dumps({"places": [*self.places], "offsets": offsets, "run": self.run}).encode()
 
     @classmethod
     def read(cls, path: Path) -> Intent:
@@ -53,7 +54,7 @@ class Intent:
         try:
             value = json.loads(path.read_bytes())
             offsets = {TopicPartition(topic, partition): offset for topic, partition, offset in value["offsets"]}
-            return cls([str(place) for place in value["places"]], offsets)
+            return cls([str(place) for place in value["places"]], offsets, str(value["run"]))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UnreadableInput(str(path), f"not the intent of an export: {error}") from error
 
@@ -88,7 +89,7 @@ class TableStaging(Staging):
         Raises NotCommitted and OSError if the table is as it was. After any other error of `append` it is not known
         whether the table has the rows; the next run finds out.
         """
-        intent = Intent([str(place) for place in renames.values()], offsets)
+        intent = Intent([str(place) for place in renames.values()], offsets, self.run.name)
         with held():  # the first Ctrl-C is ignored: after the commit the export ends anyway
             self._disk.write_file(self.intent, intent.to_json())
             try:
@@ -113,7 +114,7 @@ class TableStaging(Staging):
 
     def _undo(self, intent: Intent) -> None:
         """Remove the files that a commit had put in place, and the directories that were made for them."""
-        for place in map(Path, intent.places):
+        for place in (*map(Path, intent.places), *self.directory.rglob(f"part-{intent.run}-*.parquet")):
             with suppress(FileNotFoundError):
                 self._disk.remove(place)
             for above in place.parents:

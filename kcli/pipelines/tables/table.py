@@ -85,11 +85,12 @@ class Table(Protocol):
         """
         ...
 
-    def upsert(self, files: Sequence[Path], offsets: Mapping[TopicPartition, int]) -> None:
+    def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the latest rows of keys and offsets: a row takes the place of the one with its key, a tombstone (no
-        value) removes it. files: Parquet files with these rows, one for a key, with all columns of the table.
+        value) removes it. files: staged Parquet files with these rows, one for a key, with all columns of the table,
+        and what they would be in the table. Files that this writes have such names, for a later run to remove.
 
-        Raises as `append`, and UsageError of a format that cannot do it.
+        Raises as `append`.
         """
         ...
 

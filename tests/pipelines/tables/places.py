@@ -38,11 +38,11 @@ class Place:
     out: Path
     catalog: str | None = None
 
-    def table(self, layout: Sequence[str] = ()) -> Table:
+    def table(self, layout: Sequence[str] = (), *, by_key: bool = False) -> Table:
         """The table, as an export is given it."""
         if self.kind == "delta":
-            return DeltaLakeTable(self.out, layout)
-        return IcebergTable(self.out, layout, self.catalog, None if self.catalog is None else NAME)
+            return DeltaLakeTable(self.out, layout, by_key=by_key)
+        return IcebergTable(self.out, layout, self.catalog, None if self.catalog is None else NAME, by_key=by_key)
 
     def export(self, source: SourceOptions, layout: Sequence[str] = (), **options: DecoderSpec) -> Outcome:
         """Export to the table, without Spark."""

@@ -425,7 +425,7 @@ def test_a_full_disk(log: Path, plain_place: Place, tmp_path: Path, monkeypatch:
 
 
 def test_an_intent_of_nothing(tmp_path: Path) -> None:
-    intent = Intent(["/a/b"], {TopicPartition("t", 0): 5})
+    intent = Intent(["/a/b"], {TopicPartition("t", 0): 5}, "run")
     path = tmp_path / "intent.json"
     path.write_bytes(intent.to_json())
     assert Intent.read(path) == intent
