@@ -96,7 +96,7 @@ wheel: $(DEPS) $(BUILT)
 
 lock: $(DEPS)
 	$(PIP) install uv
-	$(COMPILE) --upgrade --extra dev --extra spark --extra tier --extra registry -o .ci/dev.lock pyproject.toml
+	$(COMPILE) --upgrade --extra dev --extra spark --extra tier --extra registry --extra tables -o .ci/dev.lock pyproject.toml
 	printf 'cython\nduckdb\nobstore\nsetuptools\n' | $(COMPILE) --extra spark --extra registry --no-emit-package pyspark --no-emit-package py4j -c .ci/dev.lock -o .ci/run.lock pyproject.toml -
 	printf 'pyspark\n' | $(COMPILE) -c .ci/dev.lock -o .ci/spark.lock -
 	printf 'ziglang>=0.13\n' | $(COMPILE) --upgrade -o .ci/zig.lock -

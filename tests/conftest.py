@@ -40,6 +40,7 @@ TOGETHER = {
     "export/test_stream_spark.py": (
         "export/test_source.py",
         "export/test_spark_job.py",
+        "export/test_table_upserts.py",
         "export/test_tiered.py",
         "pipelines/test_live_spark.py",
         "pipelines/test_sink_spark.py",

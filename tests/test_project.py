@@ -24,6 +24,7 @@ PROJECT = PYPROJECT["project"]
 WITH_EXTRA = {
     "kcli/export": "spark",
     "kcli/pipelines": "spark",
+    "kcli/pipelines/tables": "tables",
     "kcli/registry": "registry",
     "kcli/schema_client": "registry",
     "kcli/schemas": "registry",
@@ -75,8 +76,13 @@ def imported(source: Path) -> Iterator[str]:
 def sources_with(extra: str | None) -> list[Path]:
     """The modules that may rely on an extra, or those that may rely on none."""
     found = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    whose = {path: [e for d, e in WITH_EXTRA.items() if path.is_relative_to(ROOT / d)] for path in found}
-    return [path for path in found if whose[path] == ([extra] if extra else [])]
+    return [path for path in found if extra_of(path) == extra]
+
+
+def extra_of(path: Path) -> str | None:
+    """The extra of the innermost directory that has one."""
+    inner_first = sorted(WITH_EXTRA, key=len, reverse=True)
+    return next((WITH_EXTRA[each] for each in inner_first if path.is_relative_to(ROOT / each)), None)
 
 
 @pytest.mark.parametrize("extra", [None, *sorted(set(WITH_EXTRA.values()))])

@@ -16,27 +16,25 @@ from kcli.cli.progress import StatusLine, bar, size_text
 from kcli.errors import UsageError
 from kcli.export.class_archive import make_soon
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import (
-    ExportOptions,
-    Job,
-    JobProgress,
-    Outcome,
-    TopicOutcome,
-    damage_directory,
-    dead_letter_directory,
-)
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.options import SourceOptions
+from kcli.export.outcome import Outcome, TopicOutcome, damage_directory, dead_letter_directory
 from kcli.export.session import SparkFailed, SparkSettings
+from kcli.export.steps import JobProgress
 from kcli.export.table_writer import TableFormat
 from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.export.manifest import DataFile
+    from kcli.pipelines.tables.table import Table
 
 DEFAULT_COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType,headers"
 PLOT_WIDTH = 60
 DAMAGE_SHOWN = 20
 LEVELS = " ▁▂▃▄▅▆▇█"
+TABLES: dict[str, dict[str, str]] = {"iceberg": {"date": "day(timestamp)"}, "delta": {"day(timestamp)": "date"}}
+"""Formats of tables, each with its own name for what --partition-by calls by another."""
 
 
 def source_options(  # noqa: PLR0913 (one parameter an option)
@@ -120,17 +118,25 @@ def export_options(  # noqa: PLR0913 (one parameter an option)
     sort: str | None,
     latest_by_key: bool,
     state: Path | None,
+    table: str | None,
 ) -> ExportOptions:
     """Return the options of an export. formats: the values of --key-format and --value-format. layout, sort: the
     columns of --partition-by and of --sort, separated by commas; None for none. codec, level: the compression of the
     Parquet files; level None for the codec's default. file_mb: about the size of a file, in MB. state: the STATE file
-    of --incremental; None for an export of one run. Raises UsageError."""
+    of --incremental; None for an export of one run. table: the table format, one of TABLES; None for Parquet files
+    alone. Raises UsageError."""
     if re.match(r"[a-z][a-z0-9+.-]*:/", str(out)):
         raise UsageError(f"--out {str(out)!r} is no directory: tables are made on a file system that can rename")
+    if table is not None and table not in TABLES:
+        raise UsageError(f"--table {table!r} is none of {', '.join(TABLES)}")
+    if table is not None and state is not None:
+        raise UsageError("--incremental STATE: a table has the offsets of its rows itself, and each export adds to it")
+    synonyms = TABLES[table] if table is not None else {}
+    terms = tuple(synonyms.get(name, name) for name in _names(layout))
     return ExportOptions(
         source=source,
         out=out,
-        form=TableFormat(_names(layout), codec, level, file_mb * 1_000_000),
+        form=TableFormat(terms, codec, level, file_mb * 1_000_000, is_whole=table == "iceberg"),
         key=DecoderSpec.parse(formats[0]),
         value=DecoderSpec.parse(formats[1]),
         sort=_names(sort),
@@ -140,7 +146,36 @@ def export_options(  # noqa: PLR0913 (one parameter an option)
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    """Return the names in a text with commas between them; a comma inside brackets is part of a name."""
+    names = re.split(r",(?![^(]*\))", re.sub(r"\s", "", text or ""))
+    return tuple(filter(None, names))
+
+
+def table_of(
+    options: ExportOptions, table: str | None, catalog: str | None, name: str | None, *, compacts: bool
+) -> Table | None:
+    """Return the table that an export adds to; None for Parquet files alone. table: one of TABLES or None. catalog,
+    name: the catalog of an Iceberg table and its name there, or None. compacts: whether its files are to be joined.
+    Raises UsageError, NotInstalled."""
+    if table != "iceberg" and (catalog is not None or name is not None):
+        raise UsageError("--catalog and --table-name are of --table iceberg")
+    if table != "delta" and compacts:
+        raise UsageError(
+            "--compact is of --table delta: an Iceberg table's files are joined by Spark's rewrite_data_files"
+        )
+    if table is None:
+        return None
+    if table == "delta":
+        from kcli.pipelines.tables.delta import DeltaLakeTable
+
+        return DeltaLakeTable(options.out, options.form.layout, by_key=options.latest_by_key)
+    if (catalog is None) != (name is None):
+        raise UsageError("--catalog and --table-name go together: a table in a directory alone has neither")
+    if name is not None and "." not in name.strip("."):
+        raise UsageError(f"--table-name {name!r} is not SPACE.NAME")
+    from kcli.pipelines.tables.iceberg import IcebergTable
+
+    return IcebergTable(options.out, options.form.layout, catalog, name, by_key=options.latest_by_key)
 
 
 def run(
@@ -151,14 +186,22 @@ def run(
     output: Format,
     *,
     debug: bool,
+    table: Table | None = None,
+    compacts: bool = False,
 ) -> int:
     """Export, and show the summary. Return the exit status 0; a failed export raises an error, such as SparkFailed.
-    master, conf, environment: see SparkSettings. debug: whether to write Spark's own error to stderr."""
+    master, conf, environment: see SparkSettings. debug: whether to write Spark's own error to stderr. table: what the
+    export adds to, None for a directory of Parquet files. compacts: whether its small files are joined."""
     line = _Bar()
     line.show(JobProgress("starting Spark", 0, 0, 0, 0, 0))
     settings = SparkSettings(master, conf, environment)
     try:
-        outcome = Job(options, settings, line.show).run()
+        if table is None:
+            outcome = Job(options, settings, line.show).run()
+        else:
+            from kcli.pipelines.tables.job import TableJob
+
+            outcome = TableJob(options, table, settings, line.show, compacts=compacts).run()
     except SparkFailed as error:
         line.clear()
         if debug and error.trace:
@@ -176,7 +219,7 @@ def run(
     if output is Format.JSONL:
         write_text("".join(json_line(line) for line in _json(options, outcome)))
     else:
-        write_text(_text(options, outcome))
+        write_text(_text(options, outcome, adds=table is not None or options.state is not None))
     if settings.is_one_process:
         make_soon()
     return 0
@@ -242,13 +285,14 @@ class _Bar(StatusLine):
         self.draw("  ".join(parts))
 
 
-def _text(options: ExportOptions, outcome: Outcome) -> str:
-    """Return the summary as text: the topics, their records over time, and a line of sums."""
+def _text(options: ExportOptions, outcome: Outcome, *, adds: bool) -> str:
+    """Return the summary as text: the topics, their records over time, and a line of sums. adds: whether the export
+    adds to what earlier ones made."""
     if outcome.finished_earlier:
         note("kcli: an export that was interrupted has been finished first")
     if not outcome.topics:
-        nothing = f"nothing {'new' if options.state else 'to export'}"
-        return f"{printable(options.out)}  {nothing}  {outcome.seconds:.2f} s\n"
+        nothing = [f"nothing {'new' if adds else 'to export'}", *_joined(outcome)]
+        return f"{printable(options.out)}  {', '.join(nothing)}  {outcome.seconds:.2f} s\n"
     rows = [("TOPIC", "PARTITIONS", "RECORDS", "GAPS", "UNDECODED", "READ")]
     rows += [
         (
@@ -266,6 +310,7 @@ def _text(options: ExportOptions, outcome: Outcome) -> str:
     parts = [count_text(outcome.records, "record"), count_text(len(outcome.files), "file"), size_text(size)]
     if outcome.superseded:
         parts.append(f"{outcome.superseded:,} superseded or deleted")
+    parts += _joined(outcome)
     text += f"{printable(options.out)}  {', '.join(parts)}  {outcome.seconds:.2f} s\n"
     dead = sum(file.records for file in outcome.dead_letters)
     if dead:
@@ -277,6 +322,10 @@ def _text(options: ExportOptions, outcome: Outcome) -> str:
     for each in outcome.damage[:DAMAGE_SHOWN]:
         text += f"  {printable(each.path)}  byte {each.position:,}, {each.length:,} bytes  {printable(each.reason)}\n"
     return text
+
+
+def _joined(outcome: Outcome) -> list[str]:
+    return [f"{count_text(outcome.joined, 'small file')} joined"] if outcome.joined else []
 
 
 def _plot(topic: TopicOutcome) -> str:
@@ -335,6 +384,7 @@ def _json(options: ExportOptions, outcome: Outcome) -> list[dict[str, Any]]:
             "bytes": sum(file.bytes for file in outcome.files),
             "dead_letters": sum(file.records for file in outcome.dead_letters),
             "superseded": outcome.superseded,
+            "joined": outcome.joined,
             "finished_earlier": outcome.finished_earlier,
             "seconds": round(outcome.seconds, 3),
         }

@@ -25,6 +25,8 @@ kcli export-to-parquet /var/lib/kafka --topic orders --out orders --value-format
 
 kcli export-to-parquet /var/lib/kafka --tier s3://bucket/tier --topic orders --out orders
 
+kcli export-to-parquet /var/lib/kafka --topic orders --out orders --table delta
+
 kcli export-to-parquet --check orders
 """
 
@@ -60,6 +62,30 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
             "--check", metavar="DIR", help="Prove an export against its sources; no Spark.", callback=utf8_path
         ),
     ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="FORMAT",
+            rich_help_panel=TABLE,
+            help="iceberg or delta: a table, to which each export adds what is new, exactly once.",
+        ),
+    ] = None,
+    catalog: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|NAME",
+            rich_help_panel=TABLE,
+            help="Iceberg: a REST or SQL catalog, or one that pyiceberg's configuration names.",
+        ),
+    ] = None,
+    table_name: Annotated[
+        str | None,
+        typer.Option(metavar="SPACE.NAME", rich_help_panel=TABLE, help="Iceberg: the table's name in the catalog."),
+    ] = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", rich_help_panel=TABLE, help="Delta: join the table's small files after that.")
+    ] = False,
     topic: Annotated[
         list[str] | None, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="A topic, or several (a,b).")
     ] = None,
@@ -116,7 +142,9 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = False,
     partition_by: Annotated[
         str | None,
-        typer.Option(metavar="COLUMNS", rich_help_panel=TABLE, help="Directories by topic, partition, date, hour."),
+        typer.Option(
+            metavar="COLUMNS", rich_help_panel=TABLE, help="topic, partition, date, hour; Iceberg: transforms."
+        ),
     ] = None,
     sort: Annotated[
         str | None,
@@ -142,7 +170,8 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """Export logs to Parquet, with Spark and without Kafka.
 
     Sources are only read. The table is complete or does not exist; a manifest beside the data names the files and their
-    sources. Exit status: 0 done, 1 a failure or findings of --check, 2 usage or unreadable input.
+    sources. With --table the result is an Iceberg or Delta table. Exit status: 0 done, 1 a failure or findings of
+    --check, 2 usage or unreadable input.
     """
     from kcli.cli.options import pairs, time_ms
     from kcli.errors import UsageError, needing
@@ -187,5 +216,9 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
         sort=sort,
         latest_by_key=latest_by_key,
         state=incremental,
+        table=table,
     )
-    raise typer.Exit(export.run(options, master, pairs(spark_conf, "--spark-conf"), environment, output, debug=debug))
+    target = export.table_of(options, table, catalog, table_name, compacts=compact)
+    settings = pairs(spark_conf, "--spark-conf")
+    status = export.run(options, master, settings, environment, output, debug=debug, table=target, compacts=compact)
+    raise typer.Exit(status)

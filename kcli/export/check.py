@@ -23,12 +23,13 @@ from kcli.errors import KcliError
 from kcli.export.commit import is_interrupted
 from kcli.export.decoding import Decoder, DecoderSpec, Survey, make_decoder, survey
 from kcli.export.files import is_remote, local
-from kcli.export.job import JobProgress, dead_letter_directory
 from kcli.export.manifest import DataFile, Manifest, read_manifest
 from kcli.export.options import EARLIEST, LATEST, Bound, Isolation, OnCorruption, SourceOptions
+from kcli.export.outcome import dead_letter_directory
 from kcli.export.reading import read
 from kcli.export.shape import DEAD_COLUMNS, Shape
 from kcli.export.splits import Split, plan
+from kcli.export.steps import JobProgress
 from kcli.export.table_writer import file_sum
 from kcli.export.worker import sum_bytes
 from kcli.protocol.topic_partition import TopicPartition

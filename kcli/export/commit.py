@@ -66,6 +66,7 @@ class Staging:
     def __init__(self, directory: Path, disk: Disk | None = None) -> None:
         self.directory = directory.resolve()
         self.root = self.directory.with_name(f".{self.directory.name}.kcli")
+        self.intent = self.directory / INTENT
         self.finished_earlier = False
         self._disk = disk or Disk()
         self._lock = -1
@@ -119,7 +120,7 @@ class Staging:
 
     def _leave(self) -> None:
         """Remove this run's files and the staging directory, unless the commit is unfinished; release the lock."""
-        if not (self.directory / INTENT).exists():
+        if not self.intent.exists():
             self._drop(self.run)
             self._drop(self.root)
         os.close(self._lock)
@@ -131,15 +132,17 @@ class Staging:
             self._disk.remove_tree(directory)
 
     def _recover(self) -> bool:
-        path = self.directory / INTENT
         intent = None
-        if path.exists():
-            intent = _read_intent(path)
+        if self.intent.exists():
+            intent = _read_intent(self.intent)
             self._finish(intent)
+        self._drop_runs()
+        return intent is not None
+
+    def _drop_runs(self) -> None:
         for each in self.root.iterdir():
             if each.is_dir():
                 self._drop(each)
-        return intent is not None
 
     def commit(self, renames: Mapping[Path, Path], writes: Mapping[Path, bytes]) -> None:
         """Rename files (staged path -> final path) and replace other files (path -> content), all or none.
@@ -155,7 +158,7 @@ class Staging:
         with held():  # the first Ctrl-C is ignored: after the commit the export ends anyway
             self._disk.make_directory(self.directory)
             self._disk.sync_directory(self.directory.parent)
-            self._disk.write_file(self.directory / INTENT, intent.to_json())
+            self._disk.write_file(self.intent, intent.to_json())
             self._finish(intent)
 
     def _finish(self, intent: Intent) -> None:
@@ -167,11 +170,11 @@ class Staging:
                 self._disk.rename(staged, place)
             elif not place.exists():
                 raise UnreadableInput(str(place), f"an interrupted export cannot be finished: {staged} is gone")
-        for parent in _parents(places, self.directory):
+        for parent in parents(places, self.directory):
             self._disk.sync_directory(parent)
         for path, text in intent.writes.items():
             self._disk.write_file(Path(path), text.encode())
-        self._disk.remove(self.directory / INTENT)
+        self._disk.remove(self.intent)
         self._disk.sync_directory(self.directory)
 
 
@@ -180,7 +183,7 @@ def is_interrupted(directory: Path) -> bool:
     return (directory / INTENT).exists()
 
 
-def _parents(places: Sequence[Path], top: Path) -> list[Path]:
+def parents(places: Sequence[Path], top: Path) -> list[Path]:
     """Return the directories that contain these files and, for files below `top`, also the directories between them and
     `top`, and `top` itself; deepest first."""
     found: set[Path] = set()

@@ -207,7 +207,9 @@ def _selected(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int
         start = first
     elif start < first and options.fail_on_data_loss:
         raise DataLoss(f"{partition}: offset {start:,} is gone, the log starts at {first:,}")
-    return max(start, first), last if end == LATEST else min(end, last)
+    if end != LATEST:  # no further than the log: an increment begins where the one before ended
+        last = min(end, last, max(offsets.log_end(best), first))
+    return max(start, first), last
 
 
 def narrowed(copies: list[PartitionFiles], options: SourceOptions, start: int, end: int) -> tuple[int, int]:

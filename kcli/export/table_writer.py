@@ -13,6 +13,7 @@ few values with dictionaries; keys and values without, because trying a dictiona
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ import pyarrow.parquet as pq
 
 from formats.kernels.crc import crc32c
 from kcli.errors import UsageError
+from kcli.export.buckets import buckets
 from kcli.export.columns import spans
 from kcli.export.decoding.json_text import VARIANT
 from kcli.export.decoding.parquet_variant import mark_variants
@@ -33,6 +35,8 @@ from kcli.export.manifest import DataFile, OffsetRange
 from kcli.protocol.topic_partition import TopicPartition
 
 LAYOUT = ("topic", "partition", "date", "hour")
+TRANSFORM = re.compile(r"(day|hour)\(timestamp\)|bucket\(([1-9]\d{0,8}),key\)")
+WHOLE_LAYOUT = ("topic", "partition", "day(timestamp)", "hour(timestamp)", "bucket(N,key)")
 NULL_LABEL = "__HIVE_DEFAULT_PARTITION__"
 CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
 ROW_GROUP_BYTES = 32 << 20
@@ -56,19 +60,22 @@ class TableFormat:
 
     layout: columns of LAYOUT that become directories, named as Hive does (`topic=orders`). codec, level: compression of
     the Parquet pages; level None: the codec's default. file_bytes: the size at which a file is finished and the next
-    one begun.
+    one begun. is_whole: whether the files have these columns too; then the layout may have transforms of columns
+    (TRANSFORM), and `date` and `hour` are none of them.
     """
 
     layout: tuple[str, ...] = ()
     codec: str = "zstd"
     level: int | None = None
     file_bytes: int = 128 << 20
+    is_whole: bool = False
 
     def check(self) -> None:
         """Raise UsageError for an unknown layout column or codec, and for a level that the codec does not have."""
+        known = WHOLE_LAYOUT if self.is_whole else LAYOUT
         for name in self.layout:
-            if name not in LAYOUT:
-                raise UsageError(f"--partition-by {name!r} is none of {', '.join(LAYOUT)}")
+            if name not in known and not (self.is_whole and TRANSFORM.fullmatch(name)):
+                raise UsageError(f"--partition-by {name!r} is none of {', '.join(known)}")
         if len(set(self.layout)) < len(self.layout):
             raise UsageError("--partition-by names a column twice")
         if self.codec not in CODECS:
@@ -117,7 +124,8 @@ class TableWriter:
 
     def __init__(self, staging: Path, schema: pa.Schema, form: TableFormat) -> None:
         self._staging = staging
-        self._schema = pa.schema([each for each in schema if each.name not in form.layout])
+        dropped = () if form.is_whole else form.layout
+        self._schema = pa.schema([each for each in schema if each.name not in dropped])
         self._form = form
         self._open: dict[str, _Open] = {}
         self._buffered = 0
@@ -182,7 +190,7 @@ class TableWriter:
             rest = code
             for name, labels in zip(reversed(self._form.layout), reversed(label_lists), strict=True):
                 rest, at = divmod(rest, len(labels))
-                words.append(f"{name}={labels[at]}")
+                words.append(f"{_word(name)}={labels[at]}")
             yield "/".join(reversed(words)), rows
 
     def _file(self, directory: str) -> _Open:
@@ -243,20 +251,34 @@ def _leaves(schema: Iterable[pa.Field], above: str = "") -> Iterator[str]:
             yield path
 
 
+def _word(name: str) -> str:
+    """Return the name of a layout column or transform in the names of directories: `timestamp_day`."""
+    found = TRANSFORM.fullmatch(name)
+    if found is None:
+        return name
+    return "key_bucket" if found[2] else f"timestamp_{found[1]}"
+
+
 def _labels(name: str, batch: pa.RecordBatch) -> tuple[Sequence[object], Any]:
     """Return the distinct values of a layout column, and for each row the index of its value in them."""
     if name in ("topic", "partition"):
         coded = batch.column(name).dictionary_encode()
         return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
+    transform = TRANSFORM.fullmatch(name)
+    if transform is not None and transform[2]:
+        found, codes = np.unique(buckets(batch.column("key"), int(transform[2])), return_inverse=True)
+        return [NULL_LABEL if bucket < 0 else bucket for bucket in found.tolist()], codes
     times = batch.column("timestamp").cast(pa.int64())
     hours = np.floor_divide(times.fill_null(0).to_numpy(zero_copy_only=False), US_PER_HOUR)
-    units = np.floor_divide(hours, 24) if name == "date" else np.mod(hours, 24)
+    is_day = name in ("date", "day(timestamp)")
+    units = np.floor_divide(hours, 24) if is_day else hours if transform else np.mod(hours, 24)
     if times.null_count == 0 and units.min() == units.max():
         found, codes = units[:1], np.zeros(len(units), np.int64)
     else:
         found, codes = np.unique(units, return_inverse=True)
     labels: list[object] = [
-        str(np.datetime64(int(unit), "D")) if name == "date" else f"{unit:02}" for unit in found.tolist()
+        str(np.datetime64(unit, "D" if is_day else "h")) if is_day or transform else f"{unit:02}"
+        for unit in found.tolist()
     ]
     if times.null_count:
         labels.append(NULL_LABEL)

@@ -24,13 +24,14 @@ from formats.errors import FormatError
 from formats.kernels.crc import crc32c
 from kcli.errors import KcliError
 from kcli.export.columns import arrow_schema
+from kcli.export.conform import conform_rows
 from kcli.export.decoding import DecoderSpec, Survey, survey
 from kcli.export.files import is_remote, open_source
 from kcli.export.histogram import Histogram
 from kcli.export.manifest import GAPS_LISTED, joined
 from kcli.export.options import OnCorruption
 from kcli.export.reading import read
-from kcli.export.shape import Shape, dead_rows, dead_schema
+from kcli.export.shape import PLACE, Shape, dead_rows, dead_schema
 from kcli.export.splits import Split
 from kcli.export.table_writer import StagedFile, TableFormat, TableWriter
 
@@ -60,7 +61,8 @@ class Work:
     """The settings that the tasks of an export share.
 
     staging: the run's staging directory. dead_keys: whether records without a key become dead letters, because a
-    --latest-by-key table has no row for them.
+    --latest-by-key table has no row for them. schema: that of the files, if the table has one of its own, to which the
+    rows are brought; None for that of the rows.
     """
 
     staging: str
@@ -69,6 +71,7 @@ class Work:
     on_corruption: OnCorruption
     include_control: bool
     dead_keys: bool = False
+    schema: pa.Schema | None = None
 
 
 @dataclass(slots=True)
@@ -139,7 +142,7 @@ class Sink:
     def __init__(self, work: Work) -> None:
         self._work = work
         staging = Path(work.staging)
-        self._rows = TableWriter(staging, work.shape.schema, work.form)
+        self._rows = TableWriter(staging, work.schema or work.shape.schema, work.form)
         self._dead = TableWriter(staging, dead_schema(), TableFormat())
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -147,6 +150,8 @@ class Sink:
         if self._work.dead_keys:
             batch = self._with_keys(batch)
         rows, dead = self._work.shape.apply(batch)
+        if self._work.schema is not None:
+            rows = conform_rows(rows, self._work.schema, PLACE)
         self._rows.write(rows)
         if dead is not None:
             self._dead.write(dead)

@@ -1,4 +1,6 @@
-"""Spark and live brokers: the data source `kafka-log` with the option kafka.bootstrap.servers in place of a path.
+"""Data between Kafka and the lake: Spark and live brokers (below), and tables (the package `tables`).
+
+The data source `kafka-log` has the option kafka.bootstrap.servers in place of a path:
 
     reading    options as of Spark's Kafka source, and the batches that the leaders of partitions send, to Arrow record
                batches with the columns of kcli.export.columns

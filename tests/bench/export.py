@@ -3,6 +3,7 @@
     warm            all sides in processes that stay (export_sides.py), in turn; the first runs do not count
     whole process   from the command to its end, with the start of Python, and of Spark's JVM
     memory          of a whole kcli process with all its children, each at its peak
+    tables          the same job to Iceberg and Delta tables, beside the files alone
     --why           beside df.write.parquet from the data source, which the job does not use (kcli/export/job.py)
 
 All write the same columns with the same codec, and what the consumer wrote must equal what kcli wrote. Kafka runs with
@@ -43,6 +44,7 @@ CORES = 2
 SMALL, WIDE = (2_000_000, 100), (1_000_000, 1024)
 MEMORY_BYTES = 200_000_000, 4_000_000_000
 FLAT = 1.25
+TABLE_LEAST = 0.77  # within 1.3 times
 AVRO_RECORDS, AVRO_PATTERNS = 500_000, 10_000
 SAMPLE_S = 0.05
 KINDS = {"driver": "the driver", "jvm": "Spark's JVM", "worker": "the largest worker"}
@@ -123,6 +125,8 @@ def speed_figures(address: str, codec: str, runs: int, scale: float, *, why: boo
     started = {
         "kcli": ("kcli", f"local[{CORES}]"),
         "one core": ("kcli", "local[1]"),
+        "Iceberg": ("iceberg", f"local[{CORES}]"),
+        "Delta": ("delta", f"local[{CORES}]"),
         "consumer": ("consumer", address),
         "pyarrow": ("pyarrow", "-"),
     }
@@ -137,6 +141,9 @@ def speed_figures(address: str, codec: str, runs: int, scale: float, *, why: boo
         yield _line(log, {"kcli": ours, "consumer": theirs}, "whole process: consumer and pyarrow", "consumer", 1.3)
         yield _line(log, per_s, "warm: pyarrow alone, columns in memory", "pyarrow", 0.25)
         yield _line(log, per_s, "two cores: one core", "one core", 1.6)
+        for table in ("Iceberg", "Delta"):
+            by_files = {"kcli": per_s[table], "files": per_s["kcli"]}
+            yield _line(log, by_files, f"warm: a table of {table}: the files alone", "files", TABLE_LEAST)
         if why:
             yield _line(log, per_s, "warm: df.write.parquet of the data source", "spark")
 

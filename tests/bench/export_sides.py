@@ -1,6 +1,8 @@
 """What exports are measured beside, each in a process that stays: python -m tests.bench.export_sides SIDE ARG CODEC.
 
     kcli MASTER         kcli's job, in one Spark session
+    iceberg MASTER      the same to an Iceberg table of a SQL catalog
+    delta MASTER        the same to a Delta table
     spark MASTER        df.write.parquet of Spark's, from the data source kafka-log, in one Spark session
     live MASTER@ADDRESS the same from a running Kafka
     tasks MASTER[@ADDRESS]  the data source kafka-log in Spark's tasks, which write Parquet with pyarrow: from a running
@@ -29,13 +31,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kcli.export.columns import STANDARD, arrow_schema
-from kcli.export.job import ExportOptions, Job
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
 from kcli.export.session import QUICK_START, SparkSettings, spark_context, spark_session
 from kcli.export.splits import plan
 from kcli.export.table_writer import TableFormat
 from kcli.pipelines.source import KafkaDataSource
+from kcli.pipelines.tables.table import Table
 from tests.bench.export_logs import Log
 from tests.bench.measure import BenchError
 
@@ -61,6 +65,40 @@ def kcli(master: str, codec: str) -> Iterator[Side]:
         def export(log: Log, out: Path) -> float:
             began = time.perf_counter()
             Job(ExportOptions(_source(log), out, TableFormat(codec=codec)), spark).run()
+            return time.perf_counter() - began
+
+        yield export
+
+
+@contextmanager
+def iceberg(master: str, codec: str) -> Iterator[Side]:
+    """kcli's job, to an Iceberg table of a SQL catalog."""
+    from kcli.pipelines.tables.iceberg import IcebergTable
+
+    def table(out: Path) -> Table:
+        database = out.with_name(f"{out.name}.db")
+        database.unlink(missing_ok=True)
+        return IcebergTable(out, (), f"sqlite:///{database}", "bench.records")
+
+    yield from _to_table(master, codec, table)
+
+
+@contextmanager
+def delta(master: str, codec: str) -> Iterator[Side]:
+    """kcli's job, to a Delta table."""
+    from kcli.pipelines.tables.delta import DeltaLakeTable
+
+    yield from _to_table(master, codec, lambda out: DeltaLakeTable(out, ()))
+
+
+def _to_table(master: str, codec: str, table: Callable[[Path], Table]) -> Iterator[Side]:
+    from kcli.pipelines.tables.job import TableJob
+
+    with spark_context(SparkSettings(master, QUICK_START)) as spark:
+
+        def export(log: Log, out: Path) -> float:
+            began = time.perf_counter()
+            TableJob(ExportOptions(_source(log), out, TableFormat(codec=codec)), table(out), spark).run()
             return time.perf_counter() - began
 
         yield export
@@ -221,6 +259,8 @@ def _source(log: Log) -> SourceOptions:
 
 SIDES = {
     "kcli": kcli,
+    "iceberg": iceberg,
+    "delta": delta,
     "spark": by_spark,
     "live": live,
     "sink": sink,

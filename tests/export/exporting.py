@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from kcli.export.job import ExportOptions, Job
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.options import SourceOptions
 from kcli.export.table_writer import TableFormat
 from tests.export.in_process import InProcess

@@ -15,6 +15,7 @@ def append(
     keys: Sequence[bytes | None] = (),
     *,
     segment: int = 0,
+    time_ms: int = TIME_MS,
 ) -> None:
     """Append a batch to a partition's segment, by default its only one: values v<offset>, keys k<offset % 4>."""
     values = values or [b"v%d" % offset for offset in offsets]
@@ -32,8 +33,8 @@ def append(
         crc=0,
         attributes=0,
         last_offset_delta=last - offsets[0],
-        base_timestamp=TIME_MS,
-        max_timestamp=TIME_MS + last,
+        base_timestamp=time_ms,
+        max_timestamp=time_ms + last,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,

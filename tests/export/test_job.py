@@ -21,10 +21,13 @@ import pytest
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.export.check import check_export
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import ExportOptions, Job, Outcome, damage_directory, dead_letter_directory, grouped
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.manifest import MANIFEST, read_manifest
 from kcli.export.options import SourceOptions
+from kcli.export.outcome import Outcome, damage_directory, dead_letter_directory
 from kcli.export.splits import plan
+from kcli.export.steps import grouped
 from kcli.export.table_writer import TableFormat, file_sum
 from tests.conftest import GOLDEN, truth
 from tests.export.in_process import InProcess
@@ -172,6 +175,16 @@ def test_incremental(log: Path, tmp_path: Path) -> None:
     assert check_export(out).findings == []
     (extent,) = outcome.manifest.partitions
     assert (extent.start, extent.end, extent.records, extent.missing) == (0, 15, 15, 0)
+
+
+def test_an_end_beyond_the_log_is_its_end(log: Path, tmp_path: Path) -> None:
+    """The next increment has the offsets that were not there yet."""
+    out, state = tmp_path / "out", tmp_path / "state"
+    ending = {"endingOffsets": json.dumps({"t": {"0": 12}})}
+    assert export(source(log, assign='{"t": [0]}', **ending), out, state=state).manifest.partitions[0].end == 10
+    append(log, list(range(10, 15)))
+    export(source(log), out, state=state)
+    assert offsets_in(out) == list(range(15))
 
 
 def test_incremental_tells_what_was_deleted(log: Path, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from kcli.export.check import check_export
 from kcli.export.commit import INTENT, Busy, Staging
-from kcli.export.job import ExportOptions, Job
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.manifest import MANIFEST
 from kcli.export.options import SourceOptions
 from kcli.export.table_writer import TableFormat

@@ -21,7 +21,8 @@ import pytest
 from formats.compression import ZSTD
 from formats.file_name import FileKind
 from kcli.errors import KcliError, UnreadableInput
-from kcli.export.job import ExportOptions, Job
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.options import SourceOptions
 from kcli.export.restore import DoubledOffset, Restored, RestoreOptions, restore
 from kcli.export.restore_columns import notes

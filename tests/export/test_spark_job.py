@@ -17,8 +17,11 @@ from pyspark.sql import SparkSession
 from kcli.errors import KcliError
 from kcli.export.check import check_export
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import ExportOptions, Job, JobProgress, dead_letter_directory
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
 from kcli.export.options import SourceOptions
+from kcli.export.outcome import dead_letter_directory
+from kcli.export.steps import JobProgress
 from kcli.export.table_writer import TableFormat
 from tests.conftest import GOLDEN
 from tests.export.logs import append

@@ -14,10 +14,12 @@ from pyspark.sql import SparkSession
 from kcli.errors import UnreadableInput, UsageError
 from kcli.export.check import check_export
 from kcli.export.corruption import CorruptLog
+from kcli.export.export_options import ExportOptions
 from kcli.export.files import tier_store
-from kcli.export.job import ExportOptions, Job, Outcome
+from kcli.export.job import Job
 from kcli.export.manifest import read_manifest
 from kcli.export.options import SourceOptions
+from kcli.export.outcome import Outcome
 from kcli.export.reading import read
 from kcli.export.splits import plan
 from kcli.tier.key_pairs import VARIABLE

@@ -58,7 +58,7 @@ def registered(client: SchemaRegistryClient, todo: Json) -> Json:
         refused = error.http_status_code
     customer = client.register_schema(todo["reference"], _schema(todo, "customer"))
     ids = [first, evolved, customer, client.register_schema(sales, _schema(todo, "sale"))]
-    client.clear_caches()
+    client.clear_caches()  # type: ignore[no-untyped-call]
     versions = [client.get_version(subject, each) for each in client.get_versions(subject)]
     read = client.get_version(sales, 1)
     return {
@@ -151,7 +151,9 @@ def consume(bootstrap: str, topic: str, read: Read, count: int) -> list[Any]:
         deadline.check()
         for each in consumer.consume(count - len(found), 0.1):
             assert each.error() is None, each.error()
-            found.append(read(each.value(), SerializationContext(topic, MessageField.VALUE)))
+            value = each.value()
+            assert value is not None
+            found.append(read(value, SerializationContext(topic, MessageField.VALUE)))
     consumer.close()
     return found
 

@@ -1,0 +1,17 @@
+"""Exports whose result is an Iceberg or a Delta table.
+
+    TableJob(options, IcebergTable(...) or DeltaLakeTable(...), spark).run()
+
+    table.py       what a table format does for an export (read first), and how a table is partitioned
+    job.py         one run: which offsets are new, the steps of kcli.export on Spark, the commit
+    staging.py     files in place, and the commit, and what a run does first that finds an interrupted one
+    evolution.py   the schema of a table that takes the rows of an export, or why there is none
+    iceberg.py     Iceberg: pyiceberg's catalogs, and snapshots that carry the exported offsets
+    directory.py   Iceberg without a catalog: the versions of the metadata in the table's own directory
+    delta.py       Delta: commits with a `txn` action for each partition
+
+The workers of an export write the Parquet files, with the ids of the table's columns; a commit adds these files to the
+table and copies none. It also carries, for each partition, the first offset that is not in the table, so that rows
+and offsets change together: an export that is repeated, or repeated after a kill, begins where the table ends.
+pyiceberg and deltalake are imported only by iceberg.py, directory.py and delta.py.
+"""

@@ -1,0 +1,463 @@
+"""Iceberg tables, with pyiceberg: of a SQL or REST catalog, of one that pyiceberg's configuration names, or of none.
+
+    field ids     workers write the Parquet files with the ids of the table's columns, as Iceberg's own writers do, so
+                  that no name mapping is needed and columns may be renamed
+    snapshot      one for each export, by a fast append; its summary has `kcli.offsets`: topic -> partition -> the first
+                  offset that is not in the table. The youngest snapshot that has it counts, so that other writers and
+                  compaction may come between, and a rollback takes the offsets back with the rows
+    by key        a snapshot that replaces files: those with rows of the new keys are written anew, without these rows
+    commit        new columns and the snapshot in one; a new table with both. It is tried once: if anybody else has
+                  committed since the table was loaded, it fails, because offsets may have changed with the rows
+
+Source: Iceberg's specification, "Snapshots", "Column Projection", "Partition Transforms".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from kcli.errors import KcliError, UsageError, needing
+from kcli.export.conform import conform_rows
+from kcli.pipelines.tables.evolution import evolved, storable
+from kcli.pipelines.tables.table import NotCommitted, PlacedFile
+from kcli.protocol.topic_partition import TopicPartition
+
+with needing("tables"):
+    import requests
+    from pyiceberg import expressions
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.catalog.rest import RestCatalog
+    from pyiceberg.exceptions import (
+        BadRequestError,
+        CommitFailedException,
+        CommitStateUnknownException,
+        ForbiddenError,
+        NoSuchNamespaceError,
+        NoSuchTableError,
+        OAuthError,
+        RESTError,
+        TableAlreadyExistsError,
+        UnauthorizedError,
+        ValidationError,
+        ValidationException,
+    )
+    from pyiceberg.io.pyarrow import (
+        DataFileStatistics,
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+        schema_to_pyarrow,
+    )
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.snapshots import ancestors_of
+    from pyiceberg.table.update import AssertTableUUID
+    from pyiceberg.typedef import Properties, Record
+    from pyiceberg.utils.config import Config
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from kcli.pipelines.tables.directory import DirectoryCatalog
+
+OFFSETS = "kcli.offsets"
+BY_KEY = "kcli.latest-by-key"
+KEY = ("topic", "partition", "key")
+CATALOG = "default"
+TIMEOUT_S = 60
+ROW_GROUP_ROWS = 1 << 17
+FORMAT_VERSION = "2"
+TERM = re.compile(r"(?P<transform>\w+)\((?:(?P<argument>\d+),)?(?P<column>\w+)\)")
+LOST_ANSWER = (CommitStateUnknownException, requests.RequestException, RESTError)
+
+
+class IcebergTable:
+    """An Iceberg table whose files are in a directory of this machine.
+
+    directory: where a new table is made; one that exists has to be there. layout: its partition fields, as in
+    kcli.pipelines.tables.table. catalog: a URL (http, https: REST; any other: SQL, as SQLAlchemy has it), the name of
+    a catalog of pyiceberg's configuration, or None for a table without one. identifier: NAMESPACE.NAME in a catalog.
+    by_key: whether the table has the latest record of each key alone.
+    """
+
+    is_whole = True
+
+    def __init__(
+        self,
+        directory: Path,
+        layout: Sequence[str],
+        catalog: str | None,
+        identifier: str | None,
+        *,
+        by_key: bool = False,
+    ) -> None:
+        if by_key and any("timestamp" in term for term in layout):
+            raise UsageError(
+                "--partition-by: a table of --latest-by-key has partitions by topic, partition and key only"
+            )
+        self.by_key = by_key
+        self._directory = directory.resolve()
+        self._layout = list(layout)
+        self._place = catalog
+        self._identifier = identifier or self._directory.name
+        self.name = f"the Iceberg table {self._identifier if catalog else self._directory}"
+        self.data = self._directory / "data"
+        self._opened: Catalog | None = None
+        self._table: Table | None = None
+        self._transaction: Transaction | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether the last `load` has found a table."""
+        return self._table is not None
+
+    def load(self) -> None:
+        """Read the table's metadata. Raises KcliError (no answer of the catalog), UsageError (files elsewhere, other
+        partition fields)."""
+        self._table = None
+        with self._reading():
+            if self._opened is None:
+                self._opened = _catalog(self._place, self._directory)
+            try:
+                self._table = self._opened.load_table(self._identifier)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return
+        where = self._table.location().removeprefix("file://").rstrip("/")
+        if where != str(self._directory):
+            raise UsageError(f"{self.name} has its files in {where}: --out names that directory")
+        fields = [_term(each, self._table) for each in self._table.spec().fields]
+        if fields != self._layout:
+            theirs, ours = (", ".join(names) or "nothing" for names in (fields, self._layout))
+            raise UsageError(f"{self.name} is partitioned by {theirs}, not by {ours}")
+        if (BY_KEY in self._table.properties) != self.by_key:
+            raise UsageError(f"{self.name} was made {'without' if self.by_key else 'with'} --latest-by-key")
+
+    def next_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets of the youngest snapshot that has some. Raises UsageError if no snapshot has."""
+        known = self._offsets()
+        return {each: known[each] for each in partitions if each in known}
+
+    def _offsets(self) -> dict[TopicPartition, int]:
+        if self._table is None or self._table.current_snapshot() is None:
+            return {}
+        for snapshot in ancestors_of(self._table.current_snapshot(), self._table.metadata):
+            text = snapshot.summary[OFFSETS] if snapshot.summary is not None else None
+            if text is not None:
+                try:
+                    found = json.loads(text)
+                    return {TopicPartition(t, int(p)): int(o) for t, each in found.items() for p, o in each.items()}
+                except (ValueError, AttributeError, TypeError) as error:
+                    where = f"snapshot {snapshot.snapshot_id} of {self.name}"
+                    raise KcliError(f"{where} has no offsets of kcli in {OFFSETS}: {error!r}") from None
+        raise UsageError(
+            f"no snapshot of {self.name} tells of offsets: others made its rows, or the snapshots of kcli have expired"
+        )
+
+    def fit(self, rows: pa.Schema) -> pa.Schema:
+        """Return the schema of files: all columns of the table, with their ids. Raises SchemaError, UsageError."""
+        assert self._opened is not None
+        new = storable(rows, self.name, has_times=True)
+        self._refuse_partitioning(new)
+        if self.by_key and not {*KEY, "value"} <= set(rows.names):
+            raise UsageError("--latest-by-key needs the columns topic, partition, key and value")
+        if self.by_key and pt.is_nested(rows.field("key").type):
+            raise UsageError(f"--latest-by-key: keys of the type {rows.field('key').type} cannot be compared")
+        with self._reading():
+            if self._table is None:
+                if self._place is not None:
+                    space = self._identifier.rpartition(".")[0]
+                    if not self._opened.namespace_exists(space):
+                        self._opened.create_namespace_if_not_exists(space)
+                properties = {"format-version": FORMAT_VERSION, **({BY_KEY: "true"} if self.by_key else {})}
+                self._transaction = self._opened.create_table_transaction(
+                    self._identifier, new, f"file://{self._directory}", properties=properties
+                )
+                with self._transaction.update_spec() as spec:
+                    for term in self._layout:
+                        spec.add_field(*_field(term))
+            else:
+                self._transaction = _Once(self._table)
+                known = storable(_small(self._table.schema()), self.name, has_times=True)
+                wanted = evolved(known, new, self.name, _can_widen)
+                if wanted != known:
+                    with self._transaction.update_schema() as update:
+                        update.union_by_name(wanted)
+        return _small(self._transaction.table_metadata.schema())
+
+    def _refuse_partitioning(self, rows: pa.Schema) -> None:
+        for term in self._layout:
+            column, transform, _ = _field(term)
+            if column not in rows.names:
+                raise UsageError(f"--partition-by {term}: --columns leaves out {column}")
+            kind = rows.field(column).type
+            if transform.startswith("bucket") and not (pt.is_binary(kind) or pt.is_string(kind)):
+                raise UsageError(f"--partition-by {term}: only keys of bytes or text have a bucket, not {kind}")
+
+    def append(self, files: Sequence[PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit files and offsets. Raises NotCommitted; KcliError if the answer of the catalog is lost."""
+        transaction = self._transaction
+        assert transaction is not None
+        with (
+            self._committing(transaction),
+            transaction.update_snapshot(snapshot_properties=self._summary(offsets)).fast_append() as snapshot,
+        ):
+            for each in files:
+                snapshot.append_data_file(self._placed(each, transaction))
+
+    def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit new rows and offsets, and write files with rows of their keys anew, without these rows. Raises as
+        `append`."""
+        transaction = self._transaction
+        assert transaction is not None
+        assert self._table is not None
+        with self._committing(transaction):
+            schema = _small(transaction.table_metadata.schema())
+            keys = pa.concat_tables([pq.read_table(path, columns=list(KEY)) for path in files])
+            topics = expressions.In("topic", pc.unique(keys["topic"]).to_pylist())  # type: ignore[call-arg, arg-type]
+            run = next(iter(files.values())).path.stem
+            with transaction.update_snapshot(snapshot_properties=self._summary(offsets)).overwrite() as snapshot:
+                for number, task in enumerate(self._table.scan(row_filter=topics).plan_files()):
+                    old = Path(task.file.file_path.removeprefix("file://"))
+                    rows = _without(old, keys, schema, is_whole=not task.delete_files)
+                    if rows is not None:
+                        snapshot.delete_data_file(task.file)
+                        if rows.num_rows:
+                            kept = old.with_name(f"{run}-kept-{number:06}.parquet")
+                            _write(rows, kept)
+                            snapshot.append_data_file(_described(kept, task.file.partition, transaction))
+                for path, placed in files.items():
+                    rows = pq.read_table(path, schema=schema)
+                    rows = rows.filter(pc.is_valid(rows["value"]))
+                    if rows.num_rows:
+                        placed.path.parent.mkdir(parents=True, exist_ok=True)
+                        _write(rows, placed.path)
+                        snapshot.append_data_file(self._placed(placed, transaction))
+
+    def _summary(self, offsets: Mapping[TopicPartition, int]) -> dict[str, str]:
+        merged: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted({**self._offsets(), **offsets}.items()):
+            merged.setdefault(topic, {})[str(partition)] = offset
+        return {OFFSETS: json.dumps(merged)}
+
+    def _placed(self, placed: PlacedFile, transaction: Transaction) -> DataFile:
+        values = [_value(term, label) for term, label in zip(self._layout, placed.labels, strict=True)]
+        return _described(placed.path, Record(*values), transaction)
+
+    @contextmanager
+    def _committing(self, transaction: Transaction) -> Iterator[None]:
+        """Commit what the body has made of a transaction. An error of the body is NotCommitted, whatever it is."""
+        try:
+            yield
+        except Exception as error:
+            place = getattr(error, "filename", None) or self.name
+            raise NotCommitted(f"{place}: {getattr(error, 'strerror', None) or _line(error)}") from error
+        try:
+            transaction.commit_transaction()
+        except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
+            raise NotCommitted(f"{self.name} has changed meanwhile, and nothing was added: export again") from error
+        except NoSuchTableError as error:
+            raise NotCommitted(f"{self.name} has been dropped meanwhile: nothing was added") from error
+        except (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError) as error:
+            raise NotCommitted(f"{self._catalog_name}: {_line(error)}: nothing was added") from error
+        except (*LOST_ANSWER, SQLAlchemyError) as error:
+            reason = f"{self._catalog_name}: {_line(error)}"
+            raise KcliError(f"{reason}; the next export finds out whether the rows are in {self.name}") from error
+        except (
+            OSError
+        ) as error:  # from the file of the table's metadata, which the catalog is told of when it is written
+            raise NotCommitted(f"{error.filename or self.name}: {error.strerror or error}") from error
+
+    def compact(self, file_bytes: int) -> int:  # noqa: ARG002 (of any table)
+        """Raise UsageError: pyiceberg has nothing that rewrites files."""
+        raise UsageError(f"{self.name}: Spark's procedure rewrite_data_files joins small files, pyiceberg has none")
+
+    @property
+    def _catalog_name(self) -> str:
+        return re.sub(r"//[^/@]*@", "//", self._place or str(self._directory))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except KcliError:
+            raise
+        except Exception as error:  # of pyiceberg, requests, SQLAlchemy, a driver, a file system: all say why
+            raise KcliError(f"{self._catalog_name}: {_line(error)}") from error
+
+
+def _without(path: Path, keys: pa.Table, schema: pa.Schema, *, is_whole: bool) -> pa.Table | None:
+    """Return the rows of a file, in the order of the file and with the schema of the table, that have none of the keys;
+    None if no row has one. is_whole: whether all rows of the file count. Raises UsageError for a file that is not to be
+    read by the names of its columns, and for rows that others have deleted beside the file."""
+    with pq.ParquetFile(path) as file:
+        numbered = file.read(columns=list(KEY)).append_column("row", pa.array(np.arange(file.metadata.num_rows)))
+        left = numbered.join(keys, list(KEY), join_type="left anti")["row"].combine_chunks().sort()
+        if len(left) == file.metadata.num_rows:
+            return None
+        if not is_whole or not _names(file.schema_arrow).items() <= _names(schema).items():
+            raise UsageError(f"{path}: others have renamed columns, or deleted rows, since this file was written")
+        batches = (conform_rows(batch, schema, ()) for batch in file.iter_batches())
+        return pa.Table.from_batches(batches, schema).take(left)
+
+
+def _names(schema: pa.Schema) -> dict[bytes, str]:
+    """Return the name of each field of a schema, at any depth, by its id."""
+    found = {}
+    due = list(schema)
+    while due:
+        field = due.pop()
+        if field.metadata and b"PARQUET:field_id" in field.metadata:
+            found[field.metadata[b"PARQUET:field_id"]] = field.name
+        due += [field.type.field(i) for i in range(field.type.num_fields)]
+    return found
+
+
+def _write(rows: pa.Table, path: Path) -> None:
+    """Write a Parquet file, and sync it."""
+    pq.write_table(rows, path, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _described(path: Path, partition: Record, transaction: Transaction) -> DataFile:
+    table = transaction.table_metadata
+    metadata = pq.read_metadata(path)
+    try:
+        statistics = _statistics(metadata, table.schema(), table.properties)
+    except (OverflowError, ValueError):  # a time beyond Python's calendar: no bounds, of any column
+        statistics = _statistics(metadata, table.schema(), {"write.metadata.metrics.default": "counts"})
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"file://{path}",
+        file_format=FileFormat.PARQUET,
+        partition=partition,
+        file_size_in_bytes=path.stat().st_size,
+        sort_order_id=None,
+        spec_id=table.default_spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
+
+
+def _statistics(metadata: pq.FileMetaData, schema: Schema, properties: Properties) -> DataFileStatistics:
+    return data_file_statistics_from_parquet_metadata(
+        parquet_metadata=metadata,
+        stats_columns=compute_statistics_plan(schema, properties),
+        parquet_column_mapping=parquet_path_to_id_mapping(schema),
+    )
+
+
+class _Once(Transaction):
+    """A transaction that is tried once, because a second try would not look at the offsets again."""
+
+    def commit_transaction(self) -> Table:
+        requirements = (*self._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))
+        self._table.catalog.commit_table(self._table, requirements, self._updates)
+        return self._table
+
+
+class _Rest(RestCatalog):
+    """A REST catalog that has to answer in time, which pyiceberg does not demand."""
+
+    def _create_session(self) -> requests.Session:
+        session = super()._create_session()
+        session.request = partial(session.request, timeout=TIMEOUT_S)  # type: ignore[method-assign]
+        return session
+
+
+def _catalog(place: str | None, directory: Path) -> Catalog:
+    if place is None:
+        return DirectoryCatalog(directory)
+    if place.startswith(("http://", "https://")):
+        return _Rest(CATALOG, uri=place)
+    if "://" in place:
+        return load_catalog(CATALOG, type="sql", uri=place)
+    settings: dict[str, Any] | None = Config().get_catalog_config(place)
+    if settings is None:
+        raise UsageError(f"--catalog {place!r} is no URL, and no catalog that pyiceberg's configuration names")
+    if settings.get("type", "rest") == "rest" and str(settings.get("uri", "")).startswith("http"):
+        return _Rest(place, **settings)
+    return load_catalog(place)
+
+
+def _can_widen(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether Iceberg can promote a type: int to long, float to double, a decimal to more digits."""
+    if pt.is_decimal(old) and pt.is_decimal(new):
+        return bool(old.scale == new.scale and old.precision <= new.precision)
+    return (old, new) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
+
+
+def _small(schema: Any) -> pa.Schema:
+    """Return the Arrow schema of an Iceberg schema, with field ids, and with 32-bit offsets of texts, bytes, lists."""
+
+    def small(field: pa.Field) -> pa.Field:
+        kind = field.type
+        if pt.is_struct(kind):
+            kind = pa.struct([small(kind.field(i)) for i in range(kind.num_fields)])
+        elif pt.is_map(kind):
+            kind = pa.map_(small(kind.key_field), small(kind.item_field))
+        elif pt.is_large_list(kind) or pt.is_list(kind):
+            kind = pa.list_(small(kind.value_field))
+        elif pt.is_large_string(kind):
+            kind = pa.string()
+        elif pt.is_large_binary(kind):
+            kind = pa.binary()
+        return field.with_type(kind)
+
+    return pa.schema([small(each) for each in schema_to_pyarrow(schema)])
+
+
+def _field(term: str) -> tuple[str, str, str | None]:
+    """Return the column, the transform and the name of the partition field that a term describes."""
+    found = TERM.fullmatch(term)
+    if found is None:
+        return term, "identity", None
+    transform = found["transform"]
+    full = f"{transform}[{found['argument']}]" if found["argument"] else transform
+    return found["column"], full, f"{found['column']}_{transform}"
+
+
+def _term(field: Any, table: Table) -> str:
+    """Return the term that a partition field of a table is; for a transform that no term has, its text."""
+    column = table.schema().find_column_name(field.source_id)
+    found = re.fullmatch(r"(\w+?)(?:\[(\d+)\])?", str(field.transform))
+    if found is None or found[1] == "identity":
+        return str(column)
+    return f"{found[1]}({found[2]},{column})" if found[2] else f"{found[1]}({column})"
+
+
+VALUES: dict[str, Callable[[str], Any]] = {
+    "topic": str,
+    "day(timestamp)": lambda label: int(np.datetime64(label, "D").astype(int)),
+    "hour(timestamp)": lambda label: int(np.datetime64(label, "h").astype(int)),
+}
+
+
+def _value(term: str, label: str | None) -> Any:
+    return None if label is None else VALUES.get(term, int)(label)
+
+
+def _line(error: BaseException) -> str:
+    """Return the cause of an error in one line: the innermost message, without the repetitions around it."""
+    reason = getattr(error, "orig", None) or error
+    if isinstance(reason, requests.ConnectionError):
+        found = re.search(r"(\[Errno -?\d+\] [^'\")]+|Name or service not known)", str(reason))
+        return f"no answer: {found[1] if found else 'the connection failed'}"
+    if isinstance(reason, (ValidationError, UnicodeDecodeError)):
+        return "what it has of the table is not the metadata of an Iceberg table"
+    if isinstance(reason, requests.Timeout):
+        return f"no answer within {TIMEOUT_S} s"
+    return str(reason).strip().partition("\n")[0] or type(reason).__name__

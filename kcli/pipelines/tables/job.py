@@ -1,0 +1,186 @@
+"""One run of an export to a table: what is new since the table's last commit, appended exactly once.
+
+    load      the table tells the offsets of its last commit; an interrupted commit is finished or undone (staging.py)
+    plan      splits of the offsets from there on
+    steps     Spark's workers write the files (kcli.export.steps), with the schema that the table has or will have
+    commit    files in place, then the table's own commit, with the new offsets in it
+
+Dead letters and damage are Parquet files beside the table, as of any export; they are put in place before the table's
+commit, and removed if it is not made.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kcli.errors import KcliError, UsageError
+from kcli.export.export_options import ExportOptions
+from kcli.export.manifest import MANIFEST, Extent, Manifest
+from kcli.export.names import refuse_unknown
+from kcli.export.offsets import log_end
+from kcli.export.options import Bound
+from kcli.export.outcome import (
+    DAMAGE,
+    Outcome,
+    damage_directory,
+    damaged,
+    dead_letter_directory,
+    extents,
+    lost,
+    placed,
+    topics,
+)
+from kcli.export.splits import Range, Split, ranges, splits
+from kcli.export.steps import SPLITS_PER_CORE, JobProgress, Reports, Steps
+from kcli.export.tiered import discover
+from kcli.pipelines.tables.staging import TableStaging
+from kcli.pipelines.tables.table import PlacedFile, Table
+from kcli.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.export.steps import Spark
+
+
+class TableJob:
+    """One run of an export to a table. options: `out` is the table's directory, `state` is not used. watch: called with
+    the progress every 0.2 s, from a thread of its own. compacts: whether small files are joined after the commit."""
+
+    def __init__(
+        self,
+        options: ExportOptions,
+        table: Table,
+        spark: Spark,
+        watch: Callable[[JobProgress], None] = lambda _: None,
+        *,
+        compacts: bool = False,
+    ) -> None:
+        options.check()
+        if options.source.start.time_ms is not None:
+            raise UsageError("--table begins where the export before ended: give no --from-time")
+        assert options.latest_by_key == table.by_key, "rows by key are for a table by key"
+        self._options = replace(options, out=options.out.resolve())
+        self._table = table
+        self._spark = spark
+        self._watch = watch
+        self._compacts = compacts
+
+    def run(self) -> Outcome:
+        """Run the export. Raises UsageError, SchemaError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (no
+        answer of a catalog, a full disk)."""
+        began = time.monotonic()
+        try:
+            self._steps().check()
+            _refuse_taken(self._options.out)
+            with TableStaging(self._options.out, self._has_reached) as staging:
+                self._table.load()
+                self._refuse_leftovers()
+                following, due = self._plan(staging.run)
+                reports = self._steps().run(staging.run, due)
+                outcome = self._commit(staging, following, reports, began)
+                if self._compacts:
+                    self._watch(JobProgress("joining files", 0, 0, 0, 0, 0))
+                    outcome = replace(outcome, joined=self._table.compact(self._options.form.file_bytes))
+                return outcome
+        except OSError as error:
+            raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
+
+    def _steps(self) -> Steps:
+        form = replace(self._options.form, is_whole=self._table.is_whole)
+        options = replace(self._options, form=form)
+        return Steps(options, self._spark, self._watch, self._table.fit, keeps_tombstones=self._upserts)
+
+    @property
+    def _upserts(self) -> bool:
+        """Whether rows take the place of others. A table that does not exist has none."""
+        return self._table.by_key and self._table.exists
+
+    def _has_reached(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        self._table.load()
+        known = self._table.next_offsets(offsets)
+        return all(known.get(partition, 0) >= offset for partition, offset in offsets.items())
+
+    def _refuse_leftovers(self) -> None:
+        """Raise UsageError if the table does not exist, and its directory has files all the same."""
+        out = self._options.out
+        if not self._table.exists and out.is_dir() and any(out.iterdir()):
+            raise UsageError(f"{out} is there already, and not empty, and is not {self._table.name}")
+
+    def _plan(self, scratch: Path) -> tuple[dict[TopicPartition, int], list[Split]]:
+        """Return where the export goes on, by partition, and the splits of what is new. scratch: of this run. Raises
+        UsageError for a log that ends before the table's offsets."""
+        source = replace(self._options.source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1))
+        if source.corruption_report is not None:
+            source = replace(source, corruption_report=str(scratch / DAMAGE))
+            (scratch / DAMAGE).mkdir()
+        found = discover(source)
+        present = {TopicPartition(each.topic, each.partition) for each in found}
+        refuse_unknown(source, present)
+        following = self._table.next_offsets(present)
+        if following:
+            offsets = {**source.start.offsets, **following}
+            source = replace(source, start=Bound(source.start.default, offsets), fail_on_data_loss=False)
+        new = [each for each in ranges(source, found) if self._is_new(each, following)]
+        return following, splits(new, source)
+
+    def _is_new(self, read: Range, following: Mapping[TopicPartition, int]) -> bool:
+        """Whether a partition has records behind those that are in the table."""
+        partition = TopicPartition(read.files.topic, read.files.partition)
+        due, end = following.get(partition), log_end(read.files)
+        if due is not None and due > end and read.files.segments:
+            raise UsageError(
+                f"{partition}: {self._table.name} has the offsets up to {due - 1:,}, and the log ends at {end:,}: "
+                "it was made anew, or has lost its end"
+            )
+        return read.start < min(read.end, end)
+
+    def _commit(
+        self, staging: TableStaging, following: Mapping[TopicPartition, int], reports: Reports, began: float
+    ) -> Outcome:
+        options = self._options
+        run = staging.run.name
+        files, renames = placed(staging.run, reports.files, self._table.data, run)
+        dead, dead_renames = placed(staging.run, reports.dead_letters, dead_letter_directory(options.out), run)
+        damage, damage_renames = damaged(staging.run / DAMAGE, damage_directory(options.out), run)
+        read = extents(reports.read)
+        if files or dead or damage:
+            offsets = _ends(read, following)
+            beside = {**dead_renames, **damage_renames}
+            new = {path: PlacedFile(place, file) for (path, place), file in zip(renames.items(), files, strict=True)}
+            if self._upserts and files:
+                staging.commit_to(beside, offsets, lambda: self._table.upsert(new, offsets))
+            else:
+                act = partial(self._table.append, [*new.values()], offsets)
+                staging.commit_to({**renames, **beside}, offsets, act)
+        records = sum(split.records for report in reports.read for split in report.splits)
+        rows = sum(file.records for file in (*files, *dead))
+        return Outcome(
+            Manifest(run, int(time.time() * 1000), options.manifest_options, (), tuple(files), (), tuple(read)),
+            topics(reports.read, dead),
+            tuple(files),
+            tuple(dead),
+            tuple(damage),
+            time.monotonic() - began,
+            staging.finished_earlier,
+            superseded=records - rows if options.latest_by_key else 0,
+            lost=lost(following, read),
+        )
+
+
+def _ends(read: list[Extent], following: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return the first offset that is not in the table after the commit, for each partition that was read."""
+    ends = {TopicPartition(each.topic, each.partition): each.end for each in read}
+    return {partition: end for partition, end in ends.items() if end > following.get(partition, 0)}
+
+
+def _refuse_taken(out: Path) -> None:
+    """Raise UsageError if `out` is a file, or holds an export of Parquet files."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is there already, and no directory")
+    if (out / MANIFEST).exists():
+        raise UsageError(f"{out} holds an export of Parquet files, which is no table of another format")

@@ -1,0 +1,126 @@
+"""The commit of an export to a table whose format has a commit of its own: after a kill at any time the rows of a run
+are in the table, all of them, or none is.
+
+    .NAME.kcli/          beside the table's directory NAME
+      lock               held (flock) by the one job on this machine that may write to the table
+      RUN/*.parquet      the staged files of one run
+      intent.json        during a commit: the final paths of the files, and the offsets that the commit carries
+
+    1  files are written to RUN and synced
+    2  the intent is written and synced
+    3  each file is renamed to its place in NAME, where no reader takes it for a part of the table
+    4  the table's own commit: from here on the rows are in the table
+    5  the intent is removed, then RUN
+
+A run that finds an intent asks the table for its offsets. If they have reached those of the intent, step 4 was done;
+else the files of the intent are removed. Readers see neither.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcli.errors import UnreadableInput
+from kcli.export.commit import Staging, parents
+from kcli.export.interrupts import held
+from kcli.log.disk import Disk
+from kcli.pipelines.tables.table import NotCommitted
+from kcli.protocol.topic_partition import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A commit that is under way. places: absolute paths of its files. offsets: those that the table tells once it is
+    done. run: what the names of all files have that it writes, those without a place in `places` too."""
+
+    places: Collection[str]
+    offsets: Offsets
+    run: str
+
+    def to_json(self) -> bytes:
+        """Return the content of the intent file."""
+        offsets = [[*partition, offset] for partition, offset in self.offsets.items()]
+        return json.dumps({"places": [*self.places], "offsets": offsets, "run": self.run}).encode()
+
+    @classmethod
+    def read(cls, path: Path) -> Intent:
+        """Read an intent file. Raises UnreadableInput."""
+        try:
+            value = json.loads(path.read_bytes())
+            offsets = {TopicPartition(topic, partition): offset for topic, partition, offset in value["offsets"]}
+            return cls([str(place) for place in value["places"]], offsets, str(value["run"]))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UnreadableInput(str(path), f"not the intent of an export: {error}") from error
+
+
+class TableStaging(Staging):
+    """The locked staging directory of a table: a context manager that releases the lock.
+
+    is_committed: whether the table's offsets have reached these. Entering finishes or undoes the interrupted commit of
+    an earlier run; `finished_earlier` tells that it had been done. Raises Busy, OSError, UnreadableInput, UsageError,
+    and what is_committed raises.
+    """
+
+    def __init__(self, directory: Path, is_committed: Callable[[Offsets], bool], disk: Disk | None = None) -> None:
+        super().__init__(directory, disk)
+        self.intent = self.root / "intent.json"
+        self._is_committed = is_committed
+
+    def _recover(self) -> bool:
+        is_done = False
+        if self.intent.exists():
+            intent = Intent.read(self.intent)
+            is_done = self._is_committed(intent.offsets)
+            if not is_done:
+                self._undo(intent)
+            self._disk.remove(self.intent)
+        self._drop_runs()
+        return is_done
+
+    def commit_to(self, renames: Mapping[Path, Path], offsets: Offsets, append: Callable[[], None]) -> None:
+        """Rename files (staged path -> final path), then `append`, which commits to the table, all or nothing.
+
+        Raises NotCommitted and OSError if the table is as it was. After any other error of `append` it is not known
+        whether the table has the rows; the next run finds out.
+        """
+        intent = Intent([str(place) for place in renames.values()], offsets, self.run.name)
+        with held():  # the first Ctrl-C is ignored: after the commit the export ends anyway
+            self._disk.write_file(self.intent, intent.to_json())
+            try:
+                self._place(renames)
+                append()
+            except NotCommitted:
+                self._undo(intent)
+                self._disk.remove(self.intent)
+                raise
+            self._disk.remove(self.intent)
+
+    def _place(self, renames: Mapping[Path, Path]) -> None:
+        try:
+            for parent in sorted({place.parent for place in renames.values()}):
+                self._disk.make_directory(parent)
+            for staged, place in renames.items():
+                self._disk.rename(staged, place)
+            for parent in parents([*renames.values()], self.directory.parent):
+                self._disk.sync_directory(parent)
+        except OSError as error:
+            raise NotCommitted(f"{error.filename or self.directory}: {error.strerror or error}") from error
+
+    def _undo(self, intent: Intent) -> None:
+        """Remove the files that a commit had put in place, and the directories that were made for them."""
+        for place in (*map(Path, intent.places), *self.directory.rglob(f"part-{intent.run}-*.parquet")):
+            with suppress(FileNotFoundError):
+                self._disk.remove(place)
+            for above in place.parents:
+                if above == self.directory.parent:
+                    break
+                try:
+                    self._disk.remove_directory(above)
+                except OSError:
+                    break

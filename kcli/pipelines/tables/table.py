@@ -1,0 +1,100 @@
+"""What a table format does for an export, and how its tables are partitioned.
+
+topic, partition            the column itself
+date, day(timestamp)        the day of the record's timestamp, in UTC
+hour                        Delta: the hour of the day, 0 to 23
+hour(timestamp)             Iceberg: the hour since 1970, in UTC
+bucket(N, key)              Iceberg: a hash of the key, modulo N
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from kcli.errors import KcliError
+from kcli.export.manifest import DataFile
+from kcli.export.table_writer import NULL_LABEL
+from kcli.protocol.topic_partition import TopicPartition
+
+
+class NotCommitted(KcliError):
+    """A commit has certainly not been made: the table is as it was, and does not name the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFile:
+    """A Parquet file that is to be part of the table. path: absolute. file: its entry in the account of the export."""
+
+    path: Path
+    file: DataFile
+
+    @property
+    def labels(self) -> list[str | None]:
+        """The values of the file's partition as text, in the order of the table's terms; None for no value.
+
+        They are in the names of the directories between the table's directory and the file.
+        """
+        found = [part.partition("=")[2] for part in Path(self.file.path).parts if "=" in part]
+        return [None if label == NULL_LABEL else label for label in found]
+
+
+class Table(Protocol):
+    """A table that an export adds to. It need not exist before the first commit.
+
+    name: for messages. data: the directory below which its new files lie. by_key: whether it has the latest record of
+    each key alone.
+    """
+
+    name: str
+    data: Path
+    by_key: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the files have the columns by which the table is partitioned. The answer is that of the last
+        `load`."""
+        ...
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a table. The answer is that of the last `load`."""
+        ...
+
+    def load(self) -> None:
+        """Read the table's current state. Raises KcliError: no answer, another kind of table, another partitioning."""
+        ...
+
+    def next_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset that is not in the table, for those of the partitions of which some are in it."""
+        ...
+
+    def fit(self, rows: pa.Schema) -> pa.Schema:
+        """Return the schema of files for rows with this schema, with all columns of the table. The table itself changes
+        no earlier than in `append`. Raises SchemaError if the table can have no schema for these rows."""
+        ...
+
+    def append(self, files: Sequence[PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit files and offsets, both or neither, to the table as `load` has found it.
+
+        Raises NotCommitted if nothing is committed, any other error if that is not known.
+        """
+        ...
+
+    def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the latest rows of keys and offsets: a row takes the place of the one with its key, a tombstone (no
+        value) removes it. files: staged Parquet files with these rows, one for a key, with all columns of the table,
+        and what they would be in the table. Files that this writes have such names, for a later run to remove.
+
+        Raises as `append`.
+        """
+        ...
+
+    def compact(self, file_bytes: int) -> int:
+        """Join the files that are smaller than `file_bytes` to files of about this size; return how many were joined.
+        Rows and offsets stay. Raises KcliError, and UsageError of a format that cannot do it."""
+        ...

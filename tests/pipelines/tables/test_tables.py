@@ -1,0 +1,434 @@
+"""Exports to Iceberg and Delta tables, read back by their own libraries and by DuckDB."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg import expressions
+
+from kcli.errors import KcliError, UsageError
+from kcli.export.decoding import DecoderSpec
+from kcli.export.export_options import ExportOptions
+from kcli.export.job import Job
+from kcli.log.disk import Disk
+from kcli.pipelines.tables.iceberg import OFFSETS, IcebergTable
+from kcli.pipelines.tables.job import TableJob
+from kcli.pipelines.tables.staging import Intent
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.schema_client.errors import SchemaError
+from tests.conftest import GOLDEN
+from tests.export.in_process import InProcess
+from tests.export.logs import append
+from tests.pipelines.tables.places import COLUMNS, Place, sorted_rows, source
+from tests.pipelines.tables.rest_catalog import rest_catalog
+
+# pyiceberg's own types know only the arguments of the constructors that it does not document.
+EQUAL: Any = expressions.EqualTo
+AT_LEAST: Any = expressions.GreaterThanOrEqual
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A partition of one batch."""
+    directory = tmp_path / "log" / "t-0"
+    directory.mkdir(parents=True)
+    append(directory, list(range(10)))
+    return directory
+
+
+@pytest.mark.parametrize("name", ["codecs/data", "legacy/data"])
+def test_the_rows_are_those_of_the_parquet_export(name: str, place: Place, tmp_path: Path) -> None:
+    given = source(GOLDEN / name)
+    Job(ExportOptions(given, tmp_path / "parquet"), InProcess()).run()  # type: ignore[arg-type]
+    outcome = place.export(given)
+    expected = sorted_rows(ds.dataset(tmp_path / "parquet").to_table())
+    assert sorted_rows(place.read()) == expected
+    with_duckdb = duckdb.sql("select * from read_parquet(?)", params=[place.files()])
+    assert with_duckdb is not None
+    assert sorted_rows(with_duckdb.to_arrow_table()) == expected
+    assert outcome.records == len(expected) > 0
+    assert place.export(given).records == 0
+    assert len(place.read()) == len(expected)
+
+
+def test_a_log_that_has_grown(log: Path, place: Place, tmp_path: Path) -> None:
+    assert place.export(source(log)).records == 10
+    assert place.export(source(log)).records == 0
+    append(log, list(range(10, 15)))
+    other = log.with_name("t-1")
+    other.mkdir()
+    append(other, [0, 1])
+    assert place.export(source(log.parent)).records == 7
+    assert place.offsets() == [*((0, offset) for offset in range(15)), (1, 0), (1, 1)]
+    left = {each.name for each in tmp_path.iterdir()} - {"catalog.db", "rest.db", "warehouse"}
+    assert left == {"log", "out"}
+
+
+def test_nothing_new_needs_no_spark(log: Path, plain_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_place.export(source(log))
+    monkeypatch.setattr("kcli.export.steps.Steps._work", None)
+    assert plain_place.export(source(log)).records == 0
+
+
+def test_another_log_of_the_same_name(log: Path, plain_place: Place) -> None:
+    plain_place.export(source(log))
+    (log / "00000000000000000000.log").unlink()
+    append(log, [0, 1, 2])
+    with pytest.raises(
+        UsageError, match=r"t-0: the .* has the offsets up to 9, and the log ends at 3: it was made anew"
+    ):
+        plain_place.export(source(log))
+
+
+def test_offsets_are_in_the_commit(log: Path, plain_place: Place) -> None:
+    plain_place.export(source(log))
+    if plain_place.kind == "delta":
+        table = DeltaTable(str(plain_place.out))
+        assert table.transaction_version("kcli/t/0") == 10
+        assert table.history()[0]["kcli.offsets"] == {"t": {"0": 10}}
+    else:
+        snapshot = plain_place.iceberg().current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        assert json.loads(str(snapshot.summary[OFFSETS])) == {"t": {"0": 10}}
+
+
+@pytest.mark.parametrize("layout", [("topic", "partition"), ("day(timestamp)",), ("bucket(4,key)", "hour(timestamp)")])
+def test_partition_transforms_of_iceberg(layout: tuple[str, ...], log: Path, tmp_path: Path) -> None:
+    place = Place("directory", tmp_path / "out")
+    place.export(source(log), layout)
+    append(log, list(range(10, 15)))
+    place.export(source(log), layout)
+    assert place.offsets() == [(0, offset) for offset in range(15)]
+    table = place.iceberg()
+    assert len(table.spec().fields) == len(layout)
+    found = table.scan(row_filter=EQUAL("key", b"k1")).to_arrow()
+    assert sorted(found["offset"].to_pylist()) == [1, 5, 9, 13]
+    later = datetime(2023, 11, 14, 22, 13, 20, 9000, tzinfo=UTC).isoformat()
+    assert len(table.scan(row_filter=AT_LEAST("timestamp", later)).to_arrow()) > 0
+    if layout[0].startswith("bucket"):
+        assert len(list(table.scan(row_filter=EQUAL("key", b"k1")).plan_files())) < len(place.files())
+    with pytest.raises(UsageError, match="is partitioned by"):
+        place.export(source(log), ())
+
+
+def test_partition_columns_of_delta(log: Path, tmp_path: Path) -> None:
+    place = Place("delta", tmp_path / "out")
+    place.export(source(log), ("topic", "date"))
+    assert place.offsets() == [(0, offset) for offset in range(10)]
+    table = DeltaTable(str(place.out))
+    assert [dict(each) for each in table.partitions()] == [{"topic": "t", "date": "2023-11-14"}]
+    with pytest.raises(UsageError, match="is partitioned by topic, date, not by nothing"):
+        place.export(source(log))
+
+
+@pytest.mark.parametrize("time_ms", [1 << 52, -(1 << 52), (1 << 62)])
+def test_times_beyond_all_calendars(time_ms: int, plain_place: Place, tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0, 1])
+    append(log, [2, 3], time_ms=time_ms)
+    plain_place.export(source(log, columns=f"{COLUMNS},timestampMs"))
+    assert plain_place.offsets() == [(0, offset) for offset in range(4)]
+    times = plain_place.read().sort_by("offset").column("timestampMs").to_pylist()
+    assert times[2:] == [time_ms + 2, time_ms + 3]
+
+
+def test_others_may_compact_and_clean_up(log: Path, tmp_path: Path) -> None:
+    place = Place("delta", tmp_path / "out")
+    for first in (10, 20, 30):
+        place.export(source(log))
+        append(log, list(range(first, first + 10)))
+    table = DeltaTable(str(place.out))
+    table.optimize.compact()
+    table.create_checkpoint()
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert len(place.files()) == 1
+    assert place.export(source(log)).records == 10
+    assert place.offsets() == [(0, offset) for offset in range(40)]
+
+
+def test_small_files_are_joined(log: Path, tmp_path: Path) -> None:
+    place = Place("delta", tmp_path / "out")
+    for first in (10, 20, 30):
+        place.export(source(log))
+        append(log, list(range(first, first + 10)))
+    given = ExportOptions(source(log), place.out)
+    outcome = TableJob(given, place.table(), InProcess(), compacts=True).run()  # type: ignore[arg-type]
+    assert (outcome.records, outcome.joined, len(place.files())) == (10, 4, 1)
+    assert place.offsets() == [(0, offset) for offset in range(40)]
+    assert place.export(source(log)).records == 0
+    with pytest.raises(UsageError, match="rewrite_data_files"):
+        Place("directory", tmp_path / "lake").table().compact(1)
+
+
+def test_a_rollback_takes_offsets_back_with_rows(log: Path, tmp_path: Path) -> None:
+    place = Place("sql", tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db")
+    place.export(source(log))
+    append(log, list(range(10, 15)))
+    place.export(source(log))
+    table = place.iceberg()
+    table.manage_snapshots().rollback_to_snapshot(table.snapshots()[0].snapshot_id).commit()
+    assert len(place.offsets()) == 10
+    assert place.export(source(log)).records == 5
+    assert place.offsets() == [(0, offset) for offset in range(15)]
+
+
+def registered(tmp_path: Path, schemas: dict[int, list[dict[str, Any]]]) -> DecoderSpec:
+    """Values of Avro, by schemas of a registry's dump."""
+    dump = [
+        {
+            "subject": "t-value",
+            "version": number,
+            "id": number,
+            "schemaType": "AVRO",
+            "schema": json.dumps({"type": "record", "name": "Order", "fields": fields}),
+        }
+        for number, fields in schemas.items()
+    ]
+    (tmp_path / "dump.json").write_text(json.dumps(dump))
+    return DecoderSpec.parse(f"avro:{tmp_path}/dump.json")
+
+
+ID = {"name": "id", "type": "int"}
+NOTE = {"name": "note", "type": ["null", "string"], "default": None}
+
+
+def test_schemas_add_columns(place: Place, tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    spec = registered(tmp_path, {1: [ID], 2: [ID, NOTE], 3: [NOTE, ID]})
+    append(log, [0], [b"\0\0\0\0\1\x02"])
+    place.export(source(log), value=spec)
+    append(log, [1, 2], [b"\0\0\0\0\2\x04\x02\x02x", b"\0\0\0\0\1\x06"])
+    place.export(source(log), value=spec)
+    append(log, [3, 4], [b"\0\0\0\0\1\x08", None])
+    place.export(source(log), value=spec)
+    append(log, [5], [b"\0\0\0\0\3\x02\x02y\x0a"])
+    place.export(source(log), value=spec)
+    assert [row["value"] for row in sorted_rows(place.read())] == [
+        {"id": 1, "note": None},
+        {"id": 2, "note": "x"},
+        {"id": 3, "note": None},
+        {"id": 4, "note": None},
+        None,
+        {"id": 5, "note": "y"},
+    ]
+
+
+def test_fields_are_added_at_any_depth(place: Place, tmp_path: Path) -> None:
+    """In the records of a list and of a map, as JSON that is typed by its DDL."""
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0], [b'{"l": [{"a": 1}, null], "m": {"k": {"a": 2}}, "s": {"t": {"a": 3}}}'])
+    first = "l ARRAY<STRUCT<a: INT>>, m MAP<STRING, STRUCT<a: INT>>, s STRUCT<t: STRUCT<a: INT>>"
+    place.export(source(log), value=DecoderSpec.parse(f"json:{first}"))
+    append(
+        log, [1], [b'{"m": {"k": {"b": "x"}, "n": null}, "l": [{"a": 1, "b": "y"}], "s": {"t": {"b": "z"}, "u": 5.5}}']
+    )
+    second = "l ARRAY<STRUCT<b: STRING, a: INT>>, m MAP<STRING, STRUCT<a: INT, b: STRING>>, d DATE, "
+    second += "s STRUCT<u: DOUBLE, t: STRUCT<a: INT, b: STRING>>"
+    place.export(source(log), value=DecoderSpec.parse(f"json:{second}"))
+    old, new = (row["value"] for row in sorted_rows(place.read()))
+    assert old["l"] == [{"a": 1, "b": None}, None]
+    assert dict(old["m"]) == {"k": {"a": 2, "b": None}}
+    assert (old["s"], old["d"]) == ({"t": {"a": 3, "b": None}, "u": None}, None)
+    assert new["l"] == [{"a": 1, "b": "y"}]
+    assert dict(new["m"]) == {"k": {"a": None, "b": "x"}, "n": None}
+    assert new["s"] == {"t": {"a": None, "b": "z"}, "u": 5.5}
+
+
+def test_numbers_grow_where_the_format_can(place: Place, tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    spec = registered(tmp_path, {1: [ID], 2: [{"name": "id", "type": "long"}]})
+    append(log, [0], [b"\0\0\0\0\1\x02"])
+    place.export(source(log), value=spec)
+    append(log, [1], [b"\0\0\0\0\2\x80\x80\x80\x80\x20"])
+    if place.kind == "delta":
+        with pytest.raises(SchemaError, match=r"value\.id is int32 in the table and int64 in the records"):
+            place.export(source(log), value=spec)
+        assert len(place.read()) == 1
+    else:
+        place.export(source(log), value=spec)
+        assert [row["value"]["id"] for row in sorted_rows(place.read())] == [1, 1 << 32]
+
+
+def test_a_schema_that_cannot_evolve(place: Place, tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    spec = registered(tmp_path, {1: [ID], 2: [{"name": "id", "type": "string"}]})
+    append(log, [0], [b"\0\0\0\0\1\x02"])
+    place.export(source(log), value=spec)
+    before = sorted(place.out.rglob("*"))
+    append(log, [1], [b"\0\0\0\0\2\x02x"])
+    with pytest.raises(SchemaError, match=r"value\.id is int32 in the table and string in the records"):
+        place.export(source(log), value=spec)
+    assert sorted(place.out.rglob("*")) == before
+    assert place.offsets() == [(0, 0)]
+
+
+def test_what_is_no_such_table(log: Path, plain_place: Place, tmp_path: Path) -> None:
+    plain_place.out.mkdir()
+    (plain_place.out / "mine").touch()
+    with pytest.raises(UsageError, match=r"not empty, and is not the (Iceberg|Delta) table"):
+        plain_place.export(source(log))
+    (plain_place.out / "mine").unlink()
+    Job(ExportOptions(source(log), plain_place.out), InProcess()).run()  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="holds an export of Parquet files"):
+        plain_place.export(source(log))
+    shutil.rmtree(plain_place.out)
+    plain_place.out.touch()
+    with pytest.raises(UsageError, match="no directory"):
+        plain_place.export(source(log))
+
+
+def test_a_table_of_others(log: Path, tmp_path: Path) -> None:
+    place = Place("delta", tmp_path / "out")
+    write_deltalake(str(place.out), pa.table({"offset": ["not a number"]}))
+    with pytest.raises(SchemaError, match="offset is string in the table and int64 in the records"):
+        place.export(source(log))
+    place = Place("directory", tmp_path / "lake")
+    place.export(source(log))
+    table = place.table()
+    table.load()
+    assert isinstance(table, IcebergTable)
+    assert table._table is not None
+    table._table.delete()
+    assert place.export(source(log)).records == 0, "offsets of the snapshot before"
+
+
+def test_a_table_that_was_dropped(log: Path, tmp_path: Path) -> None:
+    place = Place("sql", tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db")
+    place.export(source(log))
+    place.iceberg().catalog.drop_table("shop.orders")
+    with pytest.raises(UsageError, match=r"not empty, and is not the Iceberg table shop\.orders"):
+        place.export(source(log))
+    shutil.rmtree(place.out)
+    assert place.export(source(log)).records == 10
+
+
+def test_a_table_elsewhere(log: Path, tmp_path: Path) -> None:
+    place = Place("sql", tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db")
+    place.export(source(log))
+    with pytest.raises(UsageError, match=f"has its files in {tmp_path}/out: --out names that directory"):
+        Place("sql", tmp_path / "other", place.catalog).export(source(log))
+
+
+@pytest.mark.parametrize(
+    ("catalog", "reason"),
+    [
+        ("http://127.0.0.1:1", "http://127.0.0.1:1: no answer: .*Connection refused"),
+        ("sqlite:////no/such/directory/catalog.db", "unable to open database file"),
+        ("nobody", "no catalog that pyiceberg's configuration names"),
+        ("mysterious://host/db", "mysterious"),
+    ],
+)
+def test_a_catalog_that_does_not_answer(catalog: str, reason: str, log: Path, tmp_path: Path) -> None:
+    with pytest.raises(KcliError, match=reason) as raised:
+        Place("sql", tmp_path / "out", catalog).export(source(log))
+    assert "\n" not in str(raised.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_catalog_that_is_silent(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.pipelines.tables.iceberg.TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(KcliError, match=f"{url}: no answer within 0.2 s"):
+            Place("rest", tmp_path / "out", url).export(source(log))
+
+
+def test_help_loads_no_library_of_tables() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "kcli", "export-to-parquet", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "--table" in done.stdout
+    assert " typer\n" in done.stderr
+    assert not [name for name in ("deltalake", "pyiceberg", "pyarrow", "pyspark") if f" {name}\n" in done.stderr]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff{", b"{}", b"1234"])
+@pytest.mark.parametrize("kind", ["delta", "directory", "sql"])
+def test_damaged_metadata(kind: str, damage: bytes, log: Path, tmp_path: Path) -> None:
+    place = Place(kind, tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db" if kind == "sql" else None)
+    place.export(source(log))
+    (damaged,) = place.out.rglob("*.json")
+    damaged.write_bytes(damage)
+    with pytest.raises(KcliError, match=r"not the metadata of|Kernel error") as raised:
+        place.export(source(log))
+    assert "\n" not in str(raised.value)
+    if kind == "directory":
+        (place.out / "metadata" / "version-hint.text").write_bytes(damage)
+        with pytest.raises(KcliError, match=r"not the number of|not the metadata of|Failed to open local file"):
+            place.export(source(log))
+
+
+def test_an_answer_that_is_lost(log: Path, tmp_path: Path) -> None:
+    """The catalog has committed, and the export does not know: the next one finds the rows there."""
+    with rest_catalog(tmp_path) as (url, lost):
+        place = Place("rest", tmp_path / "out", url)
+        lost.append(1)
+        with pytest.raises(KcliError, match="the next export finds out whether the rows are in"):
+            place.export(source(log))
+        outcome = place.export(source(log))
+        assert (outcome.records, outcome.finished_earlier) == (0, True)
+        assert place.offsets() == [(0, offset) for offset in range(10)]
+
+
+def test_somebody_else_commits_meanwhile(log: Path, place: Place, tmp_path: Path) -> None:
+    place.export(source(log))
+    append(log, [10, 11])
+    ours, theirs = place.table(), place.table()
+    for table in (ours, theirs):
+        table.load()
+        rows = table.fit(pa.schema(pq.read_schema(place.files()[0])).remove_metadata())
+        assert "offset" in rows.names
+    theirs.append([], {TopicPartition("t", 0): 12})
+    with pytest.raises(KcliError, match="has changed meanwhile, and nothing was added"):
+        ours.append([], {TopicPartition("t", 0): 12})
+    assert place.export(source(log)).records == 0
+
+
+def test_a_full_disk(log: Path, plain_place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain_place.export(source(log))
+    before = sorted(plain_place.out.rglob("*.parquet"))
+    append(log, [10])
+    rename = Disk.rename
+
+    def full(disk: Disk, staged: Path, place: Path) -> None:
+        if place.is_relative_to(plain_place.out):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))
+        rename(disk, staged, place)
+
+    monkeypatch.setattr(Disk, "rename", full)
+    with pytest.raises(KcliError, match="No space left on device"):
+        plain_place.export(source(log))
+    monkeypatch.undo()
+    assert sorted(plain_place.out.rglob("*.parquet")) == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "out"]
+    assert plain_place.export(source(log)).records == 1
+
+
+def test_an_intent_of_nothing(tmp_path: Path) -> None:
+    intent = Intent(["/a/b"], {TopicPartition("t", 0): 5}, "run")
+    path = tmp_path / "intent.json"
+    path.write_bytes(intent.to_json())
+    assert Intent.read(path) == intent
+    path.write_text("{")
+    with pytest.raises(KcliError, match="not the intent of an export"):
+        Intent.read(path)
