@@ -18,12 +18,11 @@ throttle time is 0. Source: OffsetCommitRequest.json, HeartbeatRequest.json and 
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from formats.kernels.numbers cimport be32, set_be32
-from formats.kernels.walk cimport ID_BYTES, Walk, begin, count, int32, int64, no_tags, string_length, take
+from formats.kernels.walk cimport ID_BYTES, Walk, begin, count, int32, int64, no_tags, string, take
 
 cdef enum:
     OFFSET_COMMIT = 8
@@ -43,27 +42,7 @@ cdef enum:
 
 cdef enum:
     ITEMS_MAX = 100
-    STRING_MAX = 0x7fff
     ANSWER_HEAD_BYTES = 16  # more than an answer has in front of its topics
-
-cdef inline object string(Walk *walk, bint nullable):
-    """Read a string. None where it is null or not ordinary."""
-    cdef int64_t size = string_length(walk)
-    cdef const uint8_t *p
-    if walk.is_other or size < -1 or size > STRING_MAX or (size < 0 and not nullable):
-        walk.is_other = True
-        return None
-    if size < 0:
-        return None
-    p = take(walk, size)
-    if p == NULL:
-        return None
-    try:
-        return PyUnicode_DecodeUTF8(<const char *>p, size, NULL)
-    except UnicodeDecodeError:
-        walk.is_other = True
-        return None
-
 
 cdef inline uint8_t *put(uint8_t *out, const uint8_t *data, int64_t size) noexcept nogil:
     memcpy(out, data, size)

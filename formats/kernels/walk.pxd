@@ -1,6 +1,7 @@
 """A walk over the bytes of a message that nobody has checked, with lengths of a flexible or an older version. Source:
 KIP-482, RequestHeader.json."""
 
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from formats.kernels.numbers cimport be16, be32, be64
@@ -8,6 +9,7 @@ from formats.kernels.numbers cimport be16, be32, be64
 cdef enum:
     HEADER_BYTES = 10  # up to the client id's length
     ID_BYTES = 16
+    STRING_MAX = 0x7fff
 
 cdef struct Walk:
     const uint8_t *p
@@ -60,6 +62,25 @@ cdef inline int64_t string_length(Walk *walk) noexcept nogil:
         return varint(walk) - 1
     p = take(walk, 2)
     return -1 if p == NULL else <int16_t>be16(p)
+
+
+cdef inline object string(Walk *walk, bint nullable):
+    """Read a string. None where it is null or not ordinary."""
+    cdef int64_t size = string_length(walk)
+    cdef const uint8_t *p
+    if walk.is_other or size < -1 or size > STRING_MAX or (size < 0 and not nullable):
+        walk.is_other = True
+        return None
+    if size < 0:
+        return None
+    p = take(walk, size)
+    if p == NULL:
+        return None
+    try:
+        return PyUnicode_DecodeUTF8(<const char *>p, size, NULL)
+    except UnicodeDecodeError:
+        walk.is_other = True
+        return None
 
 
 cdef inline void no_tags(Walk *walk) noexcept nogil:

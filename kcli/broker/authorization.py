@@ -201,10 +201,11 @@ class Authorization:
             return EVERYTHING
         return _Among(self, call, operation, resource_type, counts, log_denied=log_denied)
 
-    def terms(self, call: Call) -> Hashable:
-        """Return what the decisions about a request depend on, besides its resources: principal, host, and the version
-        of the ACLs. Requests of one connection or fetch session with equal results of `terms` get equal decisions."""
-        return None if self._authorizer is None else (call.principal, call.client_host, self._authorizer.changes)
+    def terms(self, client: Client) -> Hashable:
+        """Return what the decisions about a client's request depend on, besides its resources: principal, host, and the
+        version of the ACLs. Requests of one connection or fetch session with equal results of `terms` get equal
+        decisions."""
+        return None if self._authorizer is None else (client.principal, client.client_host, self._authorizer.changes)
 
     def require(self, call: Call, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
         """Refuse the request as a whole unless its principal may do the operation on the resource. Raises Denied,

@@ -57,15 +57,11 @@ class DiskFile:
     @_named
     def read(self, length: int, position: int) -> bytes:
         """Return at most `length` bytes from `position` on; fewer only at the end of the file."""
-        parts = []
-        while length > 0:
-            part = os.pread(self.fd, length, position)
-            if not part:
-                break
-            parts.append(part)
-            length -= len(part)
-            position += len(part)
-        return b"".join(parts)
+        data = part = os.pread(self.fd, length, position)
+        while part and len(data) < length:
+            part = os.pread(self.fd, length - len(data), position + len(data))
+            data += part
+        return data
 
     @_named
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:

@@ -162,8 +162,10 @@ class ProducerStateManager:
     def first_unstable_offset(self) -> int | None:
         """The first offset of the first transaction that is open, or whose marker is not below the high watermark yet;
         None if there is none."""
-        ongoing = self.table.ongoing()[:1]
-        return min([*(first for first, _ in ongoing), *self.unreplicated], default=None)
+        ongoing = self.table.ongoing()
+        if not ongoing and not self.unreplicated:  # as mostly
+            return None
+        return min([*(first for first, _ in ongoing[:1]), *self.unreplicated], default=None)
 
     def follow(self, batches: BatchTable, data: bytes | bytearray | memoryview) -> list[AbortedTxn] | None:
         """Apply batches of the log, whose bytes are in `data`, to the state, in order, without a leader's checks.

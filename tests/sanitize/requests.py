@@ -1,5 +1,6 @@
 """Frames of the wire protocol through formats.kernels.wire, against every schema that the broker checks with; plain
-requests through formats.kernels.produce, group_requests and follower_fetch."""
+requests through formats.kernels.produce, group_requests, consumer_fetch and follower_fetch; responses through
+fetch_response."""
 
 from __future__ import annotations
 
@@ -10,14 +11,18 @@ from random import Random
 
 from formats.errors import FormatError
 from formats.kernels.append import Runway
+from formats.kernels.consumer_fetch import read_request as read_consumer_fetch
 from formats.kernels.crc import crc32c
+from formats.kernels.fetch_response import lay_out
 from formats.kernels.follower_fetch import read_request, read_response
 from formats.kernels.group_requests import read_heartbeat, read_offset_commit
 from formats.kernels.indexes import AppendIndexer
 from formats.kernels.produce import ProduceLanes
 from formats.kernels.producers import ProducerTable
 from formats.kernels.wire import check, read_produce
+from formats.txn_index import AbortedTxn
 from formats.varint import uvarint
+from kcli.broker.wire.fetch_layout import PartitionAnswer
 from kcli.broker.wire.request_check import ITEMS_MAX, schema
 from kcli.log.producer_state import read_control
 from tests.damage import extreme, varint, wrapped
@@ -204,6 +209,47 @@ def of_a_follower(random: Random) -> bytes:
     return changed(random, head + body + b"\1\1\1\1\x0d" + wrapped(9, 4) + wrapped(1, 8) + b"\0")
 
 
+def of_a_consumer(random: Random) -> bytes:
+    """Return a Fetch request of a consumer, of any version, with changed numbers."""
+    version = random.randrange(3, 20)
+    flexible = version >= 12
+
+    def length(value: int, size: int = 4) -> bytes:
+        return uvarint(value + 1) if flexible else wrapped(value, size)
+
+    tags = b"\0" if flexible else b""
+    partition = wrapped(1, 4) + (wrapped(0, 4) if version >= 9 else b"") + wrapped(99, 8)
+    partition += (wrapped(-1, 4) if version >= 12 else b"") + (wrapped(-1, 8) if version >= 5 else b"")
+    partition += wrapped(1 << 20, 4) + tags
+    partitions, topics = random.choice((0, 1, 3, 17)), random.choice((0, 1, 2))
+    topic = bytes(16) if version >= 13 else length(5, 2) + b"topic"
+    head = wrapped(1, 2) + wrapped(version, 2) + wrapped(7, 4) + wrapped(4, 2) + b"name" + tags
+    head += (wrapped(-1, 4) if version < 15 else b"") + wrapped(500, 4) + wrapped(1, 4) + wrapped(1 << 20, 4) + b"\1"
+    head += wrapped(5, 4) + wrapped(6, 4) if version >= 7 else b""
+    body = length(topics) + (topic + length(partitions) + partition * partitions + tags) * topics
+    forgotten = length(0) if version >= 7 else b""
+    return changed(random, head + body + forgotten + (length(4, 2) + b"rack" if version >= 11 else b"") + tags)
+
+
+def answer_a_fetch(random: Random) -> None:
+    """Lay out a Fetch response with absurd numbers and long names."""
+    answers: list[tuple[str | bytes, PartitionAnswer]] = []
+    for _ in range(random.choice((0, 1, 3, 200))):
+        topic: str | bytes = random.choice((bytes(16), "topic", "\N{EURO SIGN}" * random.choice((1, 80))))
+        aborted = random.choice((None, (), (AbortedTxn(0, -(2**63), 2**63 - 1, 0, 0),) * random.choice((1, 900))))
+        offset = max(-(2**63), min(2**63 - 1, extreme(random)))
+        index, code = random.choice((0, -(2**31))), random.choice((0, 6, -1))
+        answer = PartitionAnswer(index, code, offset, -(2**63), 2**63 - 1, aborted)
+        answer.region = random.choice((None, memoryview(bytes(random.choice((1, 300))))))
+        answer.diverging = random.choice((None, (-(2**31), 2**63 - 1)))
+        answer.leader = bytes(random.choice((0, 0, 9, 300)))
+        answers.append((topic, answer))
+    endpoints = bytes(random.choice((1, 1, 5000)))
+    version = random.randrange(4, 19)
+    _, parts = lay_out(version, -1, 2**31 - 1, answers, endpoints, error_code=-1, throttle_ms=2**31 - 1)
+    assert sum(map(len, parts)) == int.from_bytes(parts[0][:4]) + 4
+
+
 def to_a_follower(random: Random) -> bytes:
     """Return a Fetch response to a follower, with changed numbers."""
     topics, partitions, size = random.choice((0, 1, 2)), random.choice((0, 1, 3, 101)), random.choice((-1, 0, 300))
@@ -242,6 +288,9 @@ def run(random: Random) -> None:
         read_offset_commit(tight(whole))
     for whole in (data, of_a_follower(random)):
         read_request(tight(whole))
+    for whole in (data, of_a_consumer(random)):
+        read_consumer_fetch(tight(whole), random.choice((0, 2, 16, 2**31 - 1)))
+    answer_a_fetch(random)
     for whole in (data, to_a_follower(random)):
         answer = tight(whole)
         found = read_response(answer, random.choice((5, 5, 5, 0, position)))

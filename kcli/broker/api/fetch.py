@@ -19,13 +19,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from formats.kernels.consumer_fetch import read_request as read_consumer_fetch
 from formats.kernels.follower_fetch import read_request as read_follower_fetch
+from kcli.broker.authorization import EVERYTHING
 from kcli.broker.broker import Broker
 from kcli.broker.client_view.current_leader import Leader, current_leader, endpoints_field, leader_field
 from kcli.broker.fetching.sessions import (
@@ -38,14 +40,14 @@ from kcli.broker.fetching.sessions import (
     topic_in_key,
     topic_key,
 )
-from kcli.broker.fetching.tracker import FollowerTracker, Key, Tracker
+from kcli.broker.fetching.tracker import FollowerTracker, Key, TopicKey, Tracker
 from kcli.broker.partition.partitions import Partition, Watcher
 from kcli.broker.process.turns import LONG_ITEMS, Parts, at_once
 from kcli.broker.tiering.reads import RemoteRead, Wanted
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.fetch_layout import UNKNOWN, FetchFrame, PartitionAnswer, lay_out
 from kcli.broker.wire.layout import NO_TAGS
-from kcli.broker.wire.messages import messages
+from kcli.broker.wire.messages import Messages, imported, messages
 from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange, OffsetTiered
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import CLUSTER_NAME, Operation, ResourceType
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Answers = list[tuple[FetchedPartition, PartitionAnswer]]
+Named = tuple[Key, tuple[int, int, int, int, int]]
+"""A partition in the bytes of a request, and its fields in the order of FetchedPartition.place."""
 DEBUG_CONSUMER = -2
 FETCH: Final = 1
 FOLLOWER_VERSION: Final = 17
@@ -78,6 +82,38 @@ OPENED_AT_ONCE: Final = 8
 """The greatest number of logs that a part of the work opens, as opening a log takes half a millisecond."""
 
 
+class _Ordinary(NamedTuple):
+    """A consumer's Fetch as the kernel has read it (formats/kernels/consumer_fetch.pyi). limits: min_bytes and
+    max_bytes. named: the partitions in the request."""
+
+    version: int
+    correlation_id: int
+    max_wait_ms: int
+    limits: tuple[int, int]
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    rack: str
+    named: Sequence[Named]
+
+
+class _Terms(NamedTuple):
+    """The fields of a Fetch that decide how it is answered, besides its session and its partitions. messages: the
+    classes of its version. isolation: a consumer's, or that of a consumer that reads to the log end offset. rack: that
+    of the consumer; "" for none, and before v11. min_bytes, max_bytes: the limits for the records of all partitions
+    together. call: the decoded request; None for a plain Fetch, whose answer no quota delays."""
+
+    messages: Messages
+    correlation_id: int
+    listener: str
+    isolation: Isolation
+    rack: str
+    max_wait_s: float
+    min_bytes: int
+    max_bytes: int
+    call: types.FetchCall | None
+
+
 @dataclass(slots=True)
 class _Fetch:
     """One Fetch of a consumer.
@@ -85,36 +121,39 @@ class _Fetch:
     requested: the partitions to read; empty for an incremental Fetch, whose partitions are in the session. session: the
     fetch session, None without one.
     is_incremental: whether the response leaves out partitions that have not changed since the session's last response.
-    min_bytes, max_bytes: the limits for the records of all partitions together.
     may_rest: whether a partition that the consumer has read to the end is skipped until it changes. tracker: notes
     which partitions change; None for a Fetch without session until it has to wait.
-    readable: the names of the topics that the client is allowed to read.
+    readable: the names of the topics that the client is allowed to read; None if it may read nothing, not even find out
+    whether a topic exists.
     tiered: key of a partition -> what to read from tiered storage for it, as the first read of the partitions has
     found. from_tier: key -> the fetch offset, and the result of the read from tiered storage; None before that read.
     """
 
     broker: Broker
-    call: types.FetchCall
+    terms: _Terms
     requested: list[FetchedPartition]
     session: Session | None
     is_incremental: bool
-    isolation: Isolation
-    min_bytes: int
-    max_bytes: int
     may_rest: bool
     tracker: Tracker | None
-    readable: Container[str]
+    readable: Container[str] | None
     tiered: dict[Key, tuple[Partition, PartitionLog, Wanted]] = field(default_factory=dict)
     from_tier: dict[Key, tuple[int, RemoteRead | ErrorCode]] | None = None
 
     @property
-    def max_wait_s(self) -> float:
-        """The time, in seconds, for which the Fetch may wait."""
-        return self.call.request.max_wait.total_seconds()
+    def version(self) -> int:
+        """The version of the request, and of its response."""
+        return self.terms.messages.version
 
     def forget_request(self) -> None:
         """Drop the partitions from the request to free memory: `requested` has them in a third of the space."""
-        self.call.request = replace(self.call.request, topics=())
+        call = self.terms.call
+        if call is not None:
+            call.request = replace(call.request, topics=())
+
+    def is_due(self, found: _Found) -> bool:
+        """Whether the response is sent without waiting for more than the first read has found."""
+        return found.is_enough or self.terms.max_wait_s <= 0 or not (self.requested or self.session)
 
     def to_read(self) -> list[FetchedPartition]:
         """Return the partitions to read: for an incremental Fetch those that have changed, else all."""
@@ -133,7 +172,7 @@ class _Fetch:
         answer: the partition's part of the response."""
         if not self.may_rest or answer.error_code or answer.diverging or answer.preferred_replica != UNKNOWN:
             return False
-        committed = self.isolation is Isolation.TXN_COMMITTED
+        committed = self.terms.isolation is Isolation.TXN_COMMITTED
         return fetched.offset >= (answer.last_stable_offset if committed else answer.high_watermark)
 
     def has_news(self, fetched: FetchedPartition, answer: PartitionAnswer) -> bool:
@@ -171,28 +210,139 @@ def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Lai
 
 
 def answer_plain(broker: Broker, frame: memoryview, client: Client, now_ms: int) -> Laid | Later | None:
-    """Return the response to a plain Fetch: one of a follower within its session that names only partitions of the
-    session, has at most AT_ONCE_MAX partitions to read, and needs no line in the audit log. Return None, and change
-    nothing, for any other request; the caller then decodes and handles it."""
+    """Return the response to a plain Fetch. Return None, and change nothing, for any other request; the caller then
+    decodes and handles it.
+
+    A Fetch is plain if its bytes are ordinary (formats/kernels/consumer_fetch.pyx, follower_fetch.pyx), it has at most
+    AT_ONCE_MAX partitions to read, none of them in tiered storage alone, and it needs no line in the audit log.
+    Moreover, in a session that has begun it names only partitions of the session, and its version, isolation level,
+    rack and client are those of the session's last Fetch; a consumer's Fetch may also begin a session, or have none,
+    but does not end another one. Whatever a plain Fetch finds then, errors too, and whether it waits, follows from the
+    rules for every Fetch: both ways make the same `_Fetch`, or `Terms` of a follower, and go on with it.
+    """
+    read = read_consumer_fetch(frame, AT_ONCE_MAX)
+    if read is not None:
+        return _answer_consumer(broker, _Ordinary._make(read), client, now_ms)
+    return _answer_follower(broker, frame, client, now_ms)
+
+
+def _answer_consumer(broker: Broker, request: _Ordinary, client: Client, now_ms: int) -> Laid | Later | None:
+    kind, epoch, named = imported(FETCH, request.version), request.session_epoch, request.named
+    if kind is None:
+        return None
+    isolation, limits = _isolation_of(request.isolation_level, UNKNOWN), _limits(broker, *request.limits)
+    max_wait_s, is_incremental = request.max_wait_ms / 1000, epoch > INITIAL_EPOCH
+    terms = _Terms(kind, request.correlation_id, client.listener, isolation, request.rack, max_wait_s, *limits, None)
+    with_ids = request.version >= TOPIC_IDS_VERSION
+    session = None
+    if is_incremental:
+        session = _plain_session(broker, request.session_id, epoch, named, with_ids=with_ids)
+        if session is None or type(session.tracker) is not Tracker:
+            return None
+        if session.terms != _session_terms(broker, terms, client):
+            return None
+        partitions = session.partitions
+    elif request.session_id == NO_SESSION and epoch >= FINAL_EPOCH:
+        partitions = {
+            key: FetchedPartition(_topic_of(key[0]), key[1], offset, max_bytes, key, *epochs)
+            for key, (offset, max_bytes, *epochs) in named
+        }
+    else:
+        return None
+    readable = _plain_readable(broker, client, partitions.values())
+    if readable is None or (broker.tier is not None and _has_tiered(broker, session, partitions, named)):
+        return None
+    if session is not None:
+        _place(broker, session, named, now_ms)
+    elif epoch == INITIAL_EPOCH and partitions:
+        session = broker.sessions.begin(partitions, now_ms, with_ids=with_ids)
+        if session is not None:
+            session.tracker, session.terms = Tracker(partitions), _session_terms(broker, terms, client)
+    requested = [] if is_incremental else list(partitions.values())
+    one = _new_fetch(broker, terms, requested, session, is_incremental=is_incremental, readable=readable)
+    one.from_tier = {}
+    to_read = one.to_read()
+    found = at_once(_read(one, to_read))
+    if one.is_due(found):
+        return at_once(_answer(one, to_read, found))
+    return _Waiting(one).answer()
+
+
+def _plain_session(
+    broker: Broker, session_id: int, epoch: int, named: Sequence[Named], *, with_ids: bool
+) -> Session | None:
+    """Return the session of a Fetch; None if the Fetch is not the session's next one, or is not plain: it names a
+    partition that is not in the session, or reads too many. named: the partitions in the request."""
+    session = broker.sessions.find(session_id)
+    if session is None or session.epoch != epoch or session.with_ids != with_ids or session.tracker is None:
+        return None
+    if len(session.tracker.dirty) + len(named) > AT_ONCE_MAX:
+        return None
+    for key, _ in named:
+        if key not in session.partitions:
+            return None
+    return session
+
+
+def _place(broker: Broker, session: Session, named: Sequence[Named], now_ms: int) -> None:
+    """Count the request of a session, and change the partitions that it names; see Session.change."""
+    assert session.tracker is not None, "it is of _plain_session"
+    broker.sessions.used(session, now_ms)
+    for key, fields in named:
+        session.partitions[key].place(*fields)
+        session.tracker.dirty[key] = None
+
+
+@lru_cache(4096)
+def _topic_of(in_key: str | bytes) -> TopicKey:
+    """Return the topic of which topic_in_key has returned `in_key`."""
+    return in_key if isinstance(in_key, str) else UUID(bytes=in_key)
+
+
+def _has_tiered(
+    broker: Broker,
+    session: Session | None,
+    partitions: Mapping[Key, FetchedPartition],
+    named: Sequence[Named],
+) -> bool:
+    """Whether a partition that the Fetch reads has its offset in tiered storage alone, or its log is not open yet."""
+    offsets = {key: fields[0] for key, fields in named}
+    if session is not None and session.tracker is not None:
+        for key in session.tracker.dirty:
+            if key not in offsets and key in partitions:
+                offsets[key] = partitions[key].offset
+    for key, offset in offsets.items():
+        partition = broker.partitions.look_up(partitions[key].topic, key[1])
+        if isinstance(partition, Partition):
+            log = partition.opened_log
+            if log is None or (log.is_tiered and offset < log.local_log_start_offset):
+                return True
+    return False
+
+
+def _plain_readable(broker: Broker, client: Client, partitions: Iterable[FetchedPartition]) -> Container[str] | None:
+    """Return the names of the topics that the client may read; None if it may not read one of the partitions, or if the
+    audit log gets a line about that."""
+    if broker.authorizer is None:
+        return EVERYTHING
+    names = {name for name in {_name_of(broker, each.topic) for each in partitions} if name is not None}
+    for name in names:
+        if not broker.access.allows_unaudited(client, Operation.READ, ResourceType.TOPIC, name):
+            return None
+    return names
+
+
+def _answer_follower(broker: Broker, frame: memoryview, client: Client, now_ms: int) -> Laid | Later | None:
     read = read_follower_fetch(frame)
     if read is None:
         return None
     correlation_id, replica, max_wait_ms, min_bytes, max_bytes, session_id, session_epoch, named = read
-    session = broker.sessions.find(session_id)
-    if session is None or session.epoch != session_epoch or not session.with_ids:
+    session = _plain_session(broker, session_id, session_epoch, named, with_ids=True)
+    if session is None or not isinstance(session.tracker, FollowerTracker):
         return None
-    tracker, partitions = session.tracker, session.partitions
-    if not isinstance(tracker, FollowerTracker) or len(tracker.dirty) + len(named) > AT_ONCE_MAX:
-        return None
-    for key, _ in named:
-        if key not in partitions:
-            return None
     if not broker.access.allows_unaudited(client, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return None
-    broker.sessions.used(session, now_ms)
-    for key, fields in named:
-        partitions[key].place(*fields)
-        tracker.dirty[key] = None
+    _place(broker, session, named, now_ms)
     from kcli.broker.replication.serving import Terms, serve_plain
 
     kind, max_wait_s = messages(FETCH, FOLLOWER_VERSION), max_wait_ms / 1000
@@ -232,7 +382,7 @@ async def _in_turns(broker: Broker, work: Parts[Laid | Later | _Fetch]) -> Laid:
         if found.tiered:
             return await _read_tiered(found)
         found.from_tier = {}
-        return await _wait(found, found.max_wait_s)
+        return await _wait(found, found.terms.max_wait_s)
     if isinstance(found, Later):
         laid: Laid = await found
         return laid
@@ -252,16 +402,14 @@ def _read_first(broker: Broker, call: types.FetchCall) -> Parts[Laid | Later | _
         from kcli.broker.replication.serving import serve
 
         return (yield from serve(call, replica, session, requested, broker.replicas))
-    one = _fetch_of(
-        broker, call, session, requested, is_incremental=is_incremental, is_debugging=replica[0] == DEBUG_CONSUMER
-    )
+    one = _fetch_of(broker, call, session, requested, is_incremental=is_incremental, replica_id=replica[0])
     if len(requested) > LONG_ITEMS:
         one.forget_request()
     partitions = one.to_read()
     found = yield from _read(one, partitions)
     if one.tiered:
         return one
-    if found.is_enough or one.max_wait_s <= 0 or not (requested or session):
+    if one.is_due(found):
         return (yield from _answer(one, partitions, found))
     return one
 
@@ -273,29 +421,64 @@ def _fetch_of(
     requested: list[FetchedPartition],
     *,
     is_incremental: bool,
-    is_debugging: bool,
+    replica_id: int,
 ) -> _Fetch:
+    """Return the Fetch of a consumer, or of a follower that lacks CLUSTER_ACTION."""
     request = call.request
-    isolation = Isolation.TXN_COMMITTED if request.isolation_level == 1 else Isolation.HIGH_WATERMARK
-    if is_debugging:
-        isolation = Isolation.LOG_END
-    rack = getattr(request, "rack_id", "")
-    may_rest = not is_debugging and call.version >= ZSTD_VERSION and not (rack and broker.replicas.selects_by_rack)
+    terms = _Terms(
+        call.messages,
+        call.header.correlation_id,
+        call.listener,
+        _isolation_of(request.isolation_level, replica_id),
+        call.get("rack_id", ""),
+        request.max_wait.total_seconds(),
+        *_limits(broker, request.min_bytes, request.max_bytes),
+        call,
+    )
     if session is not None:
-        terms = isolation, rack, call.version, broker.access.terms(call)
-        if type(session.tracker) is not Tracker or session.terms != terms:
+        known = _session_terms(broker, terms, call)
+        if type(session.tracker) is not Tracker or session.terms != known:
             if session.tracker is not None:
                 broker.sessions.retire(session.tracker)
-            session.tracker, session.terms = Tracker(session.partitions), terms
-    max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
-    min_bytes = min(request.min_bytes, max_bytes)
-    tracker = None if session is None else session.tracker
+            session.tracker, session.terms = Tracker(session.partitions), known
     every = session.partitions.values() if is_incremental and session is not None else requested
     counts = partial(_counts, broker, every)
-    readable = broker.access.among(call, Operation.READ, ResourceType.TOPIC, counts)
-    return _Fetch(
-        broker, call, requested, session, is_incremental, isolation, min_bytes, max_bytes, may_rest, tracker, readable
-    )
+    is_follower = replica_id >= 0
+    readable = None if is_follower else broker.access.among(call, Operation.READ, ResourceType.TOPIC, counts)
+    return _new_fetch(broker, terms, requested, session, is_incremental=is_incremental, readable=readable)
+
+
+def _limits(broker: Broker, min_bytes: int, max_bytes: int) -> tuple[int, int]:
+    """Return the limits of the request, min_bytes and max_bytes, within those of the broker."""
+    max_bytes = min(max_bytes, broker.config.fetch_max_bytes)
+    return min(min_bytes, max_bytes), max_bytes
+
+
+def _session_terms(broker: Broker, terms: _Terms, client: Client) -> Hashable:
+    """Return the value of Session.terms after this Fetch."""
+    return terms.isolation, terms.rack, terms.messages.version, broker.access.terms(client)
+
+
+def _new_fetch(
+    broker: Broker,
+    terms: _Terms,
+    requested: list[FetchedPartition],
+    session: Session | None,
+    *,
+    is_incremental: bool,
+    readable: Container[str] | None,
+) -> _Fetch:
+    is_from_rack = bool(terms.rack) and broker.replicas.selects_by_rack
+    may_rest = terms.isolation is not Isolation.LOG_END and terms.messages.version >= ZSTD_VERSION and not is_from_rack
+    tracker = None if session is None else session.tracker
+    return _Fetch(broker, terms, requested, session, is_incremental, may_rest, tracker, readable)
+
+
+def _isolation_of(level: int, replica_id: int) -> Isolation:
+    """The isolation of a Fetch. level: the field isolation_level."""
+    if replica_id == DEBUG_CONSUMER:
+        return Isolation.LOG_END
+    return Isolation.TXN_COMMITTED if level == 1 else Isolation.HIGH_WATERMARK
 
 
 def _counts(broker: Broker, partitions: Iterable[FetchedPartition]) -> Counter[str]:
@@ -394,7 +577,7 @@ class _Reading:
     @property
     def is_enough(self) -> bool:
         """Whether the response is sent now: `is_due` is set, or the records have at least min_bytes."""
-        return self.is_due or self.size >= self._one.min_bytes
+        return self.is_due or self.size >= self._one.terms.min_bytes
 
     def part(self) -> tuple[Answers, bool]:
         """Read the next partitions. Return each with its part of the response, and whether no partition is left."""
@@ -413,7 +596,7 @@ class _Reading:
         one, tracker = self._one, self._one.tracker
         if tracker is not None and isinstance(partition, Partition):
             tracker.watch(fetched.key, partition)
-        left = max(one.max_bytes - self.size - self._held, 0) if self._full < FULL_MAX else 0
+        left = max(one.terms.max_bytes - self.size - self._held, 0) if self._full < FULL_MAX else 0
         max_bytes = min(fetched.max_bytes, left)
         answer = _read_partition(one, fetched, partition, max_bytes, first=not (self._full or self._held))
         if answer.size:
@@ -452,11 +635,11 @@ def _read_partition(
         return PartitionAnswer(fetched.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED.value, aborted=())
     if isinstance(partition, ErrorCode):
         return PartitionAnswer(fetched.index, partition.value, aborted=() if partition in UNKNOWN_NAMES else None)
-    error = partition.check_leader_epoch(fetched.leader_epoch, leader_only=one.call.version < RACK_VERSION)
+    error = partition.check_leader_epoch(fetched.leader_epoch, leader_only=one.version < RACK_VERSION)
     if error is not None:
         return PartitionAnswer(fetched.index, error.value)
     log = partition.log
-    nearer = _nearer_replica(one.broker, one.call, partition, fetched)
+    nearer = _nearer_replica(one, partition, fetched)
     if nearer is not None:
         offsets = log.high_watermark, log.last_stable_offset, log.log_start_offset
         return PartitionAnswer(fetched.index, 0, *offsets, preferred_replica=nearer)
@@ -467,7 +650,7 @@ def _read_partition(
         if fetched.last_fetched_epoch != UNKNOWN:
             diverging = _divergence(partition, fetched)
         if diverging is None:
-            read = log.read(fetched.offset, max_bytes, one.isolation, min_one_batch=first)
+            read = log.read(fetched.offset, max_bytes, one.terms.isolation, min_one_batch=first)
             region, aborted = read.region, read.aborted
     except OffsetTiered:
         tiered = _from_tier(one, fetched, partition, log, max_bytes, first=first)
@@ -478,8 +661,8 @@ def _read_partition(
         return PartitionAnswer(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE.value)
     except (OSError, LogFailed) as failure:
         partition.failed(failure)
-        return PartitionAnswer(fetched.index, _storage_error(one.call).value)
-    if one.call.version < ZSTD_VERSION and log.config.compression_type == "zstd":
+        return PartitionAnswer(fetched.index, _storage_error(one.version).value)
+    if one.version < ZSTD_VERSION and log.config.compression_type == "zstd":
         return PartitionAnswer(fetched.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE.value, aborted=())
     return PartitionAnswer(
         fetched.index,
@@ -487,7 +670,7 @@ def _read_partition(
         log.high_watermark,
         log.last_stable_offset,
         log.log_start_offset,
-        aborted if one.isolation is Isolation.TXN_COMMITTED else None,
+        aborted if one.terms.isolation is Isolation.TXN_COMMITTED else None,
         region,
         diverging,
     )
@@ -506,35 +689,33 @@ def _from_tier(
         offset, found = one.from_tier.get(fetched.key, (fetched.offset, NOTHING_READ))
         return found if offset == fetched.offset else NOTHING_READ
     if max_bytes > 0 and not tier.is_throttled:
-        with_aborted = one.isolation is Isolation.TXN_COMMITTED
+        with_aborted = one.terms.isolation is Isolation.TXN_COMMITTED
         one.tiered[fetched.key] = partition, log, Wanted(fetched.offset, max_bytes, first, with_aborted)
     return NOTHING_READ
 
 
 def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
     """Whether the client may read the partition's topic; True also for an unknown topic id, whose error is
-    UNKNOWN_TOPIC_ID. For a follower this is called only if it lacks CLUSTER_ACTION, and then always False, so that the
-    response does not reveal which topics exist."""
-    if _replica_of(one.call.request)[0] >= 0:
+    UNKNOWN_TOPIC_ID. Always False for a follower that lacks CLUSTER_ACTION, so that the response does not reveal which
+    topics exist."""
+    if one.readable is None:
         return False
     name = _name_of(one.broker, fetched.topic)
     return name is None or name in one.readable
 
 
-def _nearer_replica(
-    broker: Broker, call: types.FetchCall, partition: Partition, fetched: FetchedPartition
-) -> int | None:
+def _nearer_replica(one: _Fetch, partition: Partition, fetched: FetchedPartition) -> int | None:
     """Return the broker id of the follower from which the consumer should read (KIP-392); None if the consumer should
     read from the leader, if replica.selector.class is not rack-aware, or if this broker is not the leader."""
-    if partition.leadership is None or call.version < RACK_VERSION:
+    if partition.leadership is None or one.version < RACK_VERSION:
         return None
-    return broker.replicas.preferred_replica(partition, call.request.rack_id, fetched.offset, call.listener)
+    return one.broker.replicas.preferred_replica(partition, one.terms.rack, fetched.offset, one.terms.listener)
 
 
-def _storage_error(call: types.FetchCall) -> ErrorCode:
+def _storage_error(version: int) -> ErrorCode:
     """Return KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for a Fetch below v6, as its client does not know
     KAFKA_STORAGE_ERROR."""
-    return ErrorCode.KAFKA_STORAGE_ERROR if call.version >= STORAGE_ERROR_VERSION else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.KAFKA_STORAGE_ERROR if version >= STORAGE_ERROR_VERSION else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, int] | None:
@@ -595,7 +776,7 @@ class _Waiting:
         self._future.add_done_callback(self._ended)
         self._wake: Watcher = self._changed
         self._tracker.wake = self._wake
-        self._timer = self._loop.call_later(0 if self._held is None else one.max_wait_s, self._end)
+        self._timer = self._loop.call_later(0 if self._held is None else one.terms.max_wait_s, self._end)
 
     def answer(self) -> Later:
         """Return the awaitable response: it is made as soon as the changed partitions have min_bytes of records or an
@@ -670,9 +851,9 @@ class _Waiting:
 def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:
     """Whether the response can certainly be sent: min_bytes is at most 1, and a changed partition has a readable record
     at or after its fetch offset. If the result is False, the partitions have to be read to find out."""
-    if one.min_bytes > 1 or one.isolation is Isolation.LOG_END:
+    if one.terms.min_bytes > 1 or one.terms.isolation is Isolation.LOG_END:
         return False
-    is_committed = one.isolation is Isolation.TXN_COMMITTED
+    is_committed = one.terms.isolation is Isolation.TXN_COMMITTED
     for fetched in changed:
         partition = one.broker.partitions.look_up(fetched.topic, fetched.index)
         log = partition.opened_log if isinstance(partition, Partition) else None
@@ -757,10 +938,10 @@ def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) 
     """Return the response about these partitions; for a client above its quota a response without partitions, with the
     throttle time. If the response is made in parts (`found.answers` is None), the partitions with records are read
     again at the end, in one part: a log file found in an earlier part may have been deleted since."""
-    call = one.call
+    terms, call = one.terms, one.terms.call
     session_id = NO_SESSION if one.session is None else one.session.id
     quotas = one.broker.quotas
-    if quotas.is_active:
+    if quotas.is_active and call is not None:
         throttle_ms = quotas.fetch_throttle_ms(call, found.size)
         if throttle_ms:
             call.throttle_ms = throttle_ms
@@ -784,8 +965,8 @@ def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) 
             response.add(part)
     endpoints = NO_TAGS
     if response.leaders:
-        endpoints = endpoints_field(one.broker.image, call.listener, response.leaders.values())
-    return response.frame.whole(call.header.correlation_id, session_id, endpoints=endpoints)
+        endpoints = endpoints_field(one.broker.image, terms.listener, response.leaders.values())
+    return response.frame.whole(terms.correlation_id, session_id, endpoints=endpoints)
 
 
 class _Response:
@@ -794,7 +975,7 @@ class _Response:
 
     def __init__(self, one: _Fetch) -> None:
         self._one = one
-        self.frame = FetchFrame(one.call.messages)
+        self.frame = FetchFrame(one.terms.messages)
         self.leaders: dict[int, Leader] = {}
 
     def add(self, answers: Iterable[tuple[FetchedPartition, PartitionAnswer]]) -> None:
@@ -808,7 +989,7 @@ class _Response:
                 if answer.region is not None and one.tracker is not None:
                     one.tracker.dirty.pop(fetched.key, None)
                     one.tracker.dirty[fetched.key] = None
-            if answer.error_code in MOVED and one.call.version >= LEADERS_VERSION:
+            if answer.error_code in MOVED and one.version >= LEADERS_VERSION:
                 self._name_leader(fetched, answer)
             self.frame.add(fetched.key[0], answer)
 

@@ -97,6 +97,7 @@ class LiveSegment:
         self.size = 0 if size is None else size
         self.jitter_ms = jitter_ms
         self._created_ms = created_ms
+        self._head_bytes = HEADER_BYTES  # how much is read for the next header: the last one says whether for more
         self._disk = disk
         self._limits = limits
         self._log: DiskFile | None = None
@@ -263,17 +264,20 @@ class LiveSegment:
 
     def heads(self, position: int) -> Iterator[BatchHead]:
         """Yield the batches from byte `position` on, where a batch must begin. As in Kafka's FileLogInputStream, an
-        incomplete batch at the end is left out. Only headers are read."""
+        incomplete batch at the end is left out. Only headers are read: each by itself while the batches are larger than
+        HEADER_CHUNK_BYTES, as those of most producers are, else as many as a chunk has."""
         end = self.size
         while position < end:
-            chunk = self.log.read(min(HEADER_CHUNK_BYTES, end - position), position)
-            if not chunk:
+            wanted = min(self._head_bytes, end - position)
+            chunk = self.log.read(wanted, position)
+            if len(chunk) < min(wanted, HEADER_BYTES):
                 raise Truncated(f"the log ends {end - position:,} bytes early", position)
             at = 0
             while at + HEADER_BYTES <= len(chunk) or (at < len(chunk) and position + len(chunk) >= end):
                 head = _head(chunk, at, position + at, end)
                 if head is None:
                     return
+                self._head_bytes = HEADER_BYTES if head.size > HEADER_CHUNK_BYTES else HEADER_CHUNK_BYTES
                 yield head
                 at += head.size
             position += at

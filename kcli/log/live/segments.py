@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from formats.txn_index import AbortedTxn
 from kcli.log.disk import Disk
 from kcli.log.live.segment import FoundRecord, LiveSegment
 
 
-@dataclass(frozen=True, slots=True)
-class FileRegion:
+class FileRegion(NamedTuple):
     """Bytes [position, position + length) of an open file."""
 
     path: Path
@@ -23,8 +23,7 @@ class FileRegion:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogRead:
+class LogRead(NamedTuple):
     """The whole batches that a Fetch reads. region: None if there are none.
 
     cut_short: whether the first batch is larger than the limit, and was left out. aborted: with Isolation.TXN_COMMITTED

@@ -10,12 +10,14 @@ from random import Random
 
 import pytest
 
+from formats.errors import Truncated
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.records import RecordTable
 from formats.kernels.scan import SCAN_END, scan
 from formats.txn_index import parse as parse_txn_index
 from kcli.log.batch_records import decode
+from kcli.log.disk import DiskFile
 from kcli.log.live.partition_log import (
     EARLIEST,
     LATEST,
@@ -24,9 +26,11 @@ from kcli.log.live.partition_log import (
     OffsetOutOfRange,
     PartitionLog,
 )
+from kcli.log.live.segment import HEADER_CHUNK_BYTES
 from kcli.log.live.segments import LogRead
 from kcli.log.segment_reader import Window
 from tests.conftest import GOLDEN, read_jsonl
+from tests.log.batches import NOW_MS, batch
 from tests.log.live.test_partition_log import STORED, Stored, every_partition, open_log
 
 OFFSETS = json.loads((GOLDEN / "codecs/expected/offsets.json").read_text())
@@ -244,3 +248,38 @@ def committed(found: LogRead, from_offset: int) -> list[int]:
             for _ in decode(Window(data, table, 0, len(data)), records, first=i, last=i + 1):
                 offsets += [RecordRow._make(records.row(j)).offset for j in range(records.count)]
     return [offset for offset in offsets if offset >= from_offset]
+
+
+@pytest.mark.parametrize("sizes", [(20_000,) * 5, (10,) * 300, (10, 9_000, 10, 10, 30_000, 8_000, 10)])
+def test_only_headers_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]) -> None:
+    """Headers of large batches are read one by one, those of small batches in chunks."""
+    log = open_log(tmp_path, {})
+    for size in sizes:
+        log.append_as_leader(batch(bytes(size)), 0, NOW_MS)
+    read_bytes = 0
+
+    def read(file: DiskFile, length: int, position: int) -> bytes:
+        nonlocal read_bytes
+        data = os.pread(file.fd, length, position)
+        read_bytes += len(data)
+        return data
+
+    monkeypatch.setattr(DiskFile, "read", read)
+    (segment,) = log._segments.all
+    assert [head.base_offset for head in segment.heads(0)] == list(range(len(sizes)))
+    few = sum(min(size + 100, HEADER_CHUNK_BYTES) for size in sizes) + HEADER_CHUNK_BYTES
+    assert read_bytes < (6 * 61 if min(sizes) > HEADER_CHUNK_BYTES else few)
+    log.close_handles()
+
+
+def test_a_log_that_ends_within_a_header_is_an_error(tmp_path: Path) -> None:
+    """Another program has cut the file of a running broker."""
+    log = open_log(tmp_path, {})
+    for _ in range(3):
+        log.append_as_leader(batch(b"value"), 0, NOW_MS)
+    (segment,) = log._segments.all
+    second = list(segment.heads(0))[1]
+    os.truncate(segment.log_path, second.position + 30)
+    with pytest.raises(Truncated, match="bytes early"):
+        list(segment.heads(0))
+    log.close_handles()
