@@ -38,7 +38,7 @@ def test_files_that_share_a_jvm_run_in_one_process(parameter: str) -> None:
     """The session's Spark and the session's real Kafka start once, not in each process."""
     users = {
         path.relative_to(TESTS).as_posix()
-        for directory in ("cli", "client", "export")
+        for directory in ("cli", "client", "export", "pipelines")
         for path in (TESTS / directory).glob("test_*.py")
         if parameter in path.read_text()
     }
