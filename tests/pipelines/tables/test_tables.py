@@ -231,6 +231,42 @@ def test_schemas_add_columns(place: Place, tmp_path: Path) -> None:
     ]
 
 
+OTHERS = {
+    "protobuf": (
+        [
+            'syntax = "proto3"; message O { int64 id = 1; }',
+            'syntax = "proto3"; message O { int64 id = 1; string note = 2; }',
+        ],
+        [b"\0\0\0\0\1\0\x08\x05", b"\0\0\0\0\2\0\x08\x06\x12\x01x"],
+    ),
+    "json": (
+        [
+            '{"type": "object", "properties": {"id": {"type": "integer"}}}',
+            '{"type": "object", "properties": {"id": {"type": "integer"}, "note": {"type": "string"}}}',
+        ],
+        [b'\0\0\0\0\1{"id": 5}', b'\0\0\0\0\2{"id": 6, "note": "x"}'],
+    ),
+}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_schemas_of_other_languages_add_columns(language: str, plain_place: Place, tmp_path: Path) -> None:
+    schemas, values = OTHERS[language]
+    dump = [
+        {"subject": "t-value", "version": number, "id": number, "schemaType": language.upper(), "schema": schema}
+        for number, schema in enumerate(schemas, 1)
+    ]
+    (tmp_path / "dump.json").write_text(json.dumps(dump))
+    spec = DecoderSpec.parse(f"{language}:{tmp_path}/dump.json")
+    log = tmp_path / "t-0"
+    log.mkdir()
+    for offset, value in enumerate([*values, values[0]]):
+        append(log, [offset], [value])
+        plain_place.export(source(log), value=spec)
+    found = [row["value"] for row in sorted_rows(plain_place.read())]
+    assert found == [{"id": 5, "note": None}, {"id": 6, "note": "x"}, {"id": 5, "note": None}]
+
+
 def test_fields_are_added_at_any_depth(place: Place, tmp_path: Path) -> None:
     """In the records of a list and of a map, as JSON that is typed by its DDL."""
     log = tmp_path / "t-0"
