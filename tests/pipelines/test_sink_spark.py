@@ -20,11 +20,14 @@ from tests.pipelines.test_sink import consumed
 def test_a_batch_query_writes(spark: SparkSession, kafka: Kafka) -> None:
     """The example of Spark's integration guide, with the mode that Python's data sources need."""
     kafka.seed({"t": 2, "u": 1})
-    df = spark.range(100).selectExpr("'t' AS topic", "CAST(id AS STRING) AS key", "CAST(id * 2 AS STRING) AS value")
+    headers = "array(named_struct('key', 'h', 'value', binary('x'))) AS headers"
+    columns = "'t' AS topic", "CAST(id AS STRING) AS key", "CAST(id * 2 AS STRING) AS value", headers
+    df = spark.range(100).selectExpr(*columns)
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     df.write.format("kafka-log").options(**options).mode("append").save()
     found = consumed(kafka, "t", 2)
     assert sorted((int(each.key()), int(each.value())) for each in found) == [(i, 2 * i) for i in range(100)]
+    assert all(each.headers() == [("h", b"x")] for each in found)
     df.write.format("kafka-log").options(**options).option("topic", "u").mode("append").save()
     assert len(consumed(kafka, "u")) == 100
     with pytest.raises(PySparkException, match="there is no topic 'nope' to write to"):
