@@ -20,6 +20,8 @@ from formats.errors import BadValue, UnknownVersion
 
 _BITS = {"leaderId": 32, "leaderEpoch": 32, "votedId": 32, "voterId": 32, "appliedOffset": 64}
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?")
+EPOCH_MAX = (1 << 31) - 1
+"""The highest leader epoch: behind it there is none for another election."""
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -35,6 +37,15 @@ class QuorumState:
     cluster_id: str | None = None
     applied_offset: int | None = None
     current_voters: tuple[int, ...] | None = None
+
+    @property
+    def refusal(self) -> str:
+        """Why Kafka does not start with this state, in words; "" if it does. A voter alone begins a new epoch as it
+        starts, and the number behind EPOCH_MAX is negative."""
+        if self.leader_epoch != EPOCH_MAX:
+            return ""
+        reason = "invalid partition leader epoch entry"
+        return f"leaderEpoch {EPOCH_MAX} is the highest, and the next election begins epoch -{EPOCH_MAX + 1} ({reason})"
 
 
 def parse(data: bytes) -> QuorumState:

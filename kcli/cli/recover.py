@@ -430,6 +430,7 @@ class _Show:
             return {"moved": [f"{each.parent.name}/{each.name}" for each in moved]}
         passed = {each.file for each in plan.events if each.kind == "passed-over" and is_unread_log(each.file)}
         unread = sorted(each for each in passed if offset_of(each) >= end)
+        unread += [each.before for each in plan.empty_logs if each.hides_end and each.base_offset == end]
         if unread and not plan.is_salvaged:
             return {"unread": [f"{plan.name}/{each}" for each in unread]}
         return {"doubtful": True} if self._recovery.doubts_end(plan) else {}
@@ -1001,7 +1002,7 @@ SALVAGEABLE = (
     "in-tier",
 )
 """The kinds of rows for damage in a partition that salvage may repair; it repairs passed-over and end-missing only with
-files found under other names."""
+files found under other names, and by leaving out empty .log files that no broker has made."""
 NAMES_SHOWN = 5
 """The maximum number of groups or transactional ids on a line of text; --format jsonl lists them all."""
 BAD = (

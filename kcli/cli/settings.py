@@ -38,10 +38,11 @@ class Settings:
         self.server = server = {} if config is None else dict(read_properties(config))
         home = directory.absolute().parent if holds_segments(directory) else directory
         meta = home / FileKind.META_PROPERTIES
+        is_missing = meta.is_dir() or not meta.exists()  # Kafka has no use for a directory of that name either
         self.metadata_error: UnreadableInput | None = None
         self._image, dynamic = None, {}
         try:
-            node = server.get("node.id") or (read_properties(meta).get("node.id", "") if meta.exists() else "")
+            node = server.get("node.id") or ("" if is_missing else read_properties(meta).get("node.id", ""))
             self._image, self.metadata_error = _image(_metadata_log_dir(home, server))
             if self._image is not None:
                 dynamic = self._image.broker_configs(int(node) if node.isascii() and node.isdecimal() else None)

@@ -23,6 +23,7 @@ from formats import properties
 from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.properties import MetaProperties, Properties
+from kcli.errors import UnreadableInput
 from kcli.log.log_directory import read_meta_properties, unusable
 from kcli.log.recovery.node_directories import NodeDirectories, legible_meta_of, meta_of
 from kcli.metadata.image import MetadataImage
@@ -40,7 +41,7 @@ def known_properties(
     other_voters: Collection[int],
 ) -> MetaProperties | None:
     """Return what meta.properties of `node.directory` should have; None if the file is there, sound and this log
-    directory's own, or if the right ids are not known.
+    directory's own, or if the right ids are not known. A directory of that name counts as a missing file.
 
     server: the entries of server.properties. image: the metadata. directory_id: the id that is registered for the
     directory; None if that is not known. other_voters: the voters in quorum-state except this node. The cluster.id is
@@ -51,13 +52,17 @@ def known_properties(
         meta = read_meta_properties(node.directory)
     except FormatError:
         meta = None
+    except UnreadableInput:
+        if not path.is_dir():
+            raise
+        meta = None
     beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
     if meta is not None and unusable(meta) is None:
         is_home = len(beside) == 1 and (node.directory / METADATA_DIRECTORY).is_dir()
         # if two log directories differ in cluster.id alone, the one without the metadata log is the foreign one
         is_sure = not is_home or meta.node_id != beside[0].node_id
         return _as_registered(meta, beside, image) if is_sure else None
-    if path.exists() and not path.is_file():
+    if path.exists() and not (path.is_file() or path.is_dir()):
         return None
     legible = legible_meta_of(node.directory)
     members = {*image.brokers, *image.controllers}

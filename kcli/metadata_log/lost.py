@@ -163,8 +163,8 @@ class LostMetadata:
 
     def refusals(self) -> Iterator[StartRefused]:
         """Yield the damage in the metadata log's directory that keeps Kafka from starting: in partition.metadata,
-        quorum-state or the latest snapshot, offsets beyond the log end offset, and records that contradict earlier
-        ones. Damage that Kafka's start cuts off is not among it. Raises UnreadableInput."""
+        quorum-state or the latest snapshot, an empty .log file, offsets beyond the log end offset, and records that
+        contradict earlier ones. Damage that Kafka's start cuts off is not among it. Raises UnreadableInput."""
         if self.plan is None:
             return
         view = self.plan.view
@@ -173,22 +173,33 @@ class LostMetadata:
             yield refused
         if FileKind.QUORUM_STATE in view:
             try:
-                parse_quorum_state(view.read(FileKind.QUORUM_STATE))
+                reason = parse_quorum_state(view.read(FileKind.QUORUM_STATE)).refusal
+                if reason:
+                    yield StartRefused(f"{view.directory.name}/{FileKind.QUORUM_STATE}", reason)
             except FormatError as error:
                 yield StartRefused(f"{view.directory.name}/{FileKind.QUORUM_STATE}", error.reason, error.position)
         elif view.exists(FileKind.QUORUM_STATE):
             yield StartRefused(f"{view.directory.name}/{FileKind.QUORUM_STATE}", "is a directory")
+        yield from self.empty_logs()
         latest = latest_snapshot(view.files)
         if latest is not None:
-            reason = _refusal(view.source(latest))
-            if reason is not None:
-                yield StartRefused(f"{view.directory.name}/{latest}", reason)
+            why = _refusal(view.source(latest))
+            if why is not None:
+                yield StartRefused(f"{view.directory.name}/{latest}", why)
                 return
         _ = self.image  # replays the log, which fills _start_errors
         bad: UnreadableInput | None = next((each for each in self._start_errors if isinstance(each, BadRecord)), None)
         bad = bad or offset_beyond_end(view.directory, view.files)
         if bad is not None:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
+
+    def empty_logs(self) -> Iterator[StartRefused]:
+        """Yield the empty .log files that no broker has made, and at which the log ends in Kafka's eyes: where this
+        node is the only voter, its controller does not get ready with them."""
+        for each in () if self.plan is None else self.plan.empty_logs:
+            if each.following is None:
+                outcome = f"Kafka ends the metadata log at {each.base_offset:,}, and its controller does not get ready"
+                yield StartRefused(f"{self.plan.view.directory.name}/{each.file}", f"{each.what}: {outcome}")
 
     def unknown_magic(self) -> Iterator[StartRefused]:
         """Yield the first batch of an unknown magic at which Kafka's start fails, in a quorum as well, where Kafka

@@ -44,6 +44,7 @@ from kcli.log.recovery.node_directories import (
 )
 from kcli.log.recovery.plan import PartitionPlan, plan, with_epochs_put_right, with_magics_put_right, with_view
 from kcli.log.recovery.run import no_configs
+from kcli.log.recovery.salvage import Checked
 from kcli.log.source import read_whole
 from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage
@@ -637,7 +638,13 @@ class MetadataRecovery:
         self.is_salvaged = True
         self.salvaged = [each for each in self.refusals if _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
-        gaps = plan(planned.view.directory, planned.options, with_salvage=True, rescue=bool(planned.saved.unread))
+        gaps = plan(
+            planned.view.directory,
+            planned.options,
+            with_salvage=True,
+            checked=Checked(removed={name for each in planned.empty_logs for name in each.names}),
+            rescue=bool(planned.saved.unread),
+        )
         if planned.saved.unread:  # bytes that cannot be read keep Kafka from starting: its start cuts nothing
             salvaged = replace(salvaged, events=gaps.events, lost=gaps.lost)
         return replace(salvaged, saved=gaps.saved)
@@ -667,6 +674,7 @@ class MetadataRecovery:
             for reason in lost.contradicted:  # the node begins with this snapshot, and fetches no record below it
                 self.passed_over.append(StartRefused(METADATA_DIRECTORY, reason))
             self.refusals += lost.unknown_magic()
+            self.passed_over += lost.empty_logs()
             if node_id is not None and not lost.signs:
                 self._look_for_replicas(lost, node_id)
             self._look_for_topic_ids(lost)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,29 @@ def test_in_place(tmp_path: Path) -> None:
     damaged(directory, "zeros")
     assert kcli("recover", "--salvage", "--in-place", directory).status == 0
     assert read_properties(directory / META)["directory.id"] == before["directory.id"]
+
+
+@pytest.mark.parametrize("how", ["--out", "--in-place"])
+def test_a_directory_of_that_name_counts_as_missing(tmp_path: Path, how: str) -> None:
+    """As after `docker run -v` of a file that was not there. Kafka 4.3.0 does not start with it."""
+    directory = copied(tmp_path)
+    before = read_properties(directory / META)
+    (directory / META).unlink()
+    (directory / META).mkdir()
+    (directory / META / "inside").write_bytes(b"kept")
+    ended = kcli("recover", directory)
+    assert not ended.stderr
+    assert ended.status == 1
+    assert "Kafka would not start: cannot be read: Is a directory" in ended.stdout
+    assert re.search("^next +kcli recover --salvage --out NEW", ended.stdout, re.MULTILINE)
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", how, *([new] if how == "--out" else []), directory).status == 0
+    after = read_properties((new if how == "--out" else directory) / META)
+    assert {**after, "cluster.id": ""} == {**before, "cluster.id": ""}
+    if how == "--in-place":
+        (backup,) = directory.glob("*.tar")
+        with tarfile.open(backup) as tar:
+            assert f"{META}/inside" in tar.getnames()
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.checkpoint import EpochEntry
-from formats.file_name import FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.txn_index import AbortedTxn
 from kcli.inspector.seek import start_position
 from kcli.inspector.selection import Selection
@@ -35,6 +35,7 @@ from kcli.printable import names_text
 if TYPE_CHECKING:  # imported at run time for damaged logs, and for a coordinator's topic
     from kcli.inspector.verify.renamed_logs import RenamedLog
     from kcli.log.recovery.deleted import MissedLog
+    from kcli.log.recovery.empty_logs import EmptyLog
     from kcli.log.recovery.misdirected import Home
     from kcli.log.recovery.retention import Retention
 
@@ -354,6 +355,29 @@ def empty_segment(directory: Path) -> Finding:
         expected="the logs of the index files",
         found="no such file: it had no batch, by its indexes and the recovery point 0 of a clean shutdown",
         action="nothing to do: Kafka makes it anew",
+    )
+
+
+def empty_log(log: Path, empty: EmptyLog, files: Sequence[Path]) -> Finding:
+    """Return the finding of an empty .log file that no broker has made. files: those of the segment for which Kafka
+    takes it."""
+    expected, outcome = "no such file", empty.outcome
+    refuses = empty.following is None and log.absolute().parent.name == METADATA_DIRECTORY
+    if refuses:
+        outcome = f"Kafka ends the metadata log at {empty.base_offset:,}, and the only voter does not get ready"
+    if not empty.is_among:
+        expected += f": the log ends at {empty.end:,}"
+    return Finding(
+        path=str(log),
+        kind="log-empty",
+        severity="error",
+        position=0,
+        offset=empty.base_offset,
+        expected=expected,
+        found=f"0 bytes: {empty.what}; no offset is lost",
+        action=f"{outcome}; stop the broker, and move the file away",
+        command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in sorted(files)]),
+        refuses_start=refuses,
     )
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.file_name import FileKind, parse, parse_directory
+from formats.file_name import METADATA_DIRECTORY, FileKind, parse, parse_directory
 from formats.kernels.columns import BatchRow
 from formats.kernels.log_check import LogCheck
 from kcli.errors import UnreadableInput
@@ -30,6 +30,7 @@ from kcli.inspector.verify.lost_offsets import (
     between,
     cut_log,
     early_epoch,
+    empty_log,
     empty_segment,
     judged,
     missing_segment,
@@ -272,16 +273,52 @@ class LogVerifier:
         try:
             is_compacted = {Gaps.NORMAL: True, Gaps.LOSS: False}.get(self._known.gaps)
             snapshots = (offset for offset, _ in self._snapshots)
+            self._leave_out_empty()
             placed = place(self._segments, self._orphans, snapshots, is_compacted=is_compacted)
         except UnreadableInput:
             return  # the check of the segment reports this error
         self._segments = placed.segments
-        self.replaced = placed.replaced
+        self.replaced = {**self.replaced, **placed.replaced}
         for offset in placed.used:
             self._orphans.pop(offset, None)
         for finding, stems in placed.wrong:
             self._errors = True
             self._causes.add(finding, partial(is_about_segments, stems))
+
+    def _leave_out_empty(self) -> None:
+        """Leave out the empty .log files that no broker has made, each with a finding that becomes a cause of others.
+        Raises UnreadableInput."""
+        if len(self._segments) < 2 or all(each.files[FileKind.LOG].stat().st_size for each in self._segments):
+            return
+        from kcli.log.recovery.empty_logs import empty_logs  # imported only if a .log file is empty
+
+        parts = [*self._segments, *self._orphans.values()]
+        paths = {f"{each.base:020}{kind}": path for each in parts for kind, path in each.files.items()}
+        directory = self._segments[0].files[FileKind.LOG].parent
+        kinds = FileKind.PRODUCER_SNAPSHOT, FileKind.KRAFT_SNAPSHOT, FileKind.LEADER_EPOCHS
+        paths |= {path.name: path for kind in kinds for path in directory.glob(f"*{kind}")}
+        files = {
+            name: Content((FileRange(path, 0, path.stat().st_size),)) for name, path in paths.items() if path.is_file()
+        }
+        found = empty_logs(
+            files,
+            reached=self._known_end,
+            is_compacted=self._known.gaps is not Gaps.LOSS,
+            is_metadata=self._is_metadata,
+        )
+        for each in found:
+            segment = next(one for one in self._segments if one.base == each.base_offset)
+            self._segments = [one for one in self._segments if one is not segment]
+            self.replaced = {**self.replaced, **{path.name: each.what for path in segment.files.values()}}
+            self._errors = True
+            cause = empty_log(segment.files[FileKind.LOG], each, [*segment.files.values()])
+            self._causes.add(cause, partial(is_about_segments, {segment.files[FileKind.LOG].stem}))
+
+    @property
+    def _is_metadata(self) -> bool:
+        """Whether the log is the metadata log."""
+        directory = self._known.directory
+        return directory is not None and directory.absolute().name == METADATA_DIRECTORY
 
     def _begin(self, number: int) -> None:
         """Note the offsets that are missing between segment `number` and the segment before it. If damage or a cut has

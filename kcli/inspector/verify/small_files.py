@@ -62,6 +62,10 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         return (), [_finding(path, f"{prefix}-empty", "info", "a version and a count", "0 bytes", action)]
     try:
         parsed = _parser(kind)(data)
+        if kind is FileKind.QUORUM_STATE and parsed.refusal:
+            expected = f"a leader epoch below {parsed.leader_epoch}"
+            finding = _finding(path, f"{prefix}-content", "error", expected, f"{parsed.refusal}{REFUSES}", action)
+            return parsed, [replace(finding, refuses_start=True)]
         is_cut = kind in OFFSET_CHECKPOINTS and not parsed and len(data.splitlines()) < 2
         return parsed, [_without_count(path)] if is_cut else []
     except FormatError as error:

@@ -118,7 +118,7 @@ def missed_logs(
     live = {base: name for base, name in live.items() if base not in emptied}
     bounds = _Bounds(files, live)
     missed = []
-    first_epoch = None if is_tiered else _first_epoch_start(files)
+    first_epoch = None if is_tiered else next(iter(epoch_starts(files)), None)
     for base, name in _in_order(deleted, live):
         before = max((each for each in live if each < base), default=None)
         behind = min((each for each in live if each > base), default=None)
@@ -204,30 +204,29 @@ def _in_order(deleted: Mapping[int, str], live: Mapping[int, str]) -> list[tuple
     return below + sorted(each for each in deleted.items() if each[0] >= first)
 
 
-def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
-    """Return the start offset of the first leader epoch; None if leader-epoch-checkpoint is missing, empty, or
-    cannot be read."""
+def epoch_starts(files: Mapping[str, Content]) -> list[int]:
+    """Return the start offsets of the leader epochs, in the order of leader-epoch-checkpoint; none if it is missing,
+    empty, or cannot be read."""
     content = files.get(LEADER_EPOCHS)
     if content is None or content.size > SMALL_FILE_BYTES:
-        return None
+        return []
     source = ContentSource(LEADER_EPOCHS, content)
     try:
         data = bytearray(content.size)
-        entries = parse_leader_epochs(bytes(data[: source.read_at(0, memoryview(data))]))
+        return [each.start_offset for each in parse_leader_epochs(bytes(data[: source.read_at(0, memoryview(data))]))]
     except (FormatError, ValueError):
-        return None
+        return []
     finally:
         source.close()
-    return entries[0].start_offset if entries else None
 
 
 def _was_emptied(files: Mapping[str, Content], base: int, log: str) -> bool:
     """Whether a .log file is empty, and an index of its segment has an entry. The cleaner may leave an empty .log file,
     but no entry beside it."""
-    return not files[log].size and any(_has_entry(files, f"{base:020}{kind}") for kind in INDEXES)
+    return not files[log].size and any(has_entry(files, f"{base:020}{kind}") for kind in INDEXES)
 
 
-def _has_entry(files: Mapping[str, Content], index: str) -> bool:
+def has_entry(files: Mapping[str, Content], index: str) -> bool:
     """Whether an index has an entry: behind the last one, Kafka fills an index with zeros."""
     if index not in files:
         return False

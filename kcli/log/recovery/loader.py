@@ -119,6 +119,7 @@ class LoadOptions:
     is_metadata: bool = False  # the metadata log: its start has further steps, see kcli.log.recovery.metadata_start
     reached: int = 0  # the largest offset that the checkpoints and the producer snapshots have for the log
     reached_by: str = ""  # the files that have this offset, in words
+    checkpointed: int = 0  # the largest offset that the checkpoints alone have for the log
     is_compacted: bool = False  # a compacted log may have gaps between segments
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered

@@ -34,6 +34,7 @@ from kcli.log.recovery.batch_magic import RightMagic, with_right_magics, wrong_m
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
+from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
@@ -99,7 +100,7 @@ class PartitionPlan:
     that the start keeps, without salvage. hidden: what the log start offset hides, if that is whole segments, or
     records of a coordinator; None if salvage sets that offset back. deleted_below: the offset below which records were
     deleted, by the leader epochs, if the start serves some of them again; else 0. forgotten: the producers that a clean
-    start forgets, because there is no snapshot of them.
+    start forgets, because there is no snapshot of them. empty_logs: the empty .log files that no broker has made.
     """
 
     name: str
@@ -121,6 +122,7 @@ class PartitionPlan:
     hidden: HiddenOffsets | None = None
     deleted_below: int = 0
     forgotten: list[ProducerEntry] = field(default_factory=list)
+    empty_logs: Sequence[EmptyLog] = ()
 
     @property
     def lacks_end(self) -> bool:
@@ -284,7 +286,7 @@ def _plan(
     file name; None removes the file from the view. circular: the files among them that are circular symbolic links,
     without which Kafka starts. The other arguments are those of `plan`."""
     planned = _load(directory, PartitionView(directory, readable), options, advance)
-    planned = _with_circular(_with_logs_gone(planned, circular), circular)
+    planned = _with_empty_logs(_with_circular(_with_logs_gone(planned, circular), circular))
     missed = _missed(planned)
     planned = _with_missed(planned, missed)
     if with_salvage:
@@ -307,6 +309,28 @@ def _with_circular(planned: PartitionPlan, circular: Sequence[str]) -> Partition
     reason = "a circular symbolic link, which Kafka takes for no file: it starts without it"
     events = [Event(EventKind.PASSED_OVER, name, reason) for name in circular if name not in named]
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
+
+
+def _with_empty_logs(planned: PartitionPlan) -> PartitionPlan:
+    """Return the plan with one more event for each empty .log file that no broker has made. Raises UnreadableInput."""
+    options = planned.options
+    if options.is_deleted or planned.ends_below_start:
+        return planned
+    is_compacted, is_metadata = options.is_compacted, options.is_metadata
+    found = empty_logs(
+        planned.view.original, reached=options.checkpointed, is_compacted=is_compacted, is_metadata=is_metadata
+    )
+    events = [
+        Event(EventKind.PASSED_OVER, each.file, f"{each.what}: {each.outcome}")
+        for each in found
+        if not (is_metadata and each.following is None)  # MetadataRecovery tells these
+    ]
+    return replace(
+        planned,
+        events=[*planned.events, *events],
+        lost=[*planned.lost, *(Lost() for _ in events)],
+        empty_logs=found,
+    )
 
 
 def _with_logs_gone(planned: PartitionPlan, circular: Sequence[str]) -> PartitionPlan:

@@ -456,7 +456,8 @@ class Recovery:
         is_metadata = directory.name.topic == METADATA_TOPIC
         is_set_aside = directory.path in self.in_the_place
         config = self.config(directory.name.topic)
-        reached, reached_by = (0, "") if is_metadata or is_set_aside else self._reached(directory)
+        is_out = is_metadata or is_set_aside
+        reached, reached_by, checkpointed = (0, "", 0) if is_out else self._reached(directory)
         log_start = 0 if is_metadata else self._log_starts.get(directory.partition, 0)
         leaves_out_start = not is_metadata and self._leaves_out_start(directory.partition)
         right_start = self._right_start(directory) if leaves_out_start else log_start
@@ -477,6 +478,7 @@ class Recovery:
             is_metadata=is_metadata,
             reached=reached,
             reached_by=reached_by,
+            checkpointed=checkpointed,
             is_compacted=config.compact or directory.name.topic in INTERNAL_TOPICS,
             keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
             is_deleted=directory.name.state == "delete",
@@ -534,8 +536,9 @@ class Recovery:
         count = self.count(name.topic)
         return Home(name.topic, name.partition, count) if count else None
 
-    def _reached(self, directory: PartitionDirectory) -> tuple[int, str]:
-        """Return the offset that the log had reached, and in words the files that say so; 0 if no file says so."""
+    def _reached(self, directory: PartitionDirectory) -> tuple[int, str, int]:
+        """Return the offset that the log had reached, in words the files that say so, and the offset that it had
+        reached by the checkpoints alone; 0 if no file says so."""
         ends = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
         known = max(self._believed(each).get(directory.partition, 0) for each in ends)
         strays = self._strays.get(directory.partition, ()) if known and not directory.name.state else ()
@@ -543,7 +546,7 @@ class Recovery:
             stated = [self._believed(each).get(directory.partition, 0) for each in ends]
             known = max(0 if of_older_topic(directory.path, strays, each) else each for each in stated)
         reached = reached_by_snapshots(directory.path, known)
-        return reached, "a producer snapshot" if reached > known else "the checkpoints"
+        return reached, "a producer snapshot" if reached > known else "the checkpoints", known
 
     def doubts_end(self, planned: PartitionPlan) -> bool:
         """Whether the offset that a log had reached, by a checkpoint, may be wrong (see doubtful_ends)."""
@@ -761,10 +764,10 @@ class Recovery:
         bad = [each.file for each in (*self.refusals, *self.passed_over) if each.file in MENDED]
         changes_meta = [FileKind.META_PROPERTIES] if self._meta_properties or self._writes_properties else []
         changes_meta = [each for each in changes_meta if (self._holder.path / each).exists()]
-        taken = {each for each in bad if not (self._holder.path / each).is_file()}
+        taken = {each for each in (*bad, *changes_meta) if not (self._holder.path / each).is_file()}
         in_taken = [name for each in sorted(taken) for name in self._files_in(each)]
         self._back_up_files(
-            [*(each for each in bad if each not in taken), *in_taken, *self.left_out, *changes_meta], backup
+            [*(each for each in (*bad, *changes_meta) if each not in taken), *in_taken, *self.left_out], backup
         )
         backup.close()
         self.backup = backup.path
@@ -839,6 +842,8 @@ class Recovery:
         OSError."""
         path = holder / FileKind.META_PROPERTIES
         if self._writes_properties and self.properties is not None:
+            if path.is_dir():  # a recovery in place has its files in the backup
+                self.disk.remove_tree(path)
             self.disk.write_file(path, self.properties.encode("latin-1"))
             return
         if not self._meta_properties:
