@@ -18,7 +18,18 @@ from hypothesis.configuration import set_hypothesis_home_dir
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 SAMPLES = Path(__file__).parents[1] / "samples"
-BY_THE_CLOCK = {"broker", "chaos", "cli", "client", "export", "interop", "launcher", "test_docs.py", "testing"}
+BY_THE_CLOCK = {
+    "broker",
+    "chaos",
+    "cli",
+    "client",
+    "export",
+    "interop",
+    "launcher",
+    "pipelines",
+    "test_docs.py",
+    "testing",
+}
 LONGEST = (
     "interop/test_cluster_handover_kafka.py",
     "interop/test_secured_cluster_kafka.py",
