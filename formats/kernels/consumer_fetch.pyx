@@ -74,6 +74,8 @@ def read_request(const uint8_t[::1] frame not None, int32_t items_max):
             log_start = int64(&walk) if version >= LOG_STARTS else NO_EPOCH
             max_bytes = int32(&walk)
             no_tags(&walk)
+            if walk.is_other:
+                return None
             found.append(((topic, index), (offset, max_bytes, epoch, last_epoch, log_start)))
         no_tags(&walk)
     if version >= SESSIONS:

@@ -7,6 +7,7 @@ stream of requests, with batches, transactions, rolls and deletions in between.
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterator
 from functools import partial
 from threading import Timer
@@ -17,6 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formats.kernels.consumer_fetch import read_request
+from formats.varint import uvarint
 from kcli.broker.fetching.sessions import Session
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.call import Client as Peer
@@ -320,6 +323,12 @@ def test_others_are_decoded(leaders: list[Leader]) -> None:
         assert answers[0] == answers[1]
         assert len(answers[0]) == 1
     assert (leaders[0].plain, leaders[1].plain) == (0, 0)
+
+
+def test_a_count_above_what_the_request_has_is_refused_at_once() -> None:
+    """2^27 partitions in a request of a few bytes, to a caller that would take so many."""
+    head = struct.pack(">hhihx", FETCH, 17, 7, -1) + struct.pack(">iiibii", 0, 1, 1 << 20, 0, 0, -1)
+    assert read_request(head + uvarint(2) + bytes(16) + uvarint(2**27), 2**31 - 1) is None
 
 
 @pytest.mark.parametrize("version", [4, 11, 18])

@@ -234,9 +234,9 @@ def of_a_consumer(random: Random) -> bytes:
 def answer_a_fetch(random: Random) -> None:
     """Lay out a Fetch response with absurd numbers and long names."""
     answers: list[tuple[str | bytes, PartitionAnswer]] = []
-    for _ in range(random.choice((0, 1, 3, 200))):
+    for _ in range(random.choice((0, 1, 3, 20))):
         topic: str | bytes = random.choice((bytes(16), "topic", "\N{EURO SIGN}" * random.choice((1, 80))))
-        aborted = random.choice((None, (), (AbortedTxn(0, -(2**63), 2**63 - 1, 0, 0),) * random.choice((1, 900))))
+        aborted = random.choice((None, (), (AbortedTxn(0, -(2**63), 2**63 - 1, 0, 0),) * random.choice((1, 90))))
         offset = max(-(2**63), min(2**63 - 1, extreme(random)))
         index, code = random.choice((0, -(2**31))), random.choice((0, 6, -1))
         answer = PartitionAnswer(index, code, offset, -(2**63), 2**63 - 1, aborted)
