@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_an_emptied_log_has_lost_its_offsets(tmp_path: Path) -> None:
     assert [each.kind for each in lost] == ["log-missing"]
 
 
-WITNESSES = {
+WITNESSES: dict[str, Callable[[Path], object]] = {
     "checkpoint": lambda partition: (partition.parent / "replication-offset-checkpoint").write_text(
         f"0\n1\n{partition.name.replace('-0', ' 0')} 9999\n"
     ),
