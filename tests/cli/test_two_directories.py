@@ -683,7 +683,7 @@ def with_a_later_topic(directories: Directories) -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_metadata_log_older_than_the_other_directory(directories: Directories, tmp_path: Path, number: int) -> None:
     """The broker has registered behind the end of the log before it closed the second directory."""
-    one, _, _config = directories
+    one, _, config = directories
     with_a_later_topic(directories)
     (finding,) = [each for each in found(directories) if each.severity == "error"]
     assert (finding.kind, finding.consequences) == ("metadata-log-end", {"partition-stray": 1})
