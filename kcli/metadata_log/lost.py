@@ -196,10 +196,13 @@ class LostMetadata:
     def empty_logs(self) -> Iterator[StartRefused]:
         """Yield the empty .log files that no broker has made, and at which the log ends in Kafka's eyes: where this
         node is the only voter, its controller does not get ready with them."""
-        for each in () if self.plan is None else self.plan.empty_logs:
+        plan = self.plan
+        if plan is None:
+            return
+        for each in plan.empty_logs:
             if each.following is None:
                 outcome = f"Kafka ends the metadata log at {each.base_offset:,}, and its controller does not get ready"
-                yield StartRefused(f"{self.plan.view.directory.name}/{each.file}", f"{each.what}: {outcome}")
+                yield StartRefused(f"{plan.view.directory.name}/{each.file}", f"{each.what}: {outcome}")
 
     def unknown_magic(self) -> Iterator[StartRefused]:
         """Yield the first batch of an unknown magic at which Kafka's start fails, in a quorum as well, where Kafka

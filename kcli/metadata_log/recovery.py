@@ -814,6 +814,8 @@ class MetadataRecovery:
             reason = f"no log directory has directory.id {directory_id}, in which the metadata log places "
             reason += f"{len(partitions):,} partition{'s' if len(partitions) > 1 else ''} ({names})"
             outcome = "Kafka starts, makes empty directories of them, and those without other replicas have no leader"
+            if self.node.same:
+                outcome = "its disk may belong in the place of the entry of log.dirs that is no directory of its own"
             self.passed_over.append(StartRefused(METADATA_DIRECTORY, f"{reason}: {outcome}"))
 
     def _look_at_directory_id(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,12 @@ def test_an_emptied_log_has_lost_its_offsets(tmp_path: Path) -> None:
     assert [each.kind for each in lost] == ["log-missing"]
 
 
-WITNESSES = {
+def without_checkpoints(partition: Path) -> None:
+    for path in partition.parent.glob("re*-checkpoint"):
+        path.unlink()
+
+
+WITNESSES: dict[str, Callable[[Path], object]] = {
     "checkpoint": lambda partition: (partition.parent / "replication-offset-checkpoint").write_text(
         f"0\n1\n{partition.name.replace('-0', ' 0')} 9999\n"
     ),
@@ -146,7 +152,7 @@ WITNESSES = {
     "index": lambda partition: (partition / log_name(9999)).with_suffix(".index").write_bytes(bytes(7) + b"\5"),
     "orphan": lambda partition: (partition / log_name(END + 9)).with_suffix(".index").write_bytes(bytes(7) + b"\5"),
     "snapshot": lambda partition: (partition / log_name(9999)).with_suffix(".snapshot").touch(),
-    "no checkpoint": lambda partition: [each.unlink() for each in partition.parent.glob("re*-checkpoint")],
+    "no checkpoint": without_checkpoints,
 }
 
 

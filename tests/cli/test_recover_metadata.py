@@ -350,8 +350,8 @@ def test_checkpoints_with_text_for_a_number(tmp_path: Path, name: str) -> None:
         (
             "__cluster_metadata-0/quorum-state",
             (
-                '{"clusterId":"","leaderId":1,"leaderEpoch":2147483647,"votedId":-1,"appliedOffset":0,"currentVoters":'
-                '[{"voterId":1}],"data_version":0}'
+                '{"leaderId":1,"leaderEpoch":2147483647,"votedId":-1,'
+                '"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
             ),
         ),
         ("__cluster_metadata-0/00000000000000000005-0000000001.checkpoint", "xxxx"),

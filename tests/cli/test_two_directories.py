@@ -635,6 +635,35 @@ def test_of_a_link_and_the_directory_that_it_leads_to_the_link_is_moved(director
     assert [each.path for each in first] == [str(one / MOVED[0])]
 
 
+@pytest.mark.parametrize("with_config", [True, False])
+def test_a_link_to_the_other_log_directory(directories: Directories, *, with_config: bool) -> None:
+    """As where a disk was taken away: Kafka does not start, and each finding is told once."""
+    one, two, _ = directories
+    two.rename(two.with_name("away"))
+    two.symlink_to(one)
+    log = one / "java-none-0" / f"{0:020}.log"
+    flip(log, 500)
+    linked, *others = sorted(found(directories, with_config=with_config), key=lambda each: not each.refuses_start)
+    assert (linked.kind, linked.path, linked.refuses_start) == ("meta-properties-node", str(two), True)
+    text = f"{two} is a symbolic link to {one}: it and {one} are one directory"
+    assert linked.found == f"{text}: Kafka does not start with both (Duplicate directory ID)"
+    assert [each.path for each in others if each.kind == "batch-crc"] == [str(log)]
+    assert "Kafka starts" not in "".join(str(each.found) for each in others)
+    for number in (0, 1):
+        refused, *rows = recovered(directories, number)
+        assert (refused["kind"], refused["reason"]) == ("refused", f"{text} (Duplicate directory ID)")
+        assert not [row for row in rows if "Kafka starts" in str(row.get("reason"))]
+
+
+def test_another_spelling_of_a_path_is_no_second_directory(directories: Directories) -> None:
+    one = directories[0]
+    spelled = [one, one.parent / "second" / ".." / one.name]
+    assert not [each for each in Verification(spelled).findings() if each.kind == "meta-properties-node"]
+    link = one.with_name("link")
+    link.symlink_to(one)
+    assert not [row for row in recovered((link, *directories[1:]), 0) if row["kind"] == "refused"]
+
+
 def test_a_move_that_only_lacks_its_last_rename(directories: Directories) -> None:
     """Kafka gives a -future directory the plain name where the metadata log places the partition."""
     (directories[1] / MOVED[0]).rename(directories[1] / f"{MOVED[0]}.{'0' * 32}-future")

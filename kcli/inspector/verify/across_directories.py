@@ -91,6 +91,8 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
         if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):
             yield _unformatted(around, each)
             yield from _odd_names(each)
+    if around.node.same:
+        yield _same(around)
     yield from _absent(around)
     yield from _meta_properties(around)
     yield from _moved(around)
@@ -155,6 +157,29 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
     )
 
 
+def _same(around: Surroundings) -> Finding:
+    """Return the finding that two entries of log.dirs, or two verified paths, are one directory."""
+    node = around.node
+    link = node.link or node.same[1]
+    action = (
+        "give each entry of log.dirs a directory of its own: mount the disk that belongs in its place, or take it out"
+    )
+    if node.link is not None:
+        action = (
+            "stop the broker, and remove the link; then mount the disk that belongs there, or take it out of log.dirs"
+        )
+    return Finding(
+        path=str(link),
+        kind="meta-properties-node",
+        severity="error",
+        expected="a log directory of its own",
+        found=f"{node.same_text}: Kafka does not start with both (Duplicate directory ID)",
+        action=action,
+        command=next_steps.look(link) if node.link is None else f"rm -- {next_steps.quoted(link)}",
+        refuses_start=True,
+    )
+
+
 def _odd_names(directory: Path) -> Iterator[Finding]:
     """Yield a finding for each directory, in a log directory without meta.properties, whose name also keeps Kafka from
     starting: lost+found on a new disk, for example."""
@@ -189,8 +214,8 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
             severity="error" if is_lost else "warning",
             expected=f"directory.id {directory_id}, in which the metadata log places {len(partitions):,} "
             f"partition{'s' if len(partitions) > 1 else ''}",
-            found=f"none of the node's log directories has this id: {names} are not here{instead}; Kafka "
-            f"starts, makes empty directories of them, and {outcome}",
+            found=f"none of the node's log directories has this id: {names} are not here{instead}"
+            + ("" if around.node.same else f"; Kafka starts, makes empty directories of them, and {outcome}"),
             action="do not start the broker: mount the disk, or restore it from a backup",
             command=next_steps.search_log_directory(directory_id),
         )

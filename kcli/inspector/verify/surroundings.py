@@ -608,13 +608,16 @@ class Surroundings:
     def node(self) -> NodeDirectories:
         """The other log directories of the node: those that server.properties names beside this one; without
         server.properties, those of the verified directories that belong to the same node and are no copies of this log
-        directory, and the empty verified directories if the node has registered more log directories."""
+        directory, the empty verified directories if the node has registered more log directories, and links to this
+        one."""
         home, listed = metadata_home_of(self._server), log_directories_of(self._server)
         node_id, beside = node_id_of(self._server), NONE_BESIDE
         if not any(same_path(each, self.path) for each in listed):
             node_id = None
             listed = [each for each in self._others if self._is_beside(each)]
             listed += self._empty_beside(listed)
+            given = [each for each in self._others if same_path(each, self.path)]
+            listed += given if any(each.is_symlink() for each in given) else []
             homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
             home = homes[0] if len(homes) == 1 else metadata_home_among(homes)
             beside = directories_beside(self.path)

@@ -152,7 +152,9 @@ class Verification:
         return may_follow_from_metadata(finding) and holder is not None and same_path(holder, home)
 
     def _findings(self) -> Iterator[Finding]:
-        for path in self.paths:
+        for number, path in enumerate(self.paths):
+            if any(os.path.realpath(path) == os.path.realpath(each) for each in self.paths[:number]):
+                continue  # the findings of the directory say so, if both paths are log directories of the broker
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
                 yield from self._directory(path)
             else:

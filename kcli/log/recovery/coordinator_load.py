@@ -17,11 +17,12 @@ Source: CoordinatorLoaderImpl, SnapshottableCoordinator.updateLastWrittenOffset,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from formats.errors import Truncated
 from formats.kernels.batches import BatchTable
-from formats.kernels.columns import LAST_OFFSET, POSITION, SIZE
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, POSITION, SIZE
 from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, faults_of, is_readable
 from kcli.log.partition_view import PartitionView
@@ -59,18 +60,43 @@ class LoadEnd:
         return f"Kafka starts, and its {self.coordinator} coordinator {_OUTCOMES[self.coordinator]}"
 
 
-def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | None:
+@dataclass(frozen=True, slots=True)
+class Disorder:
+    """A batch that a coordinator loads after batches with higher offsets. file, position: the .log file, and the byte
+    in it at which the batch begins. offset: its base offset. highest: the highest offset of the batches before it."""
+
+    coordinator: str
+    file: str
+    position: int
+    offset: int
+    highest: int
+
+    @property
+    def reason(self) -> str:
+        """What the coordinator makes of the batch, in words."""
+        where = f"the batch of offset {self.offset:,} at byte {self.position:,} lies behind offset {self.highest:,}"
+        outcome = "takes it for the later one: an older record may be the last of its key"
+        return f"{where}: Kafka keeps it there, and its {self.coordinator} coordinator {outcome}"
+
+
+def load_end(
+    topic: str, view: PartitionView, log_end_offset: int, on_disorder: Callable[[Disorder], None] = lambda _: None
+) -> LoadEnd | None:
     """Return where the load of a coordinator's partition ends before `log_end_offset`. Returns None if the coordinator
-    loads the whole partition, or if the topic is not one of a coordinator. Raises UnreadableInput."""
+    loads the whole partition, or if the topic is not one of a coordinator. on_disorder: called with the first batch
+    that the coordinator loads after others with higher offsets. Raises UnreadableInput."""
     if topic not in COORDINATORS:
         return None
-    load = _Load(topic, log_end_offset)
+    load, is_told = _Load(topic, log_end_offset), False
     for name in filter(is_log, view.names()):
         load.begin_segment()
         source = view.source(name)
         try:
             for part in read_segment(source, check_crc=False, resync=False):
                 found = load.end_in(part)
+                if load.disordered is not None and not is_told:
+                    is_told = True
+                    on_disorder(Disorder(COORDINATORS[topic], name, *load.disordered))
                 if found is not None:
                     return LoadEnd(COORDINATORS[topic], name, *found, is_of_order=load.is_of_order)
         finally:
@@ -89,6 +115,9 @@ class _Load:
         self._read_from = 0
         self._has_all = False
         self.is_of_order = False
+        self.disordered: tuple[int, int, int] | None = None
+        """Position and base offset of the first batch behind others with higher offsets, and the highest of these."""
+        self._highest = -1
         self._records = RecordTable(RECORDS_AT_ONCE)
 
     def begin_segment(self) -> None:
@@ -145,5 +174,8 @@ class _Load:
                 if behind <= self._written:
                     return row, row + 1
                 self._written = behind
+            if self.disordered is None and batches.field(row, BASE_OFFSET) <= self._highest:
+                self.disordered = position, batches.field(row, BASE_OFFSET), self._highest
+            self._highest = max(self._highest, behind - 1)
             self._next_offset = behind
         return -1, batches.count

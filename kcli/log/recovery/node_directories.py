@@ -89,6 +89,10 @@ class NodeDirectories:
         self._node_id = node_id
         self.others = [each for each in others if each.is_dir() and not same_path(each, directory)]
         listed = [each for each in others if not same_path(each, directory)]
+        same = {each.absolute(): each for each in others if same_path(each, directory)}
+        self.same = [*same.values()] if len(same) > 1 else []
+        """The entries of `others` that are one directory, `directory`, if there is more than one, as by a symbolic
+        link."""
         self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
         """The other log directories that have no meta.properties, or do not exist, as when a disk is not mounted."""
         self.metadata_home = metadata_home
@@ -126,6 +130,8 @@ class NodeDirectories:
             reason = f"node.id is {mine.node_id}, and {self.configured_node_id} in server.properties"
             reason += f" (Stored node id {mine.node_id} doesn't match previous node id {self.configured_node_id})"
             yield StartRefused(FileKind.META_PROPERTIES, reason)
+        if self.same:
+            yield StartRefused(FileKind.META_PROPERTIES, f"{self.same_text} (Duplicate directory ID)")
         twin = None if mine is None or mine.directory_id is None else self.with_id(mine.directory_id)
         if mine is not None and twin is not None:
             path = twin / FileKind.META_PROPERTIES
@@ -140,6 +146,20 @@ class NodeDirectories:
         elif self.metadata_log_beside is not None:
             reason = f"a metadata log, and {self.metadata_log_beside} has that of the broker, if log.dirs names both"
             yield StartRefused(METADATA_DIRECTORY, f"{reason} (Found unexpected metadata location)")
+
+    @property
+    def link(self) -> Path | None:
+        """The first entry in `same` that is a symbolic link; None if the links are above them."""
+        return next((each for each in self.same if each.is_symlink()), None)
+
+    @property
+    def same_text(self) -> str:
+        """Which two entries of `same` are one directory, in words."""
+        link = self.link
+        if link is None:
+            return f"{self.same[0]} and {self.same[1]} are one directory"
+        other = next(each for each in self.same if each != link)
+        return f"{link} is a symbolic link to {link.readlink()}: it and {other} are one directory"
 
     @property
     def configured_node_id(self) -> int | None:

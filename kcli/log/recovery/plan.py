@@ -7,7 +7,7 @@ With salvage, all of each .log file is checked, and the sound batches behind dam
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from errno import ELOOP
 from functools import partial
@@ -165,6 +165,11 @@ class PartitionPlan:
         """The base offset of the first segment after the start."""
         names = (parse(name) for name in self.view.files)
         return min((name.base_offset or 0 for name in names if name and name.kind is FileKind.LOG), default=0)
+
+    def pass_over(self, events: Iterable[Event]) -> None:
+        """Add events that lose nothing."""
+        self.events = [*self.events, *events]
+        self.lost = [*self.lost, *(Lost() for _ in range(len(self.events) - len(self.lost)))]
 
     def is_changed(self) -> bool:
         """Whether the start or salvage changes a file, the directory's name or the log start offset in the
@@ -325,12 +330,8 @@ def _with_empty_logs(planned: PartitionPlan) -> PartitionPlan:
         for each in found
         if not (is_metadata and each.following is None)  # MetadataRecovery tells these
     ]
-    return replace(
-        planned,
-        events=[*planned.events, *events],
-        lost=[*planned.lost, *(Lost() for _ in events)],
-        empty_logs=found,
-    )
+    planned.pass_over(events)
+    return replace(planned, empty_logs=found)
 
 
 def _with_logs_gone(planned: PartitionPlan, circular: Sequence[str]) -> PartitionPlan:

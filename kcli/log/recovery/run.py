@@ -62,13 +62,13 @@ from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery.apply import MOVED, apply_in_place, back_up, in_the_way, refuse_in_the_way, write_copy
 from kcli.log.recovery.backup import Backup
 from kcli.log.recovery.coordinator_keys import KEYS_OF
-from kcli.log.recovery.coordinator_load import load_end
+from kcli.log.recovery.coordinator_load import Disorder, load_end
 from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
 from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.epoch_starts import start_by_epochs
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
-from kcli.log.recovery.loader import LoadOptions
+from kcli.log.recovery.loader import Event, EventKind, LoadOptions
 from kcli.log.recovery.misdirected import Home
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, NodeDirectories, same_path
 from kcli.log.recovery.older_topics import of_older_topic, strays_by_partition
@@ -500,7 +500,13 @@ class Recovery:
                 and (start < log_start or by_epochs)
             ):
                 planned.saved.log_start = LogStart(log_start, start, end, by_epochs=by_epochs)
-            planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset)
+            disorders: list[Disorder] = []
+            planned.load_end = load_end(
+                directory.name.topic, planned.view, planned.offsets.log_end_offset, disorders.append
+            )
+            if planned.load_end is None and not self.salvage:  # salvage puts the batches in order
+                passed = (Event(EventKind.PASSED_OVER, each.file, each.reason) for each in disorders)
+                planned.pass_over(passed)
             if not self.salvage:
                 planned.lost_state = lost_state(directory.name.topic, planned.events, options.home)
                 planned.misdirected = misdirected(planned)

@@ -200,3 +200,28 @@ def test_a_batch_that_is_not_complete_lies_behind_the_log_end(partition: Path) -
     end = int.from_bytes(data[at : at + 8], "big")
     assert ends(partition, end) is None
     assert ends(partition, end + 1) is not None
+
+
+def exchange(partition: Path, number: int) -> int:
+    """Exchange two neighbouring batches. Returns the byte at which the second one is then."""
+    log = partition / LOG
+    data = log.read_bytes()
+    (first, size), (second, behind) = frames(data)[number : number + 2]
+    log.write_bytes(data[:first] + data[second : second + behind] + data[first:second] + data[second + behind :])
+    assert second == first + size
+    return first + behind
+
+
+def test_a_dry_run_tells_of_batches_out_of_order(partition: Path) -> None:
+    """Kafka's coordinator loads them in the order of the file: of a group's commits an older one is then the last."""
+    at = exchange(partition, 1)
+    ended = kcli("recover", "--format", "jsonl", partition.parent)
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    (row,) = (each for each in rows if each["kind"] == "passed-over")
+    assert (row["partition"], row["file"]) == (partition.name, LOG)
+    assert f"at byte {at:,} lies behind" in row["reason"]
+    assert f"{COORDINATORS[partition.name.rpartition('-')[0]]} coordinator takes it for the later one" in row["reason"]
+    assert ended.status == 1
+    assert "\nnext " in kcli("recover", partition.parent).stdout
+    assert not kcli("recover", "--salvage", "--out", partition.parent.parent / "new", partition.parent).status
+    assert "takes it for the later one" not in kcli("recover", partition.parent.parent / "new").stdout
