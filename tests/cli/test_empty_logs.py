@@ -147,7 +147,7 @@ WITNESSES: dict[str, Callable[[Path], object]] = {
     "index": lambda partition: (partition / log_name(9999)).with_suffix(".index").write_bytes(bytes(7) + b"\5"),
     "orphan": lambda partition: (partition / log_name(END + 9)).with_suffix(".index").write_bytes(bytes(7) + b"\5"),
     "snapshot": lambda partition: (partition / log_name(9999)).with_suffix(".snapshot").touch(),
-    "no checkpoint": lambda partition: [each.unlink() for each in partition.parent.glob("re*-checkpoint")],
+    "no checkpoint": lambda partition: [each.write_text("0\n0\n") for each in partition.parent.glob("re*-checkpoint")],
 }
 
 
