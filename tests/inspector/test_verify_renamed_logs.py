@@ -317,3 +317,12 @@ def test_a_link_to_a_file_on_another_disk_is_calm(directory: Path, tmp_path: Pat
     target = log.rename(tmp_path / "elsewhere.log")
     log.symlink_to(target)
     assert loud(directory) == []
+
+
+def test_an_encrypted_log_beside_the_place_of_the_missing_one_is_named(directory: Path) -> None:
+    log = logs(directory)[-1]
+    data = bytes(each ^ 0x5A for each in log.read_bytes())
+    log.with_name(f"{log.name}.locked").write_bytes(data)
+    log.unlink()
+    what = f"{log.name}.locked ({len(data):,} bytes), beside it, does not begin with a batch"
+    assert f"; {what}: it may be encrypted or damaged" in str(missing(directory).found)

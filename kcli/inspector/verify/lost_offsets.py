@@ -8,14 +8,16 @@ gaps are normal.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.checkpoint import EpochEntry
-from formats.file_name import METADATA_DIRECTORY, FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind, parse
 from formats.txn_index import AbortedTxn
+from kcli.errors import UnreadableInput
 from kcli.inspector.seek import start_position
 from kcli.inspector.selection import Selection
 from kcli.inspector.verify import next_steps
@@ -23,13 +25,14 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import begin_text
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, IndexFile
-from kcli.inspector.verify.segment_names import log_name, other_case
+from kcli.inspector.verify.segment_names import log_name, other_case, read_any_header
 from kcli.inspector.verify.zeros import zeros_in
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.foreign import appended_from
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.older_topics import of_older_topic
+from kcli.log.source import FileSource
 from kcli.printable import names_text
 
 if TYPE_CHECKING:  # imported at run time for damaged logs, and for a coordinator's topic
@@ -198,7 +201,8 @@ def missing_segment(
         severity=severity,
         offset=first,
         expected=why,
-        found=f"{'no log has them' if base is None else 'no such file'}: {lost} lost{_link_text(directory)}",
+        found=f"{'no log has them' if base is None else 'no such file'}: {lost} lost{_link_text(directory)}"
+        + ("" if base is None or renamed else _illegible_text(directory / log_name(base))),
         lost_first_offset=first,
         lost_last_offset=last,
         action=REFETCH_END if last is None else REFETCH,
@@ -436,6 +440,18 @@ def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
 def _link_text(directory: Path) -> str:
     """Return a text which says that a partition's directory is a symbolic link, and to what; "" if it is no link."""
     return f" (the directory is a link to {directory.readlink()})" if directory.is_symlink() else ""
+
+
+def _illegible_text(log: Path) -> str:
+    """Return a text about a file beside the missing .log file that has its name with something behind it, but no batch
+    at its begin, as after ransomware has encrypted it; "" if there is none."""
+    beside = (each for each in sorted(log.parent.glob(f"{log.name}?*")) if parse(each.name) is None)
+    for path in (each for each in beside if each.is_file()):
+        with suppress(UnreadableInput), closing(FileSource(path)) as source:
+            if source.size() and read_any_header(source, 0) is None:
+                what = f"{path.name} ({source.size():,} bytes), beside it, does not begin with a batch"
+                return f"; {what}: it may be encrypted or damaged"
+    return ""
 
 
 def _names_between(first: int, last: int | None) -> str:
