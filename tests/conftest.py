@@ -5,6 +5,7 @@ import gc
 import gzip
 import json
 import os
+import signal
 import warnings
 from collections.abc import Iterator
 from functools import cache
@@ -203,10 +204,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Ignore resource warnings when a failed test runs again: what its first run left open, such as the sockets of its
-    traceback, must not fail it."""
+    traceback, must not fail it. Give it its time again: pytest-timeout's clock runs once for all runs of a test."""
     if getattr(item, "execution_count", 1) > 1:
+        _give_time(item)
         for left in (ResourceWarning, pytest.PytestUnraisableExceptionWarning):
             warnings.simplefilter("ignore", left)
+
+
+def _give_time(item: pytest.Item) -> None:
+    seconds = float(item.config.getini("timeout"))
+
+    def late(*_: object) -> None:
+        pytest.fail(f"it has run again for more than {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)  # pytest-timeout ends it with the test
 
 
 @cache

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -28,6 +29,7 @@ TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 KINDS = {"members": ["--members", "--verbose"], "offsets": ["--offsets"], "state": ["--state"]}
 TOPIC, PARTITIONS = "handed", 3
 LOADED_S = 30.0
+READY_S = 120.0
 UNSTABLE = 88
 MEMBERS = """
 import sys, time
@@ -191,11 +193,15 @@ def filled(address: str) -> Iterator[None]:
         producer.send(TOPIC, b"value", partition=partition)
     producer.close()
     process = subprocess.Popen([sys.executable, "-c", MEMBERS, address, TOPIC], stdout=subprocess.PIPE, text=True)
+    watch = Timer(READY_S, process.kill)  # kafka-python may wait for ever for its own thread
+    watch.start()
     try:
         assert process.stdout is not None, "piped"
         assert process.stdout.readline() == "ready\n"
+        watch.cancel()
         yield
     finally:
+        watch.cancel()
         process.kill()
         process.communicate()
 
