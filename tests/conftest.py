@@ -212,7 +212,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _give_time(item: pytest.Item) -> None:
-    seconds = float(item.config.getini("timeout"))
+    marker = item.get_closest_marker("timeout")
+    seconds = float(item.config.getini("timeout") if marker is None else marker.args[0])
 
     def late(*_: object) -> None:
         pytest.fail(f"it has run again for more than {seconds:g} s")

@@ -3,6 +3,8 @@ write."""
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from itertools import count
 from pathlib import Path
@@ -15,6 +17,8 @@ from pyspark.sql.functions import explode, split
 from kcli.export.columns import STANDARD
 from kcli.testing.kafka import Kafka
 from tests.export.test_stream_spark import Copy, written
+
+GUIDE = Path(__file__).parents[2] / "docs/pipelines.md"
 
 
 def test_a_batch_query(spark: SparkSession, kafka: Kafka) -> None:
@@ -37,6 +41,26 @@ def test_a_batch_query(spark: SparkSession, kafka: Kafka) -> None:
     wanted = {(f"k{i}", f"v{i}") for i in range(30) if i % 3 or i in (9, 12)}
     assert {(row.key, row.value) for row in rows if row.key} == wanted
     assert [(row.value, row.headers) for row in rows if not row.key] == [("x", [("h", b"y")])]
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_guide(
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The programs of docs/pipelines.md, in the session of these tests: a session of their own takes a minute of CPU
+    time, beside others three."""
+    kafka.seed({"orders": 2, "large-orders": 1})
+    kafka.produce("orders", *({"key": key, "value": value} for key, value in (("a", "1"), ("b", "2"), ("a", "3"))))
+    monkeypatch.setenv("KCLI_BOOTSTRAP_SERVER", kafka.bootstrap_servers)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.chdir(tmp_path)
+    programs = re.findall(r"^```python\n(# \w+\.py\n.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    totals, large_orders = programs
+    exec(totals, {})
+    assert capsys.readouterr().out == "a 4\nb 2\n"
+    exec(large_orders, {})
+    found = {(each.key, each.value) for each in kafka.records("large-orders")}
+    assert found == {(b"a", b"3"), (b"b", b"2")}
 
 
 def test_the_word_count(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
