@@ -64,7 +64,7 @@ def write(log: PartitionLog) -> list[int]:
 
 def consumed(address: str, isolation: str) -> list[int]:
     printed = ["--property", "print.offset=true", "--property", "print.value=false"]
-    reading = ["--topic", TOPIC, "--from-beginning", "--timeout-ms", "4000", "--isolation-level", isolation]
+    reading = ["--topic", TOPIC, "--from-beginning", "--timeout-ms", "10000", "--isolation-level", isolation]
     return [
         int(each)
         for each in re.findall(r"Offset:(\d+)", kafka("consumer", "--bootstrap-server", address, *reading, *printed))
