@@ -83,7 +83,7 @@ def test_kafka_starts(kafka_jars: Path, logs: Path, tmp_path: Path) -> None:
             DirectoryLock(Disk(), Path(kafka("dir", NODE).strip()))
         offsets = kafka("get-offsets", "--bootstrap-server", address)
         printed = ["--property", "print.offset=true", "--property", "print.value=false"]
-        reading = ["--topic", "u-snappy", "--from-beginning", "--timeout-ms", "4000"]
+        reading = ["--topic", "u-snappy", "--from-beginning", "--timeout-ms", "10000"]
         read = kafka("consumer", "--bootstrap-server", address, *reading, *printed)
     finally:
         kafka("stop", NODE)

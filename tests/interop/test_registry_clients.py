@@ -25,7 +25,7 @@ from kcli.testing.kafka import Kafka
 from tests.interop.clients import registry, toolchains
 from tests.interop.clients.registry import AVRO, COUNT, JSON, PROTOBUF
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 VALUES = frozenset({"orders", "sales"})
 
 
