@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -142,7 +143,7 @@ def consumed(address: str, ends: dict[str, dict[str, int]], isolation: str) -> l
     consumer.assign([TopicPartition(*each, 0) for each in left])
     rows = []
     while left:
-        message: Any = consumer.poll(10)
+        message: Any = consumer.poll(60)
         assert message is not None, left
         place = message.topic(), message.partition()
         if place in left and message.offset() < left[place] and message.error() is None:
@@ -213,12 +214,15 @@ def test_the_sink_writes_a_micro_batch_once(served: Served, monkeypatch: pytest.
     """Attempts die half-way, without an abort, or run again after they have committed; over SASL_SSL, too."""
     monkeypatch.setattr("kcli.client.producing_transaction.ProducingTransaction.abort", lambda _: None)
     monkeypatch.setattr(sink, "CHUNK_BYTES", 1)
+    query = str(uuid4())  # another one each time that this runs
     for epoch in range(4):
-        monkeypatch.setattr(sink, "_place", lambda epoch=epoch: ("query", epoch, 0))
+        monkeypatch.setattr(sink, "_place", lambda epoch=epoch: (query, epoch, 0))
         secured = served.secured if epoch % 2 else {"kafka.bootstrap.servers": served.address}
         options = {**secured, "kafka.compression.type": CODECS[epoch], "topic": "sunk"}
         writer: Any = KafkaDataSource(options).streamWriter(spark_schema(), overwrite=False)
-        chunks = [rows(500, key=[str(i) for i in range(500)], value=[f"{epoch} {j}".encode()] * 500) for j in range(2)]
+        chunks = [
+            rows(500, key=[str(i) for i in range(500)], value=[f"{query} {epoch} {j}".encode()] * 500) for j in range(2)
+        ]
         with pytest.raises(Killed):
             writer.write(dying(*chunks))
         writer.write(iter(chunks))
@@ -229,6 +233,7 @@ def test_the_sink_writes_a_micro_batch_once(served: Served, monkeypatch: pytest.
         columns=LIVE_COLUMNS,
     )
     table = planned.table()
-    found = sorted((row["value"].decode(), int(row["key"])) for row in table.to_pylist())
-    assert found == sorted((f"{epoch} {j}", i) for epoch in range(4) for j in range(2) for i in range(500))
+    written = ((row["value"].decode(), int(row["key"])) for row in table.to_pylist())
+    found = sorted(each for each in written if each[0].startswith(query))
+    assert found == sorted((f"{query} {epoch} {j}", i) for epoch in range(4) for j in range(2) for i in range(500))
     assert rows_of(table) == consumed(served.address, ends_of(planned), "read_committed")
