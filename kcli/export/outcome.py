@@ -43,9 +43,9 @@ class Outcome:
 
     manifest: of the whole table, with all increments; for a table format, which has a log of its own, of this run only.
     files, dead_letters, damage: of this run only. finished_earlier: whether an interrupted commit of an earlier run was
-    finished first. superseded: the number of records that
-    --latest-by-key leaves out. lost: (topic, partition, first, last) of offsets that were deleted before this increment
-    could read them. joined: the number of small files of a table that were joined to larger ones.
+    finished first. superseded: the number of records that --latest-by-key leaves out. lost: (topic, partition, first,
+    last) of offsets that were deleted before this increment could read them. joined: the number of small files of a
+    table that were joined to larger ones.
     """
 
     manifest: Manifest

@@ -213,7 +213,7 @@ class _PartitionWriter:
         """
         loading = LoadOptions(now_ms=self._options.now_ms, producer_expiration_ms=NEVER_MS)
         try:
-            loader, offsets = start_in_place(self._directory, self._disk, loading)
+            loader, offsets, _ = start_in_place(self._directory, self._disk, loading)
         except StartRefused as refused:
             raise self._unfit(f"Kafka would not start: {refused.reason}") from None
         for event in loader.events:

@@ -60,7 +60,7 @@ from kcli.log.live.validator import (
 )
 from kcli.log.live.verification import Verification
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
-from kcli.log.recovery.apply import has_stale_epochs, start_in_place
+from kcli.log.recovery.apply import start_in_place
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.retention import Tier, find_due
 from kcli.protocol.error_code import ErrorCode
@@ -164,7 +164,6 @@ class PartitionLog:
         self.runway: Runway | None = None
         self._recalled: set[int] = set()  # producers whose earlier batches were read from the log (see _check_producer)
         self._cuts = 0  # how often the log was truncated: `end_flush` ignores a flush that began before
-        self._epochs_are_stale = False
         self._epochs_guard = Lock()
         self.on_stale_epochs: Callable[[], None] = self.write_stale_epochs
         self._compaction: LiveCompaction | None = None
@@ -173,7 +172,7 @@ class PartitionLog:
         self.highest_tiered_offset = NONE
         self._schemas: SchemaRules | None = None
         self.set_config(config)
-        loader, loaded = start_in_place(
+        loader, loaded, self._epochs_are_stale = start_in_place(
             directory,
             disk,
             LoadOptions(
@@ -188,7 +187,6 @@ class PartitionLog:
             ),
         )
         self._epochs = loader.epochs
-        self._epochs_are_stale = options.clean and has_stale_epochs(loader.view)
         view = LiveView(loader.view, disk)
         self.producers = LiveProducers(
             view, loader.producers, now_ms=now_ms, expiration_ms=options.producer_expiration_ms

@@ -17,7 +17,7 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.file_name import FileKind, parse
 from kcli.errors import KcliError
@@ -36,25 +36,29 @@ names with this suffix."""
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
-def start_in_place(directory: Path, disk: Disk, options: LoadOptions) -> tuple[LogLoader, LoadedOffsets]:
-    """Plan the start on a partition's directory and apply it, before the log is opened. Returns the loader and the
-    offsets. After a clean shutdown that has left leader epochs without batches, leader-epoch-checkpoint stays as it is:
-    `has_stale_epochs`.
+class Started(NamedTuple):
+    """A start that was applied. epochs_are_stale: whether leader-epoch-checkpoint still has epochs without batches, of
+    leaders to which nothing was written."""
+
+    loader: LogLoader
+    offsets: LoadedOffsets
+    epochs_are_stale: bool
+
+
+def start_in_place(directory: Path, disk: Disk, options: LoadOptions) -> Started:
+    """Plan the start on a partition's directory and apply it, before the log is opened. After a clean shutdown nothing
+    is written if only leader-epoch-checkpoint differs, by epochs without batches: every start removes these.
 
     Raises StartRefused, UnreadableInput, OSError.
     """
     view = PartitionView(directory)
     loader = LogLoader(view, options)
     offsets = loader.load()
-    if not options.clean or (view.is_changed() and not has_stale_epochs(view)):
+    changes = [*view.changed(), *view.removed(), *view.set_aside] if options.clean else []
+    epochs_are_stale = changes == [LEADER_EPOCHS] and LEADER_EPOCHS in view.original
+    if not options.clean or (changes and not epochs_are_stale):
         apply_in_place(view, disk)
-    return loader, offsets
-
-
-def has_stale_epochs(view: PartitionView) -> bool:
-    """Whether the view differs from the directory only in leader-epoch-checkpoint, which has epochs without batches: of
-    leaders to which nothing was written. Every start removes these, so no start need write the file durably."""
-    return LEADER_EPOCHS in view.original and [*view.changed(), *view.removed(), *view.set_aside] == [LEADER_EPOCHS]
+    return Started(loader, offsets, epochs_are_stale)
 
 
 def write_copy(files: Mapping[str, Content], disk: Disk, target: Path) -> None:
