@@ -82,7 +82,7 @@ class Brokers:
                 self._shared[spec.key] = self._first_state(spec)
             kafka, first = self._shared[spec.key]
             kafka.restore(first, port=0)
-        node.stash[USED] = kafka
+        _begin(node, kafka)
         yield kafka
         try:
             kafka.stop()
@@ -104,7 +104,7 @@ class Brokers:
             with _without_traceback(node):
                 kafka.start()
                 spec.prepare(kafka)
-            node.stash[USED] = kafka
+            _begin(node, kafka)
             yield kafka
         finally:
             kafka.close()
@@ -180,6 +180,13 @@ class Brokers:
             kafka.close()
         self._shared.clear()
         snapshot.remove_tree(self._home)
+
+
+def _begin(node: Any, kafka: Kafka) -> None:
+    """Note the broker of a test that begins. A test may run again after a failure: each run's data is kept apart."""
+    node.stash[USED] = kafka
+    if KEPT in node.stash:
+        del node.stash[KEPT]
 
 
 @contextmanager

@@ -181,6 +181,15 @@ def test_what_is_kept_can_be_chosen(pytester: pytest.Pytester, keep: str, kept: 
     assert len(list(pytester.path.glob("base/kafka[0-9]*/data/meta.properties"))) == kept
 
 
+@pytest.mark.parametrize("fixture", ["kafka", "kafka_broker"])
+def test_each_run_of_a_test_that_runs_again_is_kept(pytester: pytest.Pytester, fixture: str) -> None:
+    pytester.makepyfile(f"def test_bad({fixture}): assert 0\n")
+    result = run(pytester, "--reruns=2", f"--basetemp={pytester.path / 'base'}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*1 failed, 2 rerun*"])
+    assert len(list(pytester.path.glob("base/kafka[0-9]*/data/meta.properties"))) == 3
+
+
 @pytest.mark.parametrize(
     ("marker", "reason"),
     [

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -32,14 +33,11 @@ def partition_dirs(path: Path) -> list[str]:
     return sorted(each.name for each in path.iterdir() if each.is_dir() and not each.name.startswith("__cluster"))
 
 
-async def until(condition: object) -> None:
-    """Wait for a result of threads or timers."""
-    assert callable(condition)
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen")
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for a result of threads or timers, which a busy machine may delay."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("name", GOLDEN_NODES)

@@ -22,7 +22,7 @@ def move(node: Node, path: Path, topic: str = "t", number: int = 0, version: int
 
 
 async def until_moved(node: Node, path: Path, topic: str = "t") -> None:
-    for _ in range(2000):
+    for _ in range(12_000):
         home = node.partition(topic).directory
         if home is not None and home.path == path:
             return
@@ -165,7 +165,7 @@ def test_a_log_that_cannot_be_read_takes_its_own_directory_offline(
         (log,) = (home.path / "t-0").glob("*.log")
         break_sectors(monkeypatch, log, [1])
         assert move(node, b if home.path == a else a) == ErrorCode.NONE
-        for _ in range(2000):
+        for _ in range(12_000):
             if node.heard.failed:
                 break
             await asyncio.sleep(0.005)
