@@ -31,6 +31,7 @@ from kcli.schemas.avro.resolution import compare
 from kcli.schemas.avro.types import Schema, full_name, same_schema
 from kcli.schemas.jackson import json_text
 from kcli.schemas.parsed import Incompatibility, ParsedSchema
+from kcli.schemas.schema import InvalidSchema
 
 T = TypeVar("T", bound="AvroSchema")
 
@@ -48,6 +49,7 @@ class AvroSchema:
     references: Mapping[str, str] = field(compare=False)
     _node: Json = field(compare=False, repr=False)
     _referenced: frozenset[str] = field(compare=False, repr=False)
+    _is_strict: bool = field(compare=False, repr=False)
 
     def normalized(self) -> Self:
         """Return the schema in its normalized form. Raises InvalidSchema for one that has none."""
@@ -69,7 +71,8 @@ class AvroSchema:
 
     def validate_new(self) -> None:
         """Check the names and defaults, those of references, too. Raises InvalidSchema."""
-        _parse_all(Parser(strict=True), self._node, self.references)
+        if not self._is_strict:
+            _parse_all(Parser(strict=True), self._node, self.references)
 
     def shared_text(self) -> str:
         """Return the Parsing Canonical Form, which equivalent schemas share. Raises InvalidSchema."""
@@ -91,9 +94,15 @@ def parse(text: str, references: Mapping[str, str]) -> AvroSchema:
 
 
 def _parsed(kind: type[T], node: Json, references: Mapping[str, str]) -> T:
-    schema, referenced = _parse_all(Parser(strict=False), node, references)
-    check_reachable(schema)
-    return kind(json_text(to_json(schema, referenced)), schema, references, node, referenced)
+    """Return the schema of a value: parsed as a new one first, as nearly all could be registered anew."""
+    try:
+        schema, referenced = _parse_all(Parser(strict=True), node, references)
+        is_strict = True
+    except InvalidSchema:
+        schema, referenced = _parse_all(Parser(strict=False), node, references)
+        check_reachable(schema)
+        is_strict = False
+    return kind(json_text(to_json(schema, referenced)), schema, references, node, referenced, is_strict)
 
 
 def _parse_all(parser: Parser, node: Json, references: Mapping[str, str]) -> tuple[Schema, frozenset[str]]:

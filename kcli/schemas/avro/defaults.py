@@ -22,15 +22,18 @@ def check_default(schema: Schema, value: Json) -> bool:
 
 
 def check_resolved_defaults(records: Sequence[Record]) -> None:
-    """Check the defaults of all fields of records, now that all names are resolved. Raises InvalidSchema.
+    """Check the defaults with parts of all fields of records, now that all names are resolved: `check_default` allowed
+    the others for good. Raises InvalidSchema.
 
     A default that is an object needs the fields of its record. Therefore records are checked in the order in which each
     follows those that it contains; a default of a record that contains itself by its default has no end.
     """
+    if not any(_has_parts(field.default) for record in records for field in record.fields.values()):
+        return
     check = _Check({id(each) for each in records})
     for record in _contained_first(records):
         for field in record.fields.values():
-            if field.has_default and not check.allows(field.schema, field.default):
+            if _has_parts(field.default) and not check.allows(field.schema, field.default):
                 wanted = f"not a {schema_text(field.schema)}"
                 raise refused(f"Invalid default for field {field.name}: {json_text(field.default)} {wanted}")
         check.unchecked.discard(id(record))
@@ -65,7 +68,7 @@ class _Check:
         return isinstance(value, str)
 
     def _allows_once(self, schema: Schema, value: Json) -> bool:
-        if not isinstance(value, (dict, list)):
+        if not _has_parts(value):
             return self.allows(schema, value)
         pair = id(schema), id(value)
         if pair not in self._known:
@@ -79,6 +82,10 @@ class _Check:
             self._allows_once(field.schema, value[name]) if name in value else field.has_default
             for name, field in record.fields.items()
         )
+
+
+def _has_parts(value: Json) -> bool:
+    return isinstance(value, (dict, list))
 
 
 def _allows_primitive(kind: str, value: Json) -> bool:

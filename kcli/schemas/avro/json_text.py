@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import accumulate
 from typing import Final, NoReturn, TypeAlias
 
 from kcli.java.values import java_trim
@@ -23,6 +24,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 _MESSAGE_MAX: Final = 2000
 """The most characters of an error message."""
 _STRUCTURE: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|//[^\r\n]*+|/\*|[\[\]{}]', re.DOTALL)
+_NO_STRUCTURE: Final = re.compile(r'(?:"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[^"/\[\]{}]++)++', re.DOTALL)
+_STEPS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 
@@ -69,7 +72,10 @@ def is_integer(value: Json, bits: int) -> bool:
 
 def _without_comments(text: str) -> str:
     """Return the text with spaces in place of comments. Raises InvalidSchema if it is nested too deep."""
-    if "/*" not in text and "//" not in text and text.count("[") + text.count("{") <= DEPTH_MAX:
+    structure = _NO_STRUCTURE.sub("", text)
+    if "/" not in structure:
+        if max(accumulate(map(_STEPS.__getitem__, structure)), default=0) > DEPTH_MAX:
+            raise too_deep()
         return text
     depth = copied = position = 0
     pieces = []

@@ -117,18 +117,14 @@ class Parser:
         full = f"{space}.{text}" if space and "." not in text else text
         return self._types.get(full) or self._types.get(text) or Unresolved(full)
 
-    def _inner(self, schema: Schema, put: Put) -> None:
-        """Put a schema into the one that contains it: now, or as soon as its name is resolved."""
-        if isinstance(schema, Unresolved):
-            self._unresolved.append((schema, put))
-        put(schema)
-
     def _union(self, node: list[Json], space: str) -> Union:
         union = Union([self._schema(each, space) for each in node])
-        for i, each in enumerate(union.branches):
-            self._inner(each, partial(union.branches.__setitem__, i))
+        unresolved = [(i, each) for i, each in enumerate(union.branches) if isinstance(each, Unresolved)]
+        for i, each in unresolved:
+            self._unresolved.append((each, partial(union.branches.__setitem__, i)))
         _check_branches(union)
-        self._unions.append(union)
+        if unresolved:
+            self._unions.append(union)
         return union
 
     def _collection(self, node: dict[str, Json], space: str, kind: str) -> Array | Map:
@@ -138,7 +134,8 @@ class Parser:
         inner = self._schema(node[part], space)
         props = _props(node, _SCHEMA_RESERVED)
         collection = Array(inner, props) if kind == "array" else Map(inner, props)
-        self._inner(inner, partial(setattr, collection, part))
+        if isinstance(inner, Unresolved):
+            self._unresolved.append((inner, partial(setattr, collection, part)))
         collection.props = ordered_props(collection)
         return collection
 
@@ -154,7 +151,8 @@ class Parser:
             if other is not each:
                 others = f"{_described(each, position)} and {_described(other, parsed.index(other))}"
                 raise refused(f"Duplicate field {each.name} in record {record.name.full}: {others}.")
-            self._inner(each.schema, partial(setattr, each, "schema"))
+            if isinstance(each.schema, Unresolved):
+                self._unresolved.append((each.schema, partial(setattr, each, "schema")))
         record.props = _props(node, _SCHEMA_RESERVED)
         record.props = ordered_props(record)
         record.aliases = self._aliases(node, record.name)
@@ -296,7 +294,9 @@ def _props(node: dict[str, Json], reserved: frozenset[str]) -> dict[str, Json]:
 
 
 def _order(node: dict[str, Json]) -> str:
-    order = node.get("order", "ascending")
+    if "order" not in node:
+        return "ascending"
+    order = node["order"]
     if not isinstance(order, str):
         raise refused(f"the order of a field is no string: {json_text(order)}")
     if order.upper() not in _ORDERS:
