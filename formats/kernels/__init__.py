@@ -10,7 +10,8 @@ Kernels do no I/O and create no Python object per record; long loops run without
                         (for `verify`)
     compaction          cleaner
     output              text, summary
-    export              arrow: records as columns and back; payload: Avro, JSON and Protobuf as columns
+    export              arrow: records as columns and back, partitions of keys; payload: Avro, JSON and Protobuf as
+                        columns
     requests            wire: checks the bytes of a request before objects are made of it; group_requests: the frequent
                         requests of group members; consumer_fetch, follower_fetch: Fetches; fetch_response: lays out
                         the responses; produce: answers plain Produce requests

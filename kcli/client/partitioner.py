@@ -11,7 +11,7 @@ Kafka: BuiltInPartitioner, RoundRobinPartitioner.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
 
 from confluent_kafka import murmur2
@@ -25,11 +25,6 @@ class Partitioning(StrEnum):
     MURMUR2 = "murmur2"
     STICKY = "sticky"
     ROUND_ROBIN = "round-robin"
-
-
-def by_keys(keys: Iterable[bytes | None], count: int, otherwise: int) -> list[int]:
-    """Return the partition of each key, out of `count`, by murmur2. otherwise: the partition for a null key."""
-    return [otherwise if key is None else murmur2(key, count) for key in keys]
 
 
 class Partitioner:

@@ -33,7 +33,7 @@ from formats.kernels.arrow.builder import (
     BUILD_UNKNOWN_TIMESTAMP,
     BatchBuilder,
 )
-from kcli.client.partitioner import by_keys
+from formats.kernels.arrow.key_partitions import key_partitions
 from kcli.errors import UsageError
 from kcli.export.restore_columns import BUILD_SCHEMA, TRANSACTIONAL
 from kcli.protocol.topic_partition import TopicPartition
@@ -108,19 +108,16 @@ class Encoder:
         """Return the partition of each row."""
         count = self.partitions(topic)
         if "partition" not in rows.column_names:
-            return np.array(self._by_keys(_bytes(rows, "key"), count), np.int64)
+            return _by_keys(_bytes(rows, "key"), count)
         given = _whole(rows.column("partition"))
         numbers: np.ndarray[Any, Any] = given.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         if given.null_count:
             without = given.is_null()
-            numbers[without.to_numpy(zero_copy_only=False)] = self._by_keys(_bytes(rows, "key").filter(without), count)
+            numbers[without.to_numpy(zero_copy_only=False)] = _by_keys(_bytes(rows, "key").filter(without), count)
         wrong = numbers[(numbers < 0) | (numbers >= count)].tolist()
         if wrong:
             raise UsageError(f"a row is for partition {wrong[0]} of {topic!r}, which has {count}")
         return numbers
-
-    def _by_keys(self, keys: pa.Array, count: int) -> list[int]:
-        return by_keys(keys.to_pylist(), count, random.randrange(count))  # noqa: S311 (no secret)
 
     def _batches(self, partition: TopicPartition, rows: pa.Table, now_ms: int) -> Iterator[bytes]:
         count = rows.num_rows
@@ -162,6 +159,18 @@ class Encoder:
         if builder.end():
             _compress(builder)
         yield from _cut(bytes(builder.out))
+
+
+def _by_keys(keys: pa.Array, count: int) -> np.ndarray[Any, Any]:
+    """Return the partition of each key, for all null keys one that is chosen at random."""
+    _, offsets, data = keys.buffers()
+    numbers = np.empty(len(keys), np.int64)
+    if len(keys):
+        starts = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
+        key_partitions(starts, np.frombuffer(data or b"", np.uint8), count, numbers)
+    if keys.null_count:
+        numbers[keys.is_null().to_numpy(zero_copy_only=False)] = random.randrange(count)  # noqa: S311 (no secret)
+    return numbers
 
 
 def _compress(builder: BatchBuilder) -> None:
