@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from formats.kernels.crc import crc32c
 from kcli.inspector.verify import copied_partitions
+from kcli.inspector.verify.copied_partitions import StoredLog
+from kcli.inspector.verify.segment_names import headers
+from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import PARTITION, directory, logs, loud
+from tests.log.batches import NOW_MS, batch
 
 __all__ = ["directory"]
 
@@ -53,3 +58,29 @@ def test_the_hash_of_a_group_id_tells_the_copy(tmp_path: Path, name: str, other:
     (finding,) = [each for each in loud(data) if each.kind == "log-foreign"]
     assert (finding.severity, finding.path) == ("error", str(logs(data, copy)[0]))
     assert f"a copy of {source}, another partition's log: the records of {copy} are not here" in str(finding.found)
+
+
+@pytest.mark.parametrize(("is_cleaned", "expected"), [(True, []), (False, ["log-foreign"])])
+def test_empty_batches_are_no_evidence(tmp_path: Path, *, is_cleaned: bool, expected: list[str]) -> None:
+    """The cleaner keeps the last batch of each producer without records: producers that write to partitions in turn
+    have the same ones in each."""
+    stored = []
+    for number in range(2):
+        data = bytearray()
+        for offset in range(5):
+            data += written(offset, is_cleaned=is_cleaned)
+        log = tmp_path / f"t-{number}/{0:020}.log"
+        log.parent.mkdir()
+        log.write_bytes(data + batch(b"%d" % number, base_offset=5))
+        stored.append(StoredLog(TopicPartition("t", number), log.parent, {0: log}, next(headers(log))))
+    found = copied_partitions.copied_partitions(stored, lambda _: None, lambda _: 2)
+    assert [finding.kind for finding, _ in found] == expected
+
+
+def written(offset: int, *, is_cleaned: bool) -> bytes:
+    data = batch(b"x", base_offset=offset, timestamp_ms=NOW_MS + offset, producer=(offset, 0), sequence=0)
+    if is_cleaned:
+        del data[61:]
+        data[8:12], data[57:61] = (49).to_bytes(4), bytes(4)
+        data[17:21] = crc32c(data[21:]).to_bytes(4)
+    return bytes(data)

@@ -8,7 +8,8 @@ batches of two partitions are equal, one partition may be a copy of the other. E
     times of the files    each file and its copy have the same modification time in ns, as after cp -a or rsync -a
 
 A producer may also have written the same records to two partitions in the same milliseconds: without such evidence,
-equal batches make a warning if they have several different timestamps.
+equal batches make a warning if they have several different timestamps. The empty batches that the cleaner leaves of
+producers are no evidence: those of a producer that writes to partitions in turn are equal in all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ BATCHES_COMPARED = 1_000
 KEYS_COMPARED = 100
 """The maximum number of a coordinator's records whose keys are hashed."""
 LEAST_TIMESTAMPS = 3
-"""The minimum number of different timestamps in equal batches for a warning without other evidence."""
+"""The minimum number of different timestamps in equal batches with records for a warning without other evidence."""
 LEAST_FILES = 3
 """The minimum number of files whose equal times of modification are evidence of a copy."""
 GROUPS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
@@ -103,7 +104,7 @@ def _compared(
             return equal, wrong[0] if len(wrong) == 1 else None, True
     except (OSError, KcliError):  # the checks of the partition that cannot be read report this error
         return None
-    is_several = len({each.max_timestamp for each in equal}) >= LEAST_TIMESTAMPS
+    is_several = len({each.max_timestamp for each in equal if each.records}) >= LEAST_TIMESTAMPS
     return (equal, None, False) if is_several else None
 
 
