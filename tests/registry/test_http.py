@@ -315,3 +315,17 @@ def test_an_answer_is_written_as_http_has_it() -> None:
         b"HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.schemaregistry.v1+json\r\nContent-Length: 58\r\n"
         b'Connection: close\r\n\r\n{"error_code": 40401, "message": "Subject \'s\' not found."}'
     )
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"GET /now HTTP/1.1\r\n", 400),
+        (b"GET /now HTTP/1.1\r\nHost: a\r\nHost: b\r\n", 400),
+        (b"GET /now HTTP/1.1\r\nHost: a, b\r\n", 400),
+        (b"GET /now HTTP/1.0\r\n", 200),
+        (b"GET /now HTTP/1.0\r\nHost: a\r\nHost: b\r\n", 400),
+    ],
+)
+def test_a_request_names_one_host(served: Served, head: bytes, expected: int) -> None:
+    assert status(served.say(head + b"Connection: close\r\n\r\n")) == expected
