@@ -38,6 +38,8 @@ from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage
 from kcli.metadata_log.snapshot_file import BOOTSTRAP_SNAPSHOT
 
+UNREAD = UNREADABLE | FAULT_BAD_CRC
+"""The faults of batches whose records are not read."""
 Files = Mapping[str, Content]
 ErrorHandler = Callable[[UnreadableInput], None]
 """Called with the error of each record or range of bytes that is skipped. If the function raises the error, reading
@@ -282,7 +284,8 @@ def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImag
                     continue
                 for i in range(part.batches.count):
                     row = BatchRow._make(part.batches.row(i))
-                    is_whole = is_whole and (row.base_offset == expected or expected >= offset)
+                    if expected < offset:
+                        is_whole = is_whole and row.base_offset == expected and not row.faults & UNREAD
                     expected = row.last_offset + 1
                 for found in _records(part, None, source.name, errors.append):
                     if at <= found[0] < offset:
@@ -371,7 +374,7 @@ def _records(window: Window, stop: int | None, name: str, on_error: ErrorHandler
         for i in range(table.count):
             row = RecordRow._make(table.row(i))
             batch = BatchRow._make(window.batches.row(row.batch))
-            if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC):
+            if batch.is_control or batch.faults & UNREAD:
                 continue
             try:
                 message, value = _message(row.value(buffer))

@@ -207,3 +207,19 @@ def test_a_false_snapshot_ahead_of_the_log_is_not_called_behind(tmp_path: Path) 
     bootstrap_ahead(directory)
     assert kcli("recover", directory).status == 1
     assert "log-behind-snapshot" not in {each.kind for each in Verification([directory]).findings()}
+
+
+@pytest.mark.parametrize("node", ["broker-1", "dynamic-quorum"])
+def test_no_flipped_byte_of_the_log_makes_a_snapshot_false(tmp_path: Path, node: str) -> None:
+    """The records of the damaged batch are not read: what the snapshot has of them is no contradiction."""
+    home = Path(shutil.copytree(GOLDEN / "kraft" / node / METADATA, tmp_path / METADATA, copy_function=shutil.copyfile))
+    log = home / f"{0:020}.log"
+    whole = log.read_bytes()
+    names = [each.name for each in home.glob("*[1-9]-*.checkpoint")]
+    for batch in batches(tmp_path):
+        data = bytearray(whole)
+        data[batch.position + batch.size - 2] ^= 4
+        log.write_bytes(data)
+        files = PartitionView(home).original
+        assert [contradiction(home, files, each) for each in names] == [None] * len(names), batch
+    assert len(names) > 1
