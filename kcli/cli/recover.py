@@ -841,11 +841,10 @@ def _forgotten_rows(plan: PartitionPlan) -> Iterator[Row]:
 
 def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool) -> Iterator[Row]:
     """Yield a row for each other partition that has batches in the .log file `found.file` of this partition."""
-    topic = plan.name.rpartition("-")[0] if plan.options.home is None else plan.options.home.topic
     for owner in dict.fromkeys(run.owner for run in found.runs):
         runs = [run for run in found.runs if run.owner == owner]
         row: Row = {"partition": plan.name, "kind": "records-foreign", "file": found.file, "position": runs[0].position}
-        row |= {"owner": f"{topic}-{owner}", "batches": sum(run.batches for run in runs)}
+        row |= {"owner": owner, "batches": sum(run.batches for run in runs)}
         row |= {"first_offset": runs[0].first_offset, "last_offset": runs[-1].last_offset}
         yield row | {"left_out": is_left_out}
 
@@ -1342,7 +1341,10 @@ def _coordinator_words(row: Row) -> str:
         return f"records of {count_text(count, row['what'])} are lost: {', '.join(names)}{more}"
     found = f"{count_text(row['batches'], 'batch belongs', 'batches belong')} to {row['owner']}, by key"
     offsets = f"offsets {row['first_offset']:,}..{row['last_offset']:,}"
-    return f"{found}, {offsets}: {'left out' if row['left_out'] else 'Kafka starts, and loads them here, too'}"
+    if row["left_out"]:
+        return f"{found}, {offsets}: left out"
+    is_of_topic = row["owner"].rpartition("-")[0] == row["partition"].rpartition("-")[0]
+    return f"{found}, {offsets}: Kafka starts, and {'loads them here, too' if is_of_topic else 'ignores them'}"
 
 
 def _loss_words(row: Row) -> str:

@@ -141,6 +141,24 @@ def test_each_coordinator_has_its_keys(tmp_path: Path, source: str, name: str, o
     assert (told["batches"], told["first_offset"], told["left_out"]) == (2, offset, True)
 
 
+def test_records_of_another_coordinators_topic(tmp_path: Path) -> None:
+    other = "__consumer_offsets"
+    data = data_of(tmp_path, "txn")
+    source = GOLDEN / "groups/data" / f"{other}-0" / LOG
+    moved = [each for each in batches(source) if not each[22] & 0x20][:2]
+    offset = appended(data, OWN, moved)
+    appended(data, OWN, batches(data / OWN / LOG)[:1])
+    (finding,) = foreign(loud(data))
+    assert (finding.offset, finding.severity) == (offset, "error")
+    assert f"of {other}, by key" in str(finding.found)
+    told = next(row for row in rows("--clean", data) if row["kind"] == "records-foreign")
+    assert (told["batches"], told["owner"], told["left_out"]) == (2, other, False)
+    assert "Kafka starts, and ignores them" in kcli("recover", "--clean", data).stdout
+    told = next(row for row in rows("--salvage", "--out", tmp_path / "out", data) if row["kind"] == "records-foreign")
+    assert (told["batches"], told["owner"], told["left_out"]) == (2, other, True)
+    assert not foreign(loud(tmp_path / "out"))
+
+
 def test_without_the_number_of_partitions_nothing_is_said(with_page: Path) -> None:
     shutil.rmtree(with_page / "__cluster_metadata-0")
     assert not foreign(loud(with_page))

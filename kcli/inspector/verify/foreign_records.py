@@ -43,8 +43,8 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
     batches = sum(each.batches for each in found)
     places = f" in {len(found):,} places" if len(found) > 1 else ""
     text = f"{batches:,} batch{'es' if batches > 1 else ''}{places} from here on, offsets "
-    text += f"{first.first_offset:,}..{last.last_offset:,}, of {_owners(found, home.topic)}, by key"
-    text += _page_text(log, first, home.topic)
+    text += f"{first.first_offset:,}..{last.last_offset:,}, of {_owners(found)}, by key"
+    text += _page_text(log, first)
     if bounds is not None:
         among = "some of " if len(found) > 1 else ""
         text += f"; {among}this partition's own at {offsets_text(*bounds)} overwritten"
@@ -55,7 +55,7 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
         position=first.position,
         offset=first.first_offset,
         length=last.end - first.position,
-        expected=f"records whose keys belong to {home.topic}-{home.number}",
+        expected=f"records whose keys belong to {home.name}",
         found=text,
         lost_first_offset=None if bounds is None else bounds[0],
         lost_last_offset=None if bounds is None else bounds[1],
@@ -65,14 +65,13 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
     )
 
     starts = [each.position for each in found]
+    begin = first.first_offset if first.own_end is None else min(first.first_offset, first.own_end)
 
     def follows(other: Finding) -> bool:
         if other.path == finding.path:
-            return _is_beside(other, found, starts) or (
-                other.kind in OF_ORDER and (other.offset or 0) >= first.first_offset
-            )
+            return _is_beside(other, found, starts) or (other.kind in OF_ORDER and (other.offset or 0) >= begin)
         path = Path(other.path)
-        is_behind = other.offset is not None and other.offset >= first.first_offset
+        is_behind = other.offset is not None and other.offset >= begin
         if path.parent != log.parent or not is_behind:
             return False
         is_index = path.stem == log.stem and other.kind.startswith(("index-", "timeindex-"))
@@ -91,15 +90,14 @@ def _is_beside(other: Finding, found: list[Run], starts: list[int]) -> bool:
     return is_inside or (number < len(found) and starts[number] <= other.position + (other.length or 0))
 
 
-def _owners(found: list[Run], topic: str) -> str:
-    owners = list(dict.fromkeys(run.owner for run in found))
-    return names_text([f"{topic}-{owner}" for owner in owners], OWNERS_SHOWN)
+def _owners(found: list[Run]) -> str:
+    return names_text(list(dict.fromkeys(run.owner for run in found)), OWNERS_SHOWN)
 
 
-def _page_text(log: Path, run: Run, topic: str) -> str:
+def _page_text(log: Path, run: Run) -> str:
     """Return the text which says that a .log file of the partition to which the records of `run` belong has the same
-    bytes at the same position; "" if none has. topic: that of both partitions."""
-    for other in _logs_of(log.parent.parent / f"{topic}-{run.owner}"):
+    bytes at the same position; "" if none has."""
+    for other in _logs_of(log.parent.parent / run.owner):
         bounds = _equal(log, other, run)
         if bounds is not None:
             start, end = _pages(*bounds)

@@ -49,7 +49,8 @@ PUTS_BACK = "; salvage puts the base offset right, in a copy"
 """The end of the advice for a batch whose right base offset is known."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
 LOADS_BOTH = (
-    "Kafka keeps them, and the coordinator of this partition loads them as its own: salvage leaves them out, in a copy"
+    "Kafka keeps them, and the coordinator of this partition loads them as its own, or ignores those of another topic: "
+    "salvage leaves them out, in a copy"
 )
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"

@@ -57,9 +57,11 @@ class _Batch(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Successive sound batches of one leader epoch. first: the first of them; batches: their number."""
+    """Successive sound batches of one leader epoch. first, end: the first and the last of them; batches: their
+    number."""
 
     first: _Batch
+    end: _Batch
     batches: int
 
     @property
@@ -71,17 +73,23 @@ class _Run(NamedTuple):
     def of(cls, batches: Iterable[_Batch]) -> Self:
         """Return the run of these batches, of which there is at least one."""
         found = iter(batches)
-        first = next(found)
-        return cls(first, 1 + sum(1 for _ in found))
+        first = end = next(found)
+        count = 1
+        for end in found:  # noqa: B007 (the last one is kept)
+            count += 1
+        return cls(first, end, count)
 
     def right_epoch(self, before: Self | None, behind: Self | None, last: Self | None) -> int | None:
         """Return the right epoch of a run that is a single batch with a flipped bit in its epoch; None for any other
         run.
 
         before: the run before this one. behind, last: the two runs after this one. If `behind` is a single batch, and
-        `last` has the epoch of this run, then the batch in `behind` has the flipped bit.
+        `last` has the epoch of this run, then the batch in `behind` has the flipped bit. A batch whose offset is not
+        between those beside it was moved with its epoch.
         """
         if self.batches > 1 or before is None or behind is None or before.epoch != behind.epoch:
+            return None
+        if not before.end.base_offset < self.first.base_offset < behind.first.base_offset:
             return None
         is_other = behind.batches == 1 and last is not None and last.epoch == self.epoch
         return before.epoch if _differs_in_a_bit(self.epoch, before.epoch) and not is_other else None

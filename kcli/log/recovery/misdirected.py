@@ -1,18 +1,21 @@
 """Batches of another partition in a coordinator's log (bytes that were written into the wrong file), found by the keys
 of their records. A coordinator writes only records of its own partition into a batch, so that the first record of a
-batch shows to which partition the batch belongs.
+batch shows to which partition the batch belongs, or to which other coordinator's topic.
 
-Kafka's start reads no keys: the coordinator loads such records together with its own. Transaction markers have no such
+Kafka's start reads no keys: the coordinator loads such records together with its own, and ignores those of another
+topic, whose place in the log they have taken. Transaction markers have no such
 key, and count as batches of the partition whose log has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from formats.errors import FormatError
+from formats.internal_topic import decode as decode_record
 from formats.internal_topic import record_types
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.records import RecordTable
@@ -47,6 +50,11 @@ class Home:
         """Whether the keys of the partition's records show to which partition they belong."""
         return self.count > 0 and self.topic in KEYS_OF
 
+    @property
+    def name(self) -> str:
+        """The name of the partition's directory."""
+        return f"{self.topic}-{self.number}"
+
     def has(self, hashed: str) -> bool:
         """Whether a record belongs to this partition. hashed: the text of its key that is hashed (see
         kcli.log.recovery.coordinator_keys)."""
@@ -55,16 +63,17 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Adjacent batches of another partition: bytes [position, end) of a .log file. owner: the number of that partition.
-    batches: their number. first_offset: the base offset of the first batch. last_offset: the last offset of the last.
-    own_end: the offset after the last batch of the log's own partition before them. own_next: the base offset of the
-    own partition's next batch after them. own_end and own_next are None if there is no such batch."""
+    """Adjacent batches of another partition: bytes [position, end) of a .log file. owner: the name of that partition's
+    directory; only of its topic, if that is another coordinator's. batches: their number. first_offset: the base offset
+    of the first batch. last_offset: the last offset of the last. own_end: the offset after the last batch of the log's
+    own partition before them. own_next: the base offset of the own partition's next batch after them. own_end and
+    own_next are None if there is no such batch."""
 
     position: int
     end: int
     first_offset: int
     last_offset: int
-    owner: int
+    owner: str
     batches: int = 1
     own_end: int | None = None
     own_next: int | None = None
@@ -72,10 +81,10 @@ class Run:
 
 def owners_of(
     home: Home, window: Window, records: RecordTable, buffer: memoryview, from_batch: int = -1
-) -> Iterator[tuple[int, int]]:
+) -> Iterator[tuple[int, str]]:
     """Yield the row number of each sound batch after row `from_batch` whose first record is in this slice, with the
-    number of the partition to which that record's key belongs; nothing for a control batch, and for a key that cannot
-    be read.
+    partition to which that record's key belongs, as `Run.owner` has it; nothing for a control batch, and for a key that
+    cannot be read.
 
     records: a slice of the window's records. buffer: the buffer to which their positions refer.
     """
@@ -88,7 +97,8 @@ def owners_of(
             cells[KEY_LENGTH::WIDTH].tolist(),
             strict=True,
         )
-    topic, number, count, is_short = home.topic, home.number, home.count, home.topic != SHARE_TOPIC
+    topic, own, count, is_short = home.topic, home.name, home.count, home.topic != SHARE_TOPIC
+    known = record_types(topic)
     last = from_batch
     for batch, start, length in rows:
         if batch == last:
@@ -97,12 +107,15 @@ def owners_of(
         if length < HEAD.size:
             continue
         end = start + length
-        if is_short:  # the rest of the key, such as a topic's name, is not hashed
-            end = min(end, start + HEAD.size + (buffer[start + 2] << 8 | buffer[start + 3]))
-        owner = _owner(topic, count, bytes(buffer[start:end]))
+        if int.from_bytes(buffer[start : start + 2], signed=True) not in known:
+            owner = _other_topic(topic, bytes(buffer[start:end]))
+        else:
+            if is_short:  # the rest of the key, such as a topic's name, is not hashed
+                end = min(end, start + HEAD.size + (buffer[start + 2] << 8 | buffer[start + 3]))
+            owner = _owner(topic, count, bytes(buffer[start:end]))
         if owner is None:
             continue
-        if owner != number:
+        if owner != own:
             row = BatchRow._make(window.batches.row(batch))
             if row.is_control or row.faults & ENDS_CONSUMERS:
                 continue
@@ -110,13 +123,21 @@ def owners_of(
 
 
 @lru_cache(maxsize=PREFIXES_KEPT)
-def _owner(topic: str, count: int, key: bytes) -> int | None:
-    """Return the number of the partition to which a key belongs; None if the key's type is not known, or the key cannot
-    be parsed. count: the topic's number of partitions."""
-    if int.from_bytes(key[:2], signed=True) not in record_types(topic):
-        return None
+def _owner(topic: str, count: int, key: bytes) -> str | None:
+    """Return the partition to which a key belongs, as `Run.owner` has it; None if the key cannot be parsed. count: the
+    topic's number of partitions."""
     hashed = next((text for _, text in hashed_keys(key, topic)), None)
-    return None if hashed is None else partition_of(hashed, count)
+    return None if hashed is None else f"{topic}-{partition_of(hashed, count)}"
+
+
+def _other_topic(topic: str, key: bytes) -> str | None:
+    """Return the other coordinator's topic of whose records this is a whole key; None if there is none."""
+    for other in KEYS_OF:
+        if other != topic:
+            with suppress(FormatError):
+                if not decode_record(other, key, None).key_rest:
+                    return other
+    return None
 
 
 def lost_within(found: Iterable[Run], reached: int) -> tuple[int, int] | None:
@@ -135,7 +156,7 @@ def has_both(home: Home, window: Window, records: RecordTable, buffer: memoryvie
     """Return whether batches of the home partition, and whether batches of others, begin in this slice of records; see
     `owners_of`."""
     owners = {owner for _, owner in owners_of(home, window, records, buffer)}
-    return home.number in owners, bool(owners - {home.number})
+    return home.name in owners, bool(owners - {home.name})
 
 
 def runs(name: str, content: Content, home: Home) -> list[Run]:
@@ -149,7 +170,7 @@ def runs(name: str, content: Content, home: Home) -> list[Run]:
     own_end: int | None = None
     has_own = False
     for row, owner in _rows(name, content, home):
-        if owner is None or owner == home.number:
+        if owner is None or owner == home.name:
             has_own = has_own or owner is not None
             own_end = row.last_offset + 1
             _close(found, row.base_offset)
@@ -167,7 +188,7 @@ def has_only_others(source: Source, home: Home) -> bool:
     """Return whether the keys of a .log file's records belong to other partitions than `home`, and none to `home`.
     Raises UnreadableInput."""
     owners = {owner for _, owner in _rows_of(source, home) if owner is not None}
-    return bool(owners) and home.number not in owners
+    return bool(owners) and home.name not in owners
 
 
 def _close(found: list[Run], own_next: int) -> None:
@@ -178,19 +199,19 @@ def _close(found: list[Run], own_next: int) -> None:
         found[at] = replace(found[at], own_next=own_next)
 
 
-def _rows(name: str, content: Content, home: Home) -> Iterator[tuple[BatchRow, int | None]]:
-    """Yield the readable batches of a .log file, each with the number of the partition of its first key; None if the
-    key does not show it. Raises UnreadableInput."""
+def _rows(name: str, content: Content, home: Home) -> Iterator[tuple[BatchRow, str | None]]:
+    """Yield the readable batches of a .log file, each with the partition of its first key; None if the key does not
+    show it. Raises UnreadableInput."""
     with closing(ContentSource(name, content)) as source:
         yield from _rows_of(source, home)
 
 
-def _rows_of(source: Source, home: Home) -> Iterator[tuple[BatchRow, int | None]]:
+def _rows_of(source: Source, home: Home) -> Iterator[tuple[BatchRow, str | None]]:
     records = RecordTable(RECORDS_AT_ONCE)
     for part in read_segment(source):
         if isinstance(part, Damage):
             continue
-        owners: dict[int, int] = {}
+        owners: dict[int, str] = {}
         last = -1
         for buffer in decode(part, records):
             owners.update(owners_of(home, part, records, buffer, last))

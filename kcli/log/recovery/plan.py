@@ -36,6 +36,7 @@ from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
 from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
+from kcli.log.recovery.gaps import gaps
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery.metadata_start import fit_to_snapshots
@@ -75,7 +76,7 @@ from kcli.log.recovery.snapshots import (
     wrong_snapshots,
 )
 from kcli.log.recovery.special_files import is_foretold, outcome_of, type_of
-from kcli.log.recovery.swap import has_all_batches_of, lost_with_swap
+from kcli.log.recovery.swap import has_all_batches_of, is_sound, lost_last_values, lost_with_swap
 from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
 from kcli.log.recovery.wrong_log_starts import HiddenOffsets
 
@@ -296,6 +297,7 @@ def _plan(
     planned = _with_missed(planned, missed)
     if with_salvage:
         return _salvaged(planned, advance, exchanged, missed, checked, readable)
+    planned.pass_over(_gaps(planned))
     if planned.refused is None or not options.log_start_offset:
         return planned
     log_start = _salvaged(
@@ -306,6 +308,19 @@ def _plan(
     reason = f"the log start offset is {log_start.before:,}, and the log ends at {log_start.log_end_offset:,}"
     event = Event(EventKind.PASSED_OVER, "", f"{reason}: once Kafka starts, it deletes all of the log")
     return replace(planned, events=[*planned.events, event], lost=[*planned.lost, Lost()])
+
+
+def _gaps(planned: PartitionPlan) -> Iterator[Event]:
+    """Yield an event for each gap between the segments of a topic that was never compacted, unless another event names
+    a file of the gap. Raises UnreadableInput."""
+    options = planned.options
+    if not options.keeps_all or options.is_compacted or options.is_metadata or options.is_deleted:
+        return
+    named = {int(each.file[:20]) for each in planned.events if each.file[:20].isdecimal()}
+    for before, following, first, last in gaps(planned.view.original, options.log_start_offset):
+        if not any(first <= each <= last + 1 for each in named):
+            reason = f"no file has offsets {first:,}..{last:,}, behind {before}: Kafka starts without them"
+            yield Event(EventKind.PASSED_OVER, following, reason)
 
 
 def _with_circular(planned: PartitionPlan, circular: Sequence[str]) -> PartitionPlan:
@@ -990,9 +1005,11 @@ def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
 
 def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
     """Return the plan with the batches that the swap files lack of the replaced .log files in `events` and `lost`."""
-    if not planned.replaced or planned.refused is not None or planned.has_losses:
+    if planned.refused is not None or planned.has_losses:
         return planned
     kept = {name: content for name, content in planned.view.files.items() if name.endswith(".log")}
+    if not planned.replaced:
+        return _with_lost_by_damage(planned, kept)
     found = lost_with_swap(planned.replaced, kept, keeps_all=planned.options.keeps_all)
     for at, event in enumerate(planned.events):
         if event.kind is EventKind.REPLACED and event.file in found:
@@ -1004,6 +1021,33 @@ def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
             reason = f"{event.reason}, which lacks {lacks}"
             planned.events[at] = replace(event, reason=reason, position=0, content=planned.replaced[event.file])
             planned.lost[at] = found[event.file]
+    return planned
+
+
+def _with_lost_by_damage(planned: PartitionPlan, kept: Mapping[str, Content]) -> PartitionPlan:
+    """Return the plan with the last values of keys that damaged swap files lack of the .log.deleted files that the
+    cleaner has made of the replaced ones. kept: the .log files after the start. Raises UnreadableInput."""
+    original = planned.view.original
+    swaps = (event.file for event in planned.events if event.kind is EventKind.SWAP_COMPLETED)
+    deleted = {int(name[:20]): f"{name.removesuffix('.swap')}{SUFFIX}" for name in swaps if name.endswith(".log.swap")}
+    deleted = {
+        base: name
+        for base, name in deleted.items()
+        if name in original and not is_sound(f"{base:020}.log", kept[f"{base:020}.log"])
+    }
+    if not deleted or not planned.options.is_compacted:
+        return planned
+    for at, event in enumerate(planned.events):
+        lost = lost_last_values({event.file: original[event.file]}, kept) if event.file in deleted.values() else []
+        if lost:
+            reason = "the swap file in its place is damaged, and lacks last values of keys; Kafka deletes it"
+            content, offsets = original[event.file], OffsetRanges()
+            for offset, _ in lost:
+                offsets.add(offset, offset)
+            planned.events[at] = replace(
+                event, kind=EventKind.DELETED, reason=reason, position=0, content=content, offsets=offsets
+            )
+            planned.lost[at] = Lost(len({base for _, base in lost}), len(lost), lost[0][0], lost[-1][0])
     return planned
 
 

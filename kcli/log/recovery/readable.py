@@ -63,7 +63,7 @@ def judged(name: str, content: Content, home: Home) -> Iterator[Judged | Damage]
                 not_loaded.update(stop.batch for stop in stops(home.topic, part, records, buffer))
                 if is_mixed and records.count:
                     found = owners_of(home, part, records, buffer, last)
-                    not_loaded.update(batch for batch, owner in found if owner != home.number)
+                    not_loaded.update(batch for batch, owner in found if owner != home.name)
                     last = RecordRow._make(records.row(records.count - 1)).batch
             for i in range(part.batches.count):
                 yield Judged(BatchRow._make(part.batches.row(i)), i not in not_loaded and is_readable(part, i))

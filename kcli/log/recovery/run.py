@@ -480,7 +480,7 @@ class Recovery:
             reached_by=reached_by,
             checkpointed=checkpointed,
             is_compacted=config.compact or directory.name.topic in INTERNAL_TOPICS,
-            keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
+            keeps_all=(not self.salvage or _has_swap(directory.path)) and self.keeps_all(directory.partition),
             is_deleted=directory.name.state == "delete",
             is_tiered=is_tiered,
             home=self._home(directory),

@@ -15,13 +15,14 @@ LogLoader.loadSegmentFiles, Cleaner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.records import RecordTable
 from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.recovery.salvage import Lost
-from kcli.log.segment_reader import UNSOUND, Damage, read_segment
+from kcli.log.segment_reader import UNSOUND, Damage, Window, read_segment
 
 ROWS = 4096
 Files = Mapping[str, Content]
@@ -34,24 +35,31 @@ def lost_with_swap(replaced: Files, kept: Files, *, keeps_all: bool = False) -> 
     kept: the .log files after the start, which has put the swap files into place. keeps_all: whether the topic was
     never compacted. Raises UnreadableInput.
     """
-    if not keeps_all and not _lacks_last_values(replaced, kept):
+    if not keeps_all and not lost_last_values(replaced, kept):
         return {}
     bases = {batch.base_offset for name, content in kept.items() for batch in _batches(name, content)}
     lost = {name: _lost_of(name, content, bases) for name, content in replaced.items()}
     return {name: one for name, one in lost.items() if one.batches}
 
 
-def _lacks_last_values(replaced: Files, kept: Files) -> bool:
-    """Return whether there is a key whose last record in the replaced .log files has a value, and after the start no
-    .log file has that record or a later one of the key."""
-    last: dict[bytes, tuple[int, bool]] = {}
-    for row, key, has_value in _keyed_records(replaced):
-        last[key] = (row.offset, has_value)
-    for row, key, _ in _keyed_records(kept):
+def is_sound(name: str, content: Content) -> bool:
+    """Return whether all bytes of a .log file are batches without a fault. Raises UnreadableInput."""
+    with closing(ContentSource(name, content)) as source:
+        return all(isinstance(part, Window) and part.batches.first_fault() < 0 for part in read_segment(source))
+
+
+def lost_last_values(replaced: Files, kept: Files) -> list[tuple[int, int]]:
+    """Return the offset, and the base offset of the batch, of each record with a value that is a key's last one in the
+    replaced .log files, if after the start no .log file (`kept`) has that record or a later one of the key. Lost
+    tombstones do not count. Raises UnreadableInput."""
+    last: dict[bytes, tuple[int, int, bool]] = {}
+    for row, key, has_value, base_offset in _keyed_records(replaced):
+        last[key] = row.offset, base_offset, has_value
+    for row, key, _, _ in _keyed_records(kept):
         found = last.get(key)
         if found is not None and row.offset >= found[0]:
             del last[key]
-    return any(has_value for _, has_value in last.values())  # lost tombstones do not count
+    return sorted((offset, base_offset) for offset, base_offset, has_value in last.values() if has_value)
 
 
 def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:
@@ -87,9 +95,9 @@ def _batches(name: str, content: Content) -> Iterator[BatchRow]:
         source.close()
 
 
-def _keyed_records(files: Files) -> Iterator[tuple[RecordRow, bytes, bool]]:
-    """Yield row and key of each record, and whether the record has a value; records that are "not judged" (see the
-    module) are left out."""
+def _keyed_records(files: Files) -> Iterator[tuple[RecordRow, bytes, bool, int]]:
+    """Yield row and key of each record, whether the record has a value, and the base offset of its batch; records that
+    are "not judged" (see the module) are left out."""
     table = RecordTable(ROWS)
     for name in sorted(files):
         source = ContentSource(name, files[name])
@@ -105,7 +113,7 @@ def _keyed_records(files: Files) -> Iterator[tuple[RecordRow, bytes, bool]]:
                         key = row.key(buffer)
                         is_judged = not (batch.is_control or batch.is_transactional or batch.faults & UNSOUND)
                         if is_judged and key is not None and not batch.faults & UNREADABLE:
-                            yield row, bytes(key), row.value(buffer) is not None
+                            yield row, bytes(key), row.value(buffer) is not None, batch.base_offset
                 part.release()
         finally:
             source.close()

@@ -16,7 +16,7 @@ from kcli.log.live.partition_log import PartitionLog
 from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery import readable
 from kcli.log.recovery.apply import apply_in_place, write_copy
-from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs
+from kcli.log.recovery.batch_epochs import RightEpoch, leader_epochs, wrong_epochs
 from kcli.log.recovery.batch_magic import RightMagic
 from kcli.log.recovery.loader import EventKind, LoadOptions
 from kcli.log.recovery.plan import plan
@@ -608,6 +608,16 @@ def test_a_flipped_bit_of_a_leader_epoch_is_put_right(
     apply_in_place(done.view, CrashDisk())
     assert batches_of(reopened(directory)) == batches
     assert path.read_bytes() == whole
+
+
+def test_a_batch_that_was_moved_keeps_its_leader_epoch(tmp_path: Path) -> None:
+    """Sectors that a disk has exchanged put it between batches of a later epoch, with higher offsets."""
+    log = tmp_path / f"{0:020}.log"
+    log.write_bytes(b"".join(keyed_batch(b"k", b"x", base_offset=at, leader_epoch=epoch) for at, epoch in MOVED))
+    assert wrong_epochs([(log.name, Content((FileRange(log, 0, log.stat().st_size),)))]) == []
+
+
+MOVED = [(0, 8), (1, 8), (3, 10), (2, 8), (4, 10), (5, 10)]
 
 
 def test_a_leader_epoch_that_differs_in_two_bits_stays(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Offsets between two segments of a log that no file has: all files of a segment were lost, or the end of one.
+
+Kafka does not notice: it starts with the segments that are there, and consumers read past the gap. A topic that was
+ever compacted may have such gaps anyway. Only the end of each segment is read: from the last entry of its offset index
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from itertools import pairwise
+from typing import NamedTuple
+
+from formats.file_name import FileKind, FileName, build
+from formats.kernels.columns import BatchRow
+from formats.offset_index import ENTRY
+from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.salvage import behind_damage, is_log
+from kcli.log.segment_reader import Window, read_segment
+
+
+class Gap(NamedTuple):
+    """Offsets, `first` to `last`, that the .log file `before` should have, or one between it and `following`."""
+
+    before: str
+    following: str
+    first: int
+    last: int
+
+
+def gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
+    """Yield the gaps from the log start offset on between the .log files in a partition's directory, but those for
+    whose offsets there is a file under another name, such as *.log.deleted. files: the content of the directory's files
+    by name. Raises UnreadableInput."""
+    bases = sorted(int(name[:20]) for name in files if is_log(name) and files[name].size)
+    numbered = {int(name[:20]) for name in files if name[:20].isdecimal() and FileKind.LOG in name}
+    for base, following in pairwise(bases):
+        if following <= log_start_offset:
+            continue
+        name, behind = (build(FileName(FileKind.LOG, each)) for each in (base, following))
+        first = max(_end(name, files, base, following), log_start_offset)
+        if first < following and not any(first <= each < following for each in numbered):
+            begin = _first_offset(behind, files[behind])
+            if begin is None or begin >= following:
+                yield Gap(name, behind, first, following - 1)
+
+
+def _end(name: str, files: Mapping[str, Content], base: int, following: int) -> int:
+    """Return the offset behind the last sound batch of a .log file, at most `following`."""
+    position = _last_position(files.get(build(FileName(FileKind.OFFSET_INDEX, base))), base, following)
+    last = -1
+    if 0 < position < files[name].size:
+        last = max((row.last_offset for row in _rows(name, files[name], position)), default=-1)
+    if not base <= last < following:
+        found = behind_damage(name, files[name], 0, until_offset=following - 1).last_offset
+        last = base - 1 if found is None else found
+    return min(last + 1, following)
+
+
+def _last_position(index: Content | None, base: int, following: int) -> int:
+    """Return the position in the last entry of an offset index with an offset below `following`; 0 if there is none."""
+    if index is None:
+        return 0
+    data = bytearray(index.size)
+    with closing(ContentSource("", index)) as source:
+        source.read_at(0, memoryview(data))
+    while data := data.rstrip(b"\0"):  # behind the last entry, Kafka fills an index with zeros
+        start = (len(data) - 1) // ENTRY.size * ENTRY.size
+        relative, position = ENTRY.unpack(bytes(data[start:]).ljust(ENTRY.size, b"\0"), 0)
+        if 0 <= relative < following - base:
+            return position
+        del data[start:]
+    return 0
+
+
+def _rows(name: str, content: Content, position: int) -> Iterator[BatchRow]:
+    """Yield the batches from a byte on, up to the first damage."""
+    with closing(ContentSource(name, content)) as source:
+        for part in read_segment(source, start=position, resync=False):
+            if not isinstance(part, Window):
+                return
+            for i in range(part.batches.count):
+                row = BatchRow._make(part.batches.row(i))
+                if row.faults:
+                    return
+                yield row
+
+
+def _first_offset(name: str, content: Content) -> int | None:
+    return next((row.base_offset for row in _rows(name, content, 0)), None)
