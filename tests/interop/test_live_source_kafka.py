@@ -1,5 +1,6 @@
 """The live source of `kafka-log` on real Kafka, plain and over SASL_SSL: it is the disk source, and confluent-kafka's
-consumer, topic by topic, at both isolation levels, while producers write. The sink writes a micro-batch once."""
+consumer, topic by topic, at both isolation levels, while producers write; a query goes over from the disk to the
+brokers. The sink writes a micro-batch once."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -19,8 +21,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kcli.export.source import SplitsPartition
 from kcli.pipelines import sink
 from kcli.pipelines.source import KafkaDataSource
+from kcli.pipelines.stream import ON_DISK
+from tests.export.micro_batches import Query
 from tests.interop.kit import SCRIPT
 from tests.interop.test_security_kafka import PLAIN, PLAIN_PASSWORD, certificate
 from tests.interop.test_tools_kafka import free_port, kafka
@@ -31,7 +36,7 @@ NODE = f"kcli-live-{os.getpid()}"
 ISOLATIONS = ("read_committed", "read_uncommitted")
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TOPICS = (*CODECS, "txn", "busy", "sunk")
+TOPICS = (*CODECS, "txn", "busy", "moving", "sunk")
 
 
 @dataclass
@@ -208,6 +213,47 @@ def test_producers_write_meanwhile(served: Served) -> None:
         done.set()
         thread.join()
     assert live(served.address, subscribe="busy", isolation="read_committed").num_rows > 0
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_from_the_disk_to_the_brokers(served: Served, isolation: str) -> None:
+    """The disk is that of the broker, which goes on writing it; over SASL_SSL, too."""
+    options = {"isolation": isolation, "columns": LIVE_COLUMNS, "subscribe": ",".join((*CODECS, "txn"))}
+    disk = {"bootstrapFrom": str(served.directory)}
+    table = live(served.address, **options)
+    kinds = {type(task) for task in Planned(**options, **served.secured, **disk).tasks}
+    assert SplitsPartition in kinds
+    assert live(served.address, **options, **disk).equals(table)
+    assert Planned(**options, **served.secured, **disk).table().equals(table)
+    producer = Producer({"bootstrap.servers": served.address, "transactional.id": "moving"})
+    producer.init_transactions()
+    given = named(disk, "kafka.bootstrap.servers", served.address)
+    query = Query(
+        None, **given, subscribe="moving", isolation=isolation, startingOffsets="earliest", maxOffsetsPerTrigger="700"
+    )
+    for i in range(40):
+        producer.begin_transaction()
+        for j in range(100):
+            producer.produce("moving", f"{i}-{j}", partition=j % PARTITIONS)
+        producer.flush()
+        (producer.abort_transaction if i % 3 == 0 else producer.commit_transaction)()
+        if i == 20:
+            time.sleep(6)  # the broker writes its high watermark to the file every 5 s
+        if i > 20 and i % 3 == 0:
+            query.reader.stop()
+            query.start()
+            query.run()
+            if i == 21:
+                assert ON_DISK in query.at()
+    query.drain()
+    query.reader.stop()
+    assert ON_DISK not in query.at()
+    found = sorted(query.rows)
+    places = {"isolation": isolation, "columns": LIVE_COLUMNS, "subscribe": "moving"}
+    planned = Planned(**named(places, "kafka.bootstrap.servers", served.address))
+    expected = [(*row[:3], row[5]) for row in consumed(served.address, ends_of(planned), isolation)]
+    assert found == expected
+    assert len(found) > 2_000
 
 
 def test_the_sink_writes_a_micro_batch_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
