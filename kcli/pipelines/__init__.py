@@ -1,4 +1,5 @@
-"""Data between Kafka and the lake: Spark and live brokers (below), and tables (the package `tables`).
+"""Data between Kafka and the lake: Spark and live brokers (below), tables (the package `tables`), and pipes from one
+end to another (the package `pipe`).
 
 The data source `kafka-log` has the option kafka.bootstrap.servers in place of a path:
 

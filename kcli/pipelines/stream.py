@@ -131,7 +131,7 @@ class LiveStreamReader(OffsetsReader[UUID]):
     @steady
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         """Return what OffsetsReader returns. Raises UsageError, DataLoss, NobodyAnswers, ErrorAnswer."""
-        plain, on_disk = _parted(start)
+        plain, on_disk = parted(start)
         end, begin = super().latestOffset(plain, limit), from_json(plain)
         return (
             start
@@ -145,7 +145,7 @@ class LiveStreamReader(OffsetsReader[UUID]):
         ErrorAnswer, UnreadableInput."""
         if start == end:
             return []
-        begin, (plain, on_disk) = from_json(_parted(start)[0]), _parted(end)
+        begin, (plain, on_disk) = from_json(parted(start)[0]), parted(end)
         wanted = {key: to for key, to in sorted(from_json(plain).items()) if begin.get(key, -1) < to}
         found = self._found()
         firsts = log_starts(self._asked(), found.keys() & wanted.keys())
@@ -192,7 +192,7 @@ def _joined(plain: dict[str, dict[str, int]], on_disk: Spans) -> dict[str, Any]:
     return {**plain, ON_DISK: spans}
 
 
-def _parted(offsets: dict[str, Any]) -> tuple[dict[str, Any], Spans]:
+def parted(offsets: dict[str, Any]) -> tuple[dict[str, Any], Spans]:
     """Return the offsets of a checkpoint, and what is read from the disk. Raises UsageError."""
     if ON_DISK not in offsets:
         return offsets, {}

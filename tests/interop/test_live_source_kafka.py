@@ -25,6 +25,7 @@ from kcli.export.source import SplitsPartition
 from kcli.pipelines import sink
 from kcli.pipelines.source import KafkaDataSource
 from kcli.pipelines.stream import ON_DISK
+from tests.cli.run import kcli
 from tests.export.micro_batches import Query
 from tests.interop.kit import SCRIPT
 from tests.interop.test_security_kafka import PLAIN, PLAIN_PASSWORD, certificate
@@ -36,7 +37,7 @@ NODE = f"kcli-live-{os.getpid()}"
 ISOLATIONS = ("read_committed", "read_uncommitted")
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TOPICS = (*CODECS, "txn", "busy", "moving", "sunk")
+TOPICS = (*CODECS, "txn", "busy", "moving", "sunk", "piped")
 
 
 @dataclass
@@ -254,6 +255,23 @@ def test_from_the_disk_to_the_brokers(served: Served, isolation: str) -> None:
     expected = [(*row[:3], row[5]) for row in consumed(served.address, ends_of(planned), isolation)]
     assert found == expected
     assert len(found) > 2_000
+
+
+def test_a_pipe(served: Served, tmp_path: Path) -> None:
+    """From the plain listener to that with TLS and logins; a second run finds nothing."""
+    config = tmp_path / "client.properties"
+    config.write_text("".join(f"{name.removeprefix('kafka.')}={value}\n" for name, value in served.secured.items()))
+    target = f"kafka://{served.secured['kafka.bootstrap.servers']}/piped"
+    arguments = f"kafka://{served.address}/txn", target, "--checkpoint", tmp_path / "checkpoint"
+    more = "--target-config", config, "--max-offsets", "500", "--keep-partitions", "--format", "jsonl"
+    done = kcli("pipe", *arguments, *more, "--master", "local[2]", timeout=600)
+    assert done.status == 0, done
+    places = {"isolation": "read_committed", "columns": LIVE_COLUMNS}
+    given, found = (live(served.address, subscribe=name, **places) for name in ("txn", "piped"))
+    assert json.loads(done.stdout.splitlines()[-1])["records"] == given.num_rows > 500
+    for name in ("key", "value", "partition", "headers"):
+        assert found.column(name).to_pylist() == given.column(name).to_pylist()
+    assert json.loads(kcli("pipe", *arguments, *more).stdout)["records"] == 0
 
 
 def test_the_sink_writes_a_micro_batch_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
