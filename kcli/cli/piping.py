@@ -243,7 +243,7 @@ def _summary(plan: Plan, done: PipeProgress, began: float, output: Format) -> No
         return
     what = count_text(done.records, "record") if done.batches else "nothing new"
     if done.undecoded:
-        what += f", {done.undecoded:,} of them not decoded, and beside the table"
+        what += f", {done.undecoded:,} of them dead letters, beside the table"
     write_text(f"{printable(plan.target)}  {what}  {seconds:.2f} s\n")
 
 
