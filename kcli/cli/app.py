@@ -99,6 +99,11 @@ COMMANDS = {
         "import_from_parquet",
         "Write the segments of an export to Parquet back: same offsets, timestamps, keys, values, headers, producers.",
     ),
+    "pipe": Target(
+        "kcli.cli.pipe",
+        "pipe",
+        "Pipe records from a topic, a log directory or a table to a topic or a table, each once, on Spark.",
+    ),
     "cluster": Target(
         "kcli.cli.cluster",
         "app",

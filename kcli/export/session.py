@@ -16,8 +16,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,18 +174,25 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-@contextmanager
-def interruptible(context: SparkContext) -> Iterator[None]:
+def interruptible(context: SparkContext) -> AbstractContextManager[None]:
     """Turn Ctrl-C inside the `with` into a stop of Spark, which ends the waiting py4j call, then a KeyboardInterrupt.
 
     A KeyboardInterrupt raised at once, in the middle of a py4j call, would come out as one of several other errors.
     """
+    # context.stop() also forgets the JVM, which the waiting thread talks to
+    return stopped_by_interrupt(context._jsc.stop)  # noqa: SLF001
 
-    def stop() -> None:
+
+@contextmanager
+def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
+    """Turn Ctrl-C inside the `with` into a call of `stop`, in another thread, which ends what is waited for; then a
+    KeyboardInterrupt."""
+
+    def stop_if_there() -> None:
         with suppress(Exception):  # the JVM may have ended already
-            context._jsc.stop()  # noqa: SLF001 (context.stop() also forgets the JVM, which the waiting thread talks to)
+            stop()
 
-    with held(stop) as interrupt:
+    with held(stop_if_there) as interrupt:
         try:
             yield
         except Exception:

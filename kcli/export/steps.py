@@ -24,11 +24,12 @@ import pyarrow as pa
 from kcli.errors import KcliError
 from kcli.export.decoding import Decoder, DecoderSpec, SchemaError, Survey, make_decoder
 from kcli.export.export_options import ExportOptions
+from kcli.export.reading import read
 from kcli.export.session import QUICK_START, SparkSettings, interruptible, spark_context
 from kcli.export.shape import PLACE, Shape
 from kcli.export.splits import Split
 from kcli.export.table_writer import StagedFile, TableFormat
-from kcli.export.worker import TaskReport, Work, call, export_file, export_splits, survey_splits
+from kcli.export.worker import Read, TaskReport, Work, call, export_file, export_splits, survey_splits
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -83,7 +84,8 @@ class Steps:
 
     watch: called with the progress every 0.2 s, from a thread of its own. fit: returns the schema of the files for that
     of the rows, and raises UsageError or SchemaError if there is none; None if the files have the schema of the rows.
-    keeps_tombstones: whether a key whose latest record is a tombstone has a row (--latest-by-key).
+    keeps_tombstones: whether a key whose latest record is a tombstone has a row (--latest-by-key). read: reads a split
+    in a task.
     """
 
     def __init__(
@@ -94,12 +96,14 @@ class Steps:
         fit: Callable[[pa.Schema], pa.Schema] | None = None,
         *,
         keeps_tombstones: bool = False,
+        read: Read = read,
     ) -> None:
         self._options = options
         self._spark = spark
         self._watch = watch
         self._fit = fit
         self._keeps_tombstones = keeps_tombstones
+        self._read = read
 
     def check(self) -> None:
         """Make the decoders whose schemas do not depend on the records, so that a wrong schema fails before Spark
@@ -156,7 +160,7 @@ class Steps:
 
     def _task_of(self, scratch: Path, shape: Shape, form: TableFormat) -> Work:
         source = self._options.source
-        return Work(str(scratch), shape, form, source.on_corruption, source.include_control)
+        return Work(str(scratch), shape, form, source.on_corruption, source.include_control, read=self._read)
 
     def _decoders(
         self, spark: SparkContext, scratch: Path, splits: Sequence[Split], tasks: Sequence[Sequence[Split]]
@@ -280,13 +284,13 @@ class _Poll:
 
 def grouped(splits: Sequence[Split], cores: int, file_bytes: int) -> list[list[Split]]:
     """Group consecutive splits into tasks of about `file_bytes`, or smaller ones (from 4 MB), so that each core has
-    two tasks."""
+    two tasks; one whose size is not known (0) begins a task."""
     total = _bytes(splits)
     target = max(SMALLEST_TASK_BYTES, min(file_bytes, total // max(1, cores * TASKS_PER_CORE)))
     tasks: list[list[Split]] = [[]]
     size = 0
     for split in splits:
-        if tasks[-1] and size + split.size // 2 > target:
+        if tasks[-1] and (not split.size or size + split.size // 2 > target):
             tasks.append([])
             size = 0
         tasks[-1].append(split)

@@ -35,6 +35,8 @@ from kcli.export.shape import PLACE, Shape, dead_rows, dead_schema
 from kcli.export.splits import Split
 from kcli.export.table_writer import StagedFile, TableFormat, TableWriter
 
+Read = Callable[..., Iterator[pa.RecordBatch]]
+"""Reads a split, with the arguments of kcli.export.reading.read."""
 FAILED = "failed"
 CHUNK_BYTES = 4 << 20
 READ_ROWS = 1 << 14
@@ -62,7 +64,7 @@ class Work:
 
     staging: the run's staging directory. dead_keys: whether records without a key become dead letters, because a
     --latest-by-key table has no row for them. schema: that of the files, if the table has one of its own, to which the
-    rows are brought; None for that of the rows.
+    rows are brought; None for that of the rows. read: reads a split.
     """
 
     staging: str
@@ -72,6 +74,7 @@ class Work:
     include_control: bool
     dead_keys: bool = False
     schema: pa.Schema | None = None
+    read: Read = read
 
 
 @dataclass(slots=True)
@@ -269,7 +272,7 @@ def _raw_schema(given: pa.Schema, shape: Shape) -> pa.Schema:
 
 
 def _batches(work: Work, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    return read(split, columns, on_corruption=work.on_corruption, include_control=work.include_control)
+    return work.read(split, columns, on_corruption=work.on_corruption, include_control=work.include_control)
 
 
 def _bytes_of(split: Split) -> tuple[int, int | None]:

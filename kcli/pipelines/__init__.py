@@ -1,4 +1,5 @@
-"""Data between Kafka and the lake: Spark and live brokers (below), and tables (the package `tables`).
+"""Data between Kafka and the lake: Spark and live brokers (below), tables (the package `tables`), and pipes from one
+end to another (the package `pipe`).
 
 The data source `kafka-log` has the option kafka.bootstrap.servers in place of a path:
 
@@ -8,7 +9,7 @@ The data source `kafka-log` has the option kafka.bootstrap.servers in place of a
 
 source    the data source, and the reader of a batch query        stream    the reader of a streaming query
 cluster   options that begin with `kafka.`, and connections       planning  partitions, offsets, tasks
-fetching  a task: the records of a range of offsets
+fetching  a task: the records of a range of offsets             disk      what is read from a disk first (bootstrapFrom)
 sink      the writers, at least once and exactly once             encoding  rows to batches
 
 Read planning first, then fetching. Options, columns, offsets as JSON, record batches and what is the same in every

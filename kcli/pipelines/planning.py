@@ -2,6 +2,8 @@
 
     end      the high watermark, or with read_committed the last stable offset, at the time when the query is planned
     start    as the options say, but not below the log start offset; ListOffsets finds the offset of a timestamp
+    disk     with bootstrapFrom the offsets that a disk has are read there (disk.py), by the tasks of kcli.export, and
+             those before and behind them from the leader
     task     the whole range of a partition, as in Spark's Kafka source; with minPartitions or maxRecordsPerPartition a
              part of it. Each task fetches by itself, from the leader
 
@@ -21,8 +23,9 @@ from kcli.client.log_reading import EARLIEST, LATEST, LogReader
 from kcli.errors import KcliError, UsageError
 from kcli.export.names import refuse_unknown
 from kcli.export.options import Isolation, SourceOptions
-from kcli.export.splits import DataLoss
+from kcli.export.splits import DataLoss, Range, Split, chosen, lost, refuse_missing, splits
 from kcli.pipelines.cluster import Cluster
+from kcli.pipelines.disk import NOTHING, DiskLog, Span, disk_logs
 from kcli.protocol.topic_partition import TopicPartition
 
 RETRY_S = 0.1
@@ -54,17 +57,46 @@ class FetchRange:
             yield replace(self, start=self.start + begin, end=self.start + end)
 
 
-def plan(options: SourceOptions, cluster: Cluster) -> list[FetchRange]:
-    """Return the ranges that a batch query reads, one for each task. Raises UsageError (an unknown topic or partition,
-    no record at a starting time), DataLoss, NobodyAnswers, ErrorAnswer, KcliError."""
+def plan(options: SourceOptions, cluster: Cluster) -> tuple[list[Split], list[FetchRange]]:
+    """Return what a batch query reads: the splits on its disk, and the ranges of the brokers, one for each task. Raises
+    UsageError (an unknown topic or partition, no record at a starting time), DataLoss, NobodyAnswers, ErrorAnswer,
+    KcliError; UnreadableInput for the disk."""
+    on_disk: list[Range] = []
+    ranges: list[FetchRange] = []
     with cluster.reader(named_topics(options)) as reader:
         found = present(reader, options, cluster)
-        ranges = [
-            FetchRange(each, found[each], start, end)
-            for each, (start, end) in bounds(reader, options, found).items()
-            if start < end
-        ]
-    return tasks(ranges, options)
+        logs = disk_logs(options, found, reader.described().cluster_id) if options.paths else {}
+        firsts = log_starts(reader, logs)
+        for each, (start, end) in bounds(reader, options, found, logs).items():
+            log = logs.get(each)
+            part, spans = shared(
+                each,
+                Span(start, end),
+                NOTHING if log is None else log.part,
+                firsts.get(each, start),
+                fails=options.fail_on_data_loss,
+            )
+            on_disk += () if log is None else chosen(log.copies, *part)
+            ranges += (FetchRange(each, found[each], *span) for span in spans)
+    for each_range in on_disk:
+        refuse_missing(each_range, options.on_corruption)
+    return splits(on_disk, options), tasks(ranges, options)
+
+
+def shared(partition: TopicPartition, wanted: Span, disk: Span, first: int, *, fails: bool) -> tuple[Span, list[Span]]:
+    """Return which of the wanted offsets of a partition are read from the disk, and which ones from the brokers.
+
+    disk: the offsets that the disk has. first: the log start offset of the brokers. Raises DataLoss, if `fails`, for
+    offsets that neither has; else they are left out with a warning.
+    """
+    start, end = wanted
+    spans: list[Span] = []
+    for begin, stop in ((start, min(end, disk.start)), (max(start, disk.end), end)):
+        if begin < min(stop, first):
+            lost(f"{partition}: offset {begin:,} is gone, the log starts at {first:,}", fails=fails)
+        if max(begin, first) < stop:
+            spans.append(Span(max(begin, first), stop))
+    return Span(max(start, disk.start), min(end, disk.end)), spans
 
 
 def named_topics(options: SourceOptions) -> Collection[str] | None:
@@ -94,18 +126,23 @@ def present(
 
 
 def bounds(
-    reader: LogReader, options: SourceOptions, partitions: Collection[TopicPartition]
+    reader: LogReader,
+    options: SourceOptions,
+    partitions: Collection[TopicPartition],
+    disk: Mapping[TopicPartition, DiskLog],
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return the start offset and the exclusive end offset that the options, and the filters of the query, select of
     each partition; a start at or above the end means that they select none of it. A partition that was deleted
-    meanwhile is left out. Raises as `plan`."""
+    meanwhile is left out. disk: the partitions that a disk has. Raises as `plan`."""
     committed = options.isolation is Isolation.READ_COMMITTED
     firsts, lasts = log_starts(reader, partitions), ends(reader, partitions, committed=committed)
+    for each in firsts.keys() & disk.keys():
+        firsts[each] = min(firsts[each], disk[each].part.start)
     starts_at, ends_at = (
-        _by_time(reader, partitions, bound.time_of, committed=committed) for bound in (options.start, options.end)
+        _by_time(reader, partitions, bound.time_of, disk, committed=committed) for bound in (options.start, options.end)
     )
     filters = options.narrowed
-    filtered = _by_time(reader, partitions, lambda _: filters.from_time_ms, committed=committed)
+    filtered = _by_time(reader, partitions, lambda _: filters.from_time_ms, disk, committed=committed)
     found: dict[TopicPartition, tuple[int, int]] = {}
     for each in sorted(firsts.keys() & lasts.keys()):
         first, last = firsts[each], lasts[each]
@@ -142,13 +179,19 @@ def _by_time(
     reader: LogReader,
     partitions: Iterable[TopicPartition],
     time_of: Callable[[TopicPartition], int | None],
+    disk: Mapping[TopicPartition, DiskLog],
     *,
     committed: bool,
 ) -> Offsets:
-    """Return the first offset at the time that `time_of` has of a partition (epoch ms), LATEST if no record is so late;
-    a partition of which it has no time is left out."""
+    """Return the first offset at the time that `time_of` has of a partition (epoch ms), on the disk or of the brokers;
+    LATEST if no record is so late. A partition of which it has no time is left out."""
     times = {each: max(0, time_ms) for each in partitions if (time_ms := time_of(each)) is not None}
-    return _offsets(reader, times, committed=committed)
+    found = _offsets(reader, times, committed=committed)
+    for each in found.keys() & disk.keys():
+        offset = disk[each].offset_for_time(times[each])
+        if offset is not None:
+            found[each] = offset if found[each] == LATEST else min(offset, found[each])
+    return found
 
 
 def _offsets(reader: LogReader, timestamps: Mapping[TopicPartition, int], *, committed: bool) -> Offsets:

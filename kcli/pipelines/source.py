@@ -2,6 +2,7 @@
 
     .load("dir"), option tier                  kcli.export: a broker's disk, a backup, tiered storage
     option kafka.bootstrap.servers, no path    the brokers themselves, in batch and streaming queries
+    the same, and option bootstrapFrom         first a disk, then the brokers
 
 With a path, kafka.bootstrap.servers has no effect, so that a job of Spark's Kafka source moves to a disk by adding the
 path alone.
@@ -27,7 +28,8 @@ from kcli.errors import UsageError
 from kcli.export.columns import spark_schema
 from kcli.export.filters import narrow
 from kcli.export.options import OnCorruption, SourceOptions
-from kcli.export.source import KafkaLogDataSource, columns_of
+from kcli.export.source import KafkaLogDataSource, KafkaLogReader, columns_of
+from kcli.export.source import tasks as split_tasks
 from kcli.pipelines.cluster import BOOTSTRAP, Cluster
 from kcli.pipelines.fetching import read
 from kcli.pipelines.planning import plan
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 OF_FILES = ("path", "paths", "tier")
 """The options with which files are read."""
+BOOTSTRAP_FROM = "bootstrapfrom"
 
 
 class KafkaDataSource(KafkaLogDataSource):
@@ -100,14 +103,17 @@ class LiveReader(DataSourceReader):
         self._cluster = cluster
 
     def partitions(self) -> list[InputPartition]:
-        """Return the tasks of the query. Raises UsageError, DataLoss, NobodyAnswers, ErrorAnswer."""
-        return [FetchPartition(each) for each in plan(self._options, self._cluster)]
+        """Return the tasks of the query. Raises UsageError, DataLoss, NobodyAnswers, ErrorAnswer, UnreadableInput."""
+        on_disk, ranges = plan(self._options, self._cluster)
+        return [*split_tasks(on_disk, self._options), *map(FetchPartition, ranges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a task. Raises CorruptBatch, DataLoss, NobodyAnswers, ErrorAnswer."""
-        # Spark may pass an InputPartition of its own, which has no range.
+        """Yield the records of a task. Raises CorruptBatch, DataLoss, NobodyAnswers, ErrorAnswer, UnreadableInput,
+        CorruptLog."""
         if isinstance(partition, FetchPartition):
             yield from read(partition.fetch_range, self._columns, self._options, self._cluster)
+        else:
+            yield from KafkaLogReader(self._options, self._columns).read(partition)
 
 
 class FilteringLiveReader(LiveReader):
@@ -126,12 +132,17 @@ def live_options(options: dict[str, str], *, stream: bool = False) -> tuple[Sour
     """Return the options of a query on live brokers, None for a query on files. options: Spark's strings by name.
     Raises UsageError."""
     given = {name.lower(): text for name, text in options.items()}
-    if BOOTSTRAP not in given or any(given.get(name) for name in OF_FILES):
+    disk = given.pop(BOOTSTRAP_FROM, None)
+    if disk is not None and (BOOTSTRAP not in given or not disk or given.get("path") or given.get("paths")):
+        raise UsageError(
+            "bootstrapFrom, the path of a log directory, goes with kafka.bootstrap.servers, and no other path"
+        )
+    if BOOTSTRAP not in given or (disk is None and any(given.get(name) for name in OF_FILES)):
         return None
     cluster, others = Cluster.parse(given)
     if "beyondhighwatermark" in others:
         raise UsageError("beyondHighWatermark: brokers show no consumer what is beyond")
-    parsed = SourceOptions.parse(others, stream=stream, live=True)
-    if parsed.on_corruption is OnCorruption.REPORT:
+    parsed = SourceOptions.parse(others | ({} if disk is None else {"path": disk}), stream=stream, live=True)
+    if parsed.on_corruption is OnCorruption.REPORT and disk is None:
         raise UsageError("onCorruption=report: a damage table has places in files: give fail or skip")
     return parsed, cluster

@@ -4,6 +4,10 @@
     found       partitions and topics that come later are found at each batch, and are read from offset 0
     data loss   a topic or partition that was deleted, offsets that retention removed, a log that ends below what was
                 read: an error; with failOnDataLoss=false a warning, and the stream reads on with what there is
+    disk        with bootstrapFrom, the offsets that the disk has when the query begins are read there (disk.py). They
+                are in the offsets of each micro-batch until the partition has passed their end, the switch offset:
+                {"orders": {"0": 23}, "disk offsets": {"orders": {"0": [0, 1000]}}}; from then on the disk is not
+                needed. Partitions that come later are read from the brokers alone
     brokers     after the first answer a broker that does not answer is asked again, for kafka.request.timeout.ms
 
 Source: KafkaMicroBatchStream.
@@ -11,22 +15,41 @@ Source: KafkaMicroBatchStream.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from kcli.client.log_reading import LogReader
+from kcli.errors import UsageError
+from kcli.export.live import steady
 from kcli.export.options import LATEST, Isolation, SourceOptions
-from kcli.export.stream import Offsets, OffsetsReader, from_json
+from kcli.export.stream import KafkaLogStreamReader, Offsets, OffsetsReader, as_json, from_json
 from kcli.pipelines.cluster import Cluster
+from kcli.pipelines.disk import NOTHING, Span, disk_logs, replicas
 from kcli.pipelines.fetching import read
-from kcli.pipelines.planning import FetchRange, Partitions, bounds, ends, log_starts, named_topics, present, tasks
+from kcli.pipelines.planning import (
+    FetchRange,
+    Partitions,
+    bounds,
+    ends,
+    log_starts,
+    named_topics,
+    present,
+    shared,
+    tasks,
+)
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ON_DISK = "disk offsets"
+"""The name beside the topics in the offsets of a micro-batch; it is no name of a topic, as it has a space."""
+Spans = Mapping[TopicPartition, Span]
 
 
 class FetchPartition(InputPartition):
@@ -48,6 +71,9 @@ class LiveStreamReader(OffsetsReader[UUID]):
         self._cluster = cluster
         self._reader: LogReader | None = None
         self._committed = options.isolation is Isolation.READ_COMMITTED
+        self._disk = KafkaLogStreamReader(options, columns) if options.paths else None
+        self._is_same = False  # whether the topics on the disk are known to be those of the brokers
+        self._on_disk: Spans = {}  # what a new query reads from the disk
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_reader": None}
@@ -74,37 +100,109 @@ class LiveStreamReader(OffsetsReader[UUID]):
         return log_starts(self._asked(), found)
 
     def _begins(self, found: Mapping[TopicPartition, UUID], latest: Offsets) -> dict[TopicPartition, tuple[int, bool]]:
-        begin = self._options.start
-        bounded = bounds(self._asked(), self._options, found)
-        return {
-            each: (latest.get(each, 0), False)
-            if begin.time_of(each) is None and begin.offset_of(each) == LATEST
-            else (start, begin.time_of(each) is None)
-            for each, (start, _) in bounded.items()
-        }
+        begin, reader = self._options.start, self._asked()
+        logs = {} if self._disk is None else disk_logs(self._options, found, reader.described().cluster_id)
+        self._is_same = True
+        firsts = log_starts(reader, logs)
+        begins: dict[TopicPartition, tuple[int, bool]] = {}
+        on_disk: dict[TopicPartition, Span] = {}
+        for each, (start, _) in bounds(reader, self._options, found, logs).items():
+            end = latest.get(each, 0)
+            if begin.time_of(each) is None and begin.offset_of(each) == LATEST:
+                begins[each] = end, False
+                continue
+            begins[each] = start, begin.time_of(each) is None
+            if each in logs:
+                fails = self._options.fail_on_data_loss
+                part, _ = shared(each, Span(start, end), logs[each].part, firsts.get(each, start), fails=fails)
+                if part.start < part.end:
+                    on_disk[each] = part
+        self._on_disk = on_disk
+        return begins
 
+    # the methods by which Spark asks for offsets, which have the offsets on the disk besides
+
+    @steady
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        """Return what OffsetsReader returns. Raises UsageError, DataLoss, NobodyAnswers, ErrorAnswer,
+        UnreadableInput."""
+        return _joined(super().initialOffset(), self._on_disk)
+
+    @steady
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+        """Return what OffsetsReader returns. Raises UsageError, DataLoss, NobodyAnswers, ErrorAnswer."""
+        plain, on_disk = parted(start)
+        end, begin = super().latestOffset(plain, limit), from_json(plain)
+        return (
+            start
+            if end == plain
+            else _joined(end, {key: on_disk[key] for key in on_disk if begin[key] < on_disk[key].end})
+        )
+
+    @steady
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the tasks of the batch from offsets `start` to `end`. Raises UsageError, DataLoss, NobodyAnswers,
-        ErrorAnswer."""
+        ErrorAnswer, UnreadableInput."""
         if start == end:
             return []
-        begin, until = from_json(start), from_json(end)
-        wanted = {key: to for key, to in sorted(until.items()) if begin.get(key, -1) < to}
+        begin, (plain, on_disk) = from_json(parted(start)[0]), parted(end)
+        wanted = {key: to for key, to in sorted(from_json(plain).items()) if begin.get(key, -1) < to}
         found = self._found()
         firsts = log_starts(self._asked(), found.keys() & wanted.keys())
+        parts: dict[TopicPartition, Span] = {}
         ranges: list[FetchRange] = []
         for key, to in wanted.items():
             if key not in firsts:
                 self._lost(f"{key} is not there any more")
                 continue
-            at, first = begin.get(key, 0), firsts[key]
-            if first > at:
-                self._lost(f"{key}: offset {at:,} is gone, the log starts at {first:,}")
-            if max(at, first) < to:
-                ranges.append(FetchRange(key, found[key], max(at, first), to))
-        return [FetchPartition(each) for each in tasks(ranges, self._options)]
+            whole, disk = Span(begin.get(key, 0), to), on_disk.get(key, NOTHING)
+            parts[key], spans = shared(key, whole, disk, firsts[key], fails=self._options.fail_on_data_loss)
+            ranges += (FetchRange(key, found[key], *span) for span in spans)
+        of_disk = self._of_disk({key: part for key, part in parts.items() if part.start < part.end}, found)
+        return [*of_disk, *map(FetchPartition, tasks(ranges, self._options))]
+
+    def _of_disk(self, parts: Spans, found: Partitions) -> list[InputPartition]:
+        if not parts:
+            return []
+        if self._disk is None:
+            raise UsageError(
+                f"the checkpoint reads {min(parts)} from a disk up to {parts[min(parts)].end:,}: give bootstrapFrom"
+            )
+        if not self._is_same:
+            replicas(self._options, found, self._asked().described().cluster_id)
+            self._is_same = True
+        starts, stops = ({key: part[i] for key, part in parts.items()} for i in (0, 1))
+        return self._disk.partitions(as_json(starts), as_json(stops))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task as Arrow record batches."""
         if isinstance(partition, FetchPartition):
             yield from read(partition.fetch_range, self._columns, self._options, self._cluster)
+        elif self._disk is not None:
+            yield from self._disk.read(partition)
+
+
+def _joined(plain: dict[str, dict[str, int]], on_disk: Spans) -> dict[str, Any]:
+    """Return offsets as the checkpoint has them, with what is read from the disk, if there is any."""
+    if not on_disk:
+        return plain
+    spans: dict[str, dict[str, list[int]]] = {}
+    for topic, number in sorted(on_disk):
+        spans.setdefault(topic, {})[str(number)] = [*on_disk[TopicPartition(topic, number)]]
+    return {**plain, ON_DISK: spans}
+
+
+def parted(offsets: dict[str, Any]) -> tuple[dict[str, Any], Spans]:
+    """Return the offsets of a checkpoint, and what is read from the disk. Raises UsageError."""
+    if ON_DISK not in offsets:
+        return offsets, {}
+    plain = {name: each for name, each in offsets.items() if name != ON_DISK}
+    try:
+        spans = {
+            TopicPartition(topic, int(number)): Span(int(start), int(end))
+            for topic, each in offsets[ON_DISK].items()
+            for number, (start, end) in each.items()
+        }
+    except (AttributeError, ValueError, TypeError):
+        raise UsageError(f"the checkpoint is not of a kafka-log stream: {json.dumps(offsets)[:200]}") from None
+    return plain, spans

@@ -35,6 +35,8 @@ TEXTS = {
     "state": ["export-to-parquet", "c-plain-0", "--out", "new", "--incremental", NOT_UTF8],
     "check": ["export-to-parquet", "--check", NOT_UTF8],
     "import": ["import-from-parquet", NOT_UTF8, "--out", "new"],
+    "pipe": ["pipe", f"log:{NOT_UTF8}/c-plain", "delta:new"],
+    "pipe-checkpoint": ["pipe", "delta:x", "kafka://127.0.0.1:1/t", "--checkpoint", NOT_UTF8],
 }
 
 

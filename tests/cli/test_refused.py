@@ -45,6 +45,7 @@ EMPTY = {
     "dump": ["dump-segment", ""],
     "files-of-groups": ["groups", "list", "--data-dir", ""],
     "import": ["import-from-parquet", "", "--out", "new"],
+    "pipe": ["pipe", "delta:x", "kafka://127.0.0.1:1/t", "--checkpoint", ""],
 }
 
 

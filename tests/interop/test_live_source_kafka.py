@@ -1,5 +1,6 @@
 """The live source of `kafka-log` on real Kafka, plain and over SASL_SSL: it is the disk source, and confluent-kafka's
-consumer, topic by topic, at both isolation levels, while producers write. The sink writes a micro-batch once."""
+consumer, topic by topic, at both isolation levels, while producers write; a query goes over from the disk to the
+brokers. The sink writes a micro-batch once."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import json
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -19,8 +21,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kcli.export.source import SplitsPartition
 from kcli.pipelines import sink
 from kcli.pipelines.source import KafkaDataSource
+from kcli.pipelines.stream import ON_DISK
+from tests.cli.run import kcli
+from tests.export.micro_batches import Query
 from tests.interop.kit import SCRIPT
 from tests.interop.test_security_kafka import PLAIN, PLAIN_PASSWORD, certificate
 from tests.interop.test_tools_kafka import free_port, kafka
@@ -31,7 +37,7 @@ NODE = f"kcli-live-{os.getpid()}"
 ISOLATIONS = ("read_committed", "read_uncommitted")
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TOPICS = (*CODECS, "txn", "busy", "sunk")
+TOPICS = (*CODECS, "txn", "busy", "moving", "sunk")
 
 
 @dataclass
@@ -208,6 +214,70 @@ def test_producers_write_meanwhile(served: Served) -> None:
         done.set()
         thread.join()
     assert live(served.address, subscribe="busy", isolation="read_committed").num_rows > 0
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_from_the_disk_to_the_brokers(served: Served, isolation: str) -> None:
+    """The disk is that of the broker, which goes on writing it; over SASL_SSL, too."""
+    options = {"isolation": isolation, "columns": LIVE_COLUMNS, "subscribe": ",".join((*CODECS, "txn"))}
+    disk = {"bootstrapFrom": str(served.directory)}
+    table = live(served.address, **options)
+    kinds = {type(task) for task in Planned(**options, **served.secured, **disk).tasks}
+    assert SplitsPartition in kinds
+    assert live(served.address, **options, **disk).equals(table)
+    assert Planned(**options, **served.secured, **disk).table().equals(table)
+    producer = Producer({"bootstrap.servers": served.address, "transactional.id": "moving"})
+    producer.init_transactions()
+    given = named(disk, "kafka.bootstrap.servers", served.address)
+    query = Query(
+        None, **given, subscribe="moving", isolation=isolation, startingOffsets="earliest", maxOffsetsPerTrigger="700"
+    )
+    for i in range(40):
+        producer.begin_transaction()
+        for j in range(100):
+            producer.produce("moving", f"{i}-{j}", partition=j % PARTITIONS)
+        producer.flush()
+        (producer.abort_transaction if i % 3 == 0 else producer.commit_transaction)()
+        if i == 20:
+            time.sleep(6)  # the broker writes its high watermark to the file every 5 s
+        if i > 20 and i % 3 == 0:
+            query.reader.stop()
+            query.start()
+            query.run()
+            if i == 21:
+                assert ON_DISK in query.at()
+    query.drain()
+    query.reader.stop()
+    assert ON_DISK not in query.at()
+    found = sorted(query.rows)
+    places = {"isolation": isolation, "columns": LIVE_COLUMNS, "subscribe": "moving"}
+    planned = Planned(**named(places, "kafka.bootstrap.servers", served.address))
+    expected = [(*row[:3], row[5]) for row in consumed(served.address, ends_of(planned), isolation)]
+    assert found == expected
+    assert len(found) > 2_000
+
+
+def test_a_pipe(served: Served, tmp_path: Path) -> None:
+    """From the plain listener to that with TLS and logins; a second run finds nothing."""
+    name = f"piped-{uuid4()}"  # another one each time that this runs
+    admin = AdminClient({"bootstrap.servers": served.address})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
+    config = tmp_path / "client.properties"
+    config.write_text("".join(f"{name.removeprefix('kafka.')}={value}\n" for name, value in served.secured.items()))
+    target = f"kafka://{served.secured['kafka.bootstrap.servers']}/{name}"
+    arguments = f"kafka://{served.address}/txn", target, "--checkpoint", tmp_path / "checkpoint"
+    more = "--target-config", config, "--max-offsets", "500", "--keep-partitions", "--format", "jsonl"
+    done = kcli("pipe", *arguments, *more, "--master", "local[2]", timeout=600)
+    assert done.status == 0, done
+    places = {"isolation": "read_committed", "columns": LIVE_COLUMNS}
+    given, found = (live(served.address, subscribe=each, **places) for each in ("txn", name))
+    assert json.loads(done.stdout.splitlines()[-1])["records"] == given.num_rows > 500
+    deadline = time.monotonic() + 60
+    while found.num_rows < given.num_rows and time.monotonic() < deadline:  # the last markers are still to come
+        found = live(served.address, subscribe=name, **places)
+    for column in ("key", "value", "partition", "headers"):
+        assert found.column(column).to_pylist() == given.column(column).to_pylist()
+    assert json.loads(kcli("pipe", *arguments, *more).stdout)["records"] == 0
 
 
 def test_the_sink_writes_a_micro_batch_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ write."""
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import threading
+from collections import Counter
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from pyspark.sql.functions import explode, split
 from kcli.export.columns import STANDARD
 from kcli.testing.kafka import Kafka
 from tests.export.test_stream_spark import Copy, written
+from tests.pipelines.test_live_batch import delete_records
 
 GUIDE = Path(__file__).parents[2] / "docs/pipelines.md"
 
@@ -115,6 +118,26 @@ def test_tails_brokers(spark: SparkSession, tmp_path: Path) -> None:
         copy.run()
         assert copy.rows() == written(kafka)
         assert max(copy.rows().values()) == 1
+
+
+def test_from_a_disk(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    """The query is stopped while it reads the disk; the disk goes once the query has changed over to the brokers."""
+    kafka.produce("t", *map(str, range(20)))
+    kafka.restart()
+    shutil.copytree(kafka.data_dir, tmp_path / "disk")
+    expected = written(kafka)
+    delete_records(kafka, "t", 15)
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "startingOffsets": "earliest"}
+    copy = Copy(
+        spark, tmp_path, None, **options, bootstrapFrom=str(tmp_path / "disk"), subscribe="t", maxOffsetsPerTrigger="6"
+    )
+    copy.tail(1).stop()
+    kafka.produce("t", *map(str, range(20, 25)))
+    copy.run()
+    shutil.rmtree(tmp_path / "disk")
+    kafka.produce("t", "25")
+    copy.run()
+    assert copy.rows() == expected + written(kafka) - Counter({each: 1 for each in expected if each[2] >= 15})
 
 
 @pytest.mark.kafka_broker(security="scram")

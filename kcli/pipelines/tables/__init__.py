@@ -4,14 +4,16 @@
 
     table.py       what a table format does for an export (read first), and how a table is partitioned
     job.py         one run: which offsets are new, the steps of kcli.export on Spark, the commit
+    live.py        the same of live brokers
     staging.py     files in place, and the commit, and what a run does first that finds an interrupted one
     evolution.py   the schema of a table that takes the rows of an export, or why there is none
     iceberg.py     Iceberg: pyiceberg's catalogs, and snapshots that carry the exported offsets
     directory.py   Iceberg without a catalog: the versions of the metadata in the table's own directory
+    changes.py     the other way: the files that commits add to a table
     delta.py       Delta: commits with a `txn` action for each partition
 
 The workers of an export write the Parquet files, with the ids of the table's columns; a commit adds these files to the
 table and copies none. It also carries, for each partition, the first offset that is not in the table, so that rows
 and offsets change together: an export that is repeated, or repeated after a kill, begins where the table ends.
-pyiceberg and deltalake are imported only by iceberg.py, directory.py and delta.py.
+pyiceberg and deltalake are imported only by iceberg.py, directory.py, delta.py and changes.py.
 """

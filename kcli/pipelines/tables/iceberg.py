@@ -144,6 +144,15 @@ class IcebergTable:
         if (BY_KEY in self._table.properties) != self.by_key:
             raise UsageError(f"{self.name} was made {'without' if self.by_key else 'with'} --latest-by-key")
 
+    def opened(self) -> Table:
+        """Return pyiceberg's table, whatever its partition fields and offsets are. Raises UsageError without one,
+        KcliError (no answer of the catalog)."""
+        with self._reading():
+            try:
+                return _catalog(self._place, self._directory).load_table(self._identifier)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                raise UsageError(f"there is no {self.name.removeprefix('the ')}") from None
+
     def next_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets of the youngest snapshot that has some. Raises UsageError if no snapshot has."""
         known = self._offsets()
@@ -189,12 +198,12 @@ class IcebergTable:
                         spec.add_field(*_field(term))
             else:
                 self._transaction = _Once(self._table)
-                known = storable(_small(self._table.schema()), self.name, has_times=True)
+                known = storable(small_schema(self._table.schema()), self.name, has_times=True)
                 wanted = evolved(known, new, self.name, _can_widen)
                 if wanted != known:
                     with self._transaction.update_schema() as update:
                         update.union_by_name(wanted)
-        return _small(self._transaction.table_metadata.schema())
+        return small_schema(self._transaction.table_metadata.schema())
 
     def _refuse_partitioning(self, rows: pa.Schema) -> None:
         for term in self._layout:
@@ -223,7 +232,7 @@ class IcebergTable:
         assert transaction is not None
         assert self._table is not None
         with self._committing(transaction):
-            schema = _small(transaction.table_metadata.schema())
+            schema = small_schema(transaction.table_metadata.schema())
             keys = pa.concat_tables([pq.read_table(path, columns=list(KEY)) for path in files])
             topics = expressions.In("topic", pc.unique(keys["topic"]).to_pylist())  # type: ignore[call-arg, arg-type]
             run = next(iter(files.values())).path.stem
@@ -400,7 +409,7 @@ def _can_widen(old: pa.DataType, new: pa.DataType) -> bool:
     return (old, new) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
 
 
-def _small(schema: Any) -> pa.Schema:
+def small_schema(schema: Any) -> pa.Schema:
     """Return the Arrow schema of an Iceberg schema, with field ids, and with 32-bit offsets of texts, bytes, lists."""
 
     def small(field: pa.Field) -> pa.Field:

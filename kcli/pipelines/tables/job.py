@@ -24,7 +24,7 @@ from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest
 from kcli.export.names import refuse_unknown
 from kcli.export.offsets import log_end
-from kcli.export.options import Bound
+from kcli.export.options import Bound, SourceOptions
 from kcli.export.outcome import (
     DAMAGE,
     Outcome,
@@ -36,9 +36,11 @@ from kcli.export.outcome import (
     placed,
     topics,
 )
+from kcli.export.reading import read
 from kcli.export.splits import Range, Split, ranges, splits
 from kcli.export.steps import SPLITS_PER_CORE, JobProgress, Reports, Steps
 from kcli.export.tiered import discover
+from kcli.export.worker import Read
 from kcli.pipelines.tables.staging import TableStaging
 from kcli.pipelines.tables.table import PlacedFile, Table
 from kcli.protocol.topic_partition import TopicPartition
@@ -69,6 +71,7 @@ class TableJob:
         self._spark = spark
         self._watch = watch
         self._compacts = compacts
+        self._read: Read = read
 
     def run(self) -> Outcome:
         """Run the export. Raises UsageError, SchemaError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (no
@@ -90,10 +93,32 @@ class TableJob:
         except OSError as error:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
 
+    @property
+    def is_new(self) -> bool:
+        """Whether there is no table yet. The answer is that of the last `unread` or `run`."""
+        return not self._table.exists
+
+    def unread(self) -> list[tuple[TopicPartition, int, int]]:
+        """Return the partitions that are read, each with the first offset that is not in the table, and the exclusive
+        end of what there is. Writes nothing. Raises as `run`."""
+        self._steps().check()
+        _refuse_taken(self._options.out)
+        self._table.load()
+        self._refuse_leftovers()
+        return self._unread()
+
+    def _unread(self) -> list[tuple[TopicPartition, int, int]]:
+        _, new = self._new(self._options.source)
+        return [
+            (TopicPartition(each.files.topic, each.files.partition), each.start, min(each.end, log_end(each.files)))
+            for each in new
+        ]
+
     def _steps(self) -> Steps:
         form = replace(self._options.form, is_whole=self._table.is_whole)
         options = replace(self._options, form=form)
-        return Steps(options, self._spark, self._watch, self._table.fit, keeps_tombstones=self._upserts)
+        keeps = self._upserts
+        return Steps(options, self._spark, self._watch, self._table.fit, keeps_tombstones=keeps, read=self._read)
 
     @property
     def _upserts(self) -> bool:
@@ -118,6 +143,10 @@ class TableJob:
         if source.corruption_report is not None:
             source = replace(source, corruption_report=str(scratch / DAMAGE))
             (scratch / DAMAGE).mkdir()
+        following, new = self._new(source)
+        return following, splits(new, source)
+
+    def _new(self, source: SourceOptions) -> tuple[dict[TopicPartition, int], list[Range]]:
         found = discover(source)
         present = {TopicPartition(each.topic, each.partition) for each in found}
         refuse_unknown(source, present)
@@ -125,19 +154,23 @@ class TableJob:
         if following:
             offsets = {**source.start.offsets, **following}
             source = replace(source, start=Bound(source.start.default, offsets), fail_on_data_loss=False)
-        new = [each for each in ranges(source, found) if self._is_new(each, following)]
-        return following, splits(new, source)
+        return following, [each for each in ranges(source, found) if self._is_new(each, following)]
 
-    def _is_new(self, read: Range, following: Mapping[TopicPartition, int]) -> bool:
+    def _is_new(self, offsets_read: Range, following: Mapping[TopicPartition, int]) -> bool:
         """Whether a partition has records behind those that are in the table."""
-        partition = TopicPartition(read.files.topic, read.files.partition)
-        due, end = following.get(partition), log_end(read.files)
-        if due is not None and due > end and read.files.segments:
+        partition = TopicPartition(offsets_read.files.topic, offsets_read.files.partition)
+        end = log_end(offsets_read.files)
+        if offsets_read.files.segments:
+            self._refuse_shorter(partition, following.get(partition), end)
+        return offsets_read.start < min(offsets_read.end, end)
+
+    def _refuse_shorter(self, partition: TopicPartition, due: int | None, end: int) -> None:
+        """Raise UsageError if a log ends before the first offset that is not in the table."""
+        if due is not None and due > end:
             raise UsageError(
                 f"{partition}: {self._table.name} has the offsets up to {due - 1:,}, and the log ends at {end:,}: "
                 "it was made anew, or has lost its end"
             )
-        return read.start < min(read.end, end)
 
     def _commit(
         self, staging: TableStaging, following: Mapping[TopicPartition, int], reports: Reports, began: float

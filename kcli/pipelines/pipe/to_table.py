@@ -1,0 +1,72 @@
+"""A pipe into a table: one export (kcli.pipelines.tables) of what is new, or one after the other.
+
+The table's own commits have the offsets, so that a pipe needs no checkpoint: after a kill at any time the next run goes
+on behind what is in the table.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kcli.export.session import QUICK_START, SparkSettings, interruptible, spark_context
+from kcli.export.steps import JobProgress
+from kcli.pipelines.pipe.plan import Part, PipeProgress, Plan
+from kcli.pipelines.tables.job import TableJob
+
+if TYPE_CHECKING:
+    from kcli.export.steps import Spark
+
+Make = Callable[["Spark", Callable[[JobProgress], None]], TableJob]
+
+
+class TablePipe:
+    """A pipe into a table. source, target: the ends. make: returns a run of the export, with a Spark and what is called
+    with its progress. orders: whether Spark sorts or groups the rows."""
+
+    interval_s = 60.0
+
+    def __init__(self, source: str, target: str, make: Make, *, orders: bool) -> None:
+        self._ends = source, target
+        self._make = make
+        self._orders = orders
+
+    def plan(self) -> Plan:
+        """Return what the pipe would read. Raises what TableJob raises."""
+        job = self._make(SparkSettings(), lambda _: None)
+        parts = tuple(Part(str(partition), start, end, end - start) for partition, start, end in job.unread())
+        return Plan(*self._ends, None, job.is_new, parts)
+
+    def run(
+        self, settings: SparkSettings, watch: Callable[[PipeProgress], None], follow_s: float | None
+    ) -> PipeProgress:
+        """Add to the table what is new, and return what was done. follow_s: None, or how long to wait before the next
+        look (s), until Ctrl-C. Raises what TableJob raises, KeyboardInterrupt."""
+        quick = QUICK_START if settings.is_local and not self._orders else {}
+        done = PipeProgress(0, 0, 0.0, 0)
+        with spark_context(replace(settings, conf={**quick, **settings.conf})) as spark:
+            while True:
+                with interruptible(spark):
+                    done = self._once(spark, done, watch)
+                if follow_s is None:
+                    return done
+                time.sleep(follow_s)
+
+    def _once(self, spark: Spark, done: PipeProgress, watch: Callable[[PipeProgress], None]) -> PipeProgress:
+        def show(job: JobProgress) -> None:
+            if job.records:
+                rate = job.records / (time.monotonic() - began)
+                watch(replace(done, records=done.records + job.records, rate=rate, ended=False))
+
+        began = time.monotonic()
+        outcome = self._make(spark, show).run()
+        read = sum(each.records for each in outcome.topics)
+        if not read:
+            return done
+        undecoded = done.undecoded + sum(file.records for file in outcome.dead_letters)
+        rate = read / (time.monotonic() - began)
+        done = PipeProgress(done.batches + 1, done.records + read, rate, 0, undecoded=undecoded)
+        watch(done)
+        return done

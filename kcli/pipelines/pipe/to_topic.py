@@ -1,0 +1,197 @@
+"""A pipe into a topic: one streaming query, from a topic, a log directory or a table.
+
+    source   the stream readers of `kafka-log`, or rows.py; offsets are in the query's checkpoint
+    sink     that of `kafka-log`: each task of a micro-batch in a transaction, which commits the micro-batch's number
+
+A pipe that was killed goes on with the micro-batch that it was in: what of it is in the topic is not written again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from kcli.errors import UsageError
+from kcli.export.session import QUICK_START, SparkSettings, interruptible, spark_session, stopped_by_interrupt
+from kcli.export.stream import from_json
+from kcli.pipelines.pipe.ends import End, LogEnd, TopicEnd
+from kcli.pipelines.pipe.plan import Checkpoint, Part, PipeProgress, Plan, identity
+from kcli.pipelines.sink import SinkOptions
+from kcli.pipelines.source import KafkaDataSource
+from kcli.pipelines.stream import parted
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_S = 1
+PROGRESS_KEPT = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+
+
+class Origin(Protocol):
+    """Where a pipe's rows come from, with the columns key, value, headers and partition, as far as there are any."""
+
+    @property
+    def end(self) -> End:
+        """The end of the pipe."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The source's name in Spark."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """What is counted as unread."""
+        ...
+
+    def identity(self) -> str:
+        """Return what it is, whatever its brokers are called."""
+        ...
+
+    def source(self) -> DataSource:
+        """Return the data source, which Spark knows or is told of."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The source's options."""
+        ...
+
+    def parts(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[Part, ...]:
+        """Return what there is between two offsets of a checkpoint."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogOrigin:
+    """A topic of a cluster or in a log directory. more: further options of `kafka-log`."""
+
+    end: TopicEnd | LogEnd
+    more: Mapping[str, str]
+    name: str = "kafka-log"
+    unit: str = "offset"
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Those of `kafka-log`."""
+        given = self.end.options if isinstance(self.end, TopicEnd) else {"path": self.end.directory}
+        what = {"subscribe": self.end.topic, "startingOffsets": "earliest", "includeHeaders": "true"}
+        return {**given, **what, **self.more}
+
+    def identity(self) -> str:
+        """Return the topic with its id, or the path. Raises as kcli.pipelines.pipe.plan.identity."""
+        return identity(self.end)
+
+    def source(self) -> DataSource:
+        """Return `kafka-log`."""
+        return KafkaDataSource({name.lower(): value for name, value in self.options.items()})
+
+    def parts(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[Part, ...]:
+        """Return a part for each partition."""
+        begin = from_json(parted(start)[0])
+        return tuple(
+            Part(str(each), begin.get(each, 0), to, max(0, to - begin.get(each, 0)))
+            for each, to in sorted(from_json(parted(end)[0]).items())
+        )
+
+
+class TopicPipe:
+    """A pipe into a topic. directory: of the checkpoint. keeps_partitions: whether each record goes to the partition
+    with the number of its own; else the key decides. compression: the codec of its batches. Raises UsageError,
+    UnreadableInput, NobodyAnswers, ErrorAnswer."""
+
+    interval_s = 1.0
+
+    def __init__(
+        self,
+        origin: Origin,
+        target: TopicEnd,
+        directory: Path,
+        *,
+        keeps_partitions: bool = False,
+        compression: str = "none",
+    ) -> None:
+        self._origin = origin
+        self._target = target
+        self._directory = directory
+        self._keeps_partitions = keeps_partitions
+        self._written = {**target.options, "topic": target.topic, "kafka.compression.type": compression}
+        SinkOptions.parse(self._written, stream=True)  # a fault is told before Spark starts
+        ends = {"source": origin.identity(), "target": identity(target)}
+        if ends["source"] == ends["target"]:
+            raise UsageError(f"{origin.end} and {target} are one topic")
+        self._checkpoint = Checkpoint(directory, ends)
+
+    def plan(self) -> Plan:
+        """Return what the pipe would read. Raises UsageError, DataLoss, UnreadableInput, NobodyAnswers, ErrorAnswer."""
+        source = self._origin.source()
+        schema = source.schema()
+        assert not isinstance(schema, str), "our sources have schemas of Spark's types"
+        reader: Any = source.streamReader(schema)
+        try:
+            known = self._checkpoint.offsets()
+            start = reader.initialOffset() if known is None else known
+            end = reader.latestOffset(start, ReadAllAvailable())
+        finally:
+            reader.stop()
+        parts = self._origin.parts(start, end)
+        return Plan(
+            str(self._origin.end), str(self._target), self._directory, self._checkpoint.is_new, parts, self._origin.unit
+        )
+
+    def run(
+        self, settings: SparkSettings, watch: Callable[[PipeProgress], None], follow_s: float | None
+    ) -> PipeProgress:
+        """Copy what there is, and return what was done. follow_s: None, or how often to look for more (s), until
+        Ctrl-C. Raises SparkFailed, UsageError, KeyboardInterrupt."""
+        if self._checkpoint.is_new:
+            self._checkpoint.make()
+        quick = QUICK_START if settings.is_local else {}
+        settings = replace(settings, conf={**PROGRESS_KEPT, **quick, **settings.conf})
+        with spark_session(settings) as spark, interruptible(spark.sparkContext):
+            source = self._origin.source()
+            if not isinstance(source, KafkaDataSource):
+                spark.dataSource.register(type(source))
+            rows = spark.readStream.format(self._origin.name).options(**self._origin.options).load()
+            wanted = ("key", "value", "headers", *(("partition",) if self._keeps_partitions else ()))
+            writer = rows.select(*(name for name in wanted if name in rows.columns)).writeStream.format("kafka-log")
+            writer = writer.options(**self._written, checkpointLocation=str(self._checkpoint.spark))
+            if follow_s is None:
+                writer = writer.trigger(availableNow=True)
+            else:
+                writer = writer.trigger(processingTime=f"{int(follow_s * 1000)} milliseconds")
+            query = writer.start()
+            with stopped_by_interrupt(query.stop):  # a stop of Spark alone does not end a query that waits
+                return _watched(query, self._origin, watch)
+
+
+def _watched(query: StreamingQuery, origin: Origin, watch: Callable[[PipeProgress], None]) -> PipeProgress:
+    """Wait for the end of a query, and return what it has done. watch: called after each micro-batch."""
+    known, done = -1, PipeProgress(0, 0, 0.0, 0)
+    is_over = False
+    while not is_over:
+        is_over = bool(query.awaitTermination(POLL_S))
+        for progress in query.recentProgress:
+            told: Any = json.loads(progress.json)
+            if told["batchId"] <= known or not told["numInputRows"]:
+                continue
+            known = told["batchId"]
+            end, latest = (_offset(told["sources"][0].get(name)) for name in ("endOffset", "latestOffset"))
+            lag = 0 if end is None or latest is None else sum(part.unread for part in origin.parts(end, latest))
+            rate = told.get("processedRowsPerSecond") or 0.0
+            done = PipeProgress(done.batches + 1, done.records + told["numInputRows"], rate, lag)
+            watch(done)
+    return done
+
+
+def _offset(told: Any) -> dict[str, Any] | None:
+    """Return an offset in Spark's progress, which has it as JSON or as a text with JSON; None if it is not told."""
+    found = json.loads(told) if isinstance(told, str) else told
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,110 @@
+"""The ends of a pipe, and the checkpoint that goes with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kcli.errors import UnreadableInput, UsageError
+from kcli.pipelines.pipe.ends import LogEnd, TableEnd, TopicEnd, parse_end
+from kcli.pipelines.pipe.plan import Checkpoint, identity
+from kcli.testing.kafka import Kafka
+from tests.pipelines.test_live_batch import delete_topic
+
+ENDS = {"source": "a", "target": "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("kafka://a:9092/t", TopicEnd("a:9092", "t")),
+        ("kafka://a:9092,[::1]:9093/t.x_y-1", TopicEnd("a:9092,[::1]:9093", "t.x_y-1")),
+        ("log:/var/lib/kafka/orders", LogEnd("/var/lib/kafka", "orders")),
+        ("log:data/orders", LogEnd(str(Path("data").absolute()), "orders")),
+        ("log:/orders", LogEnd("/", "orders")),
+        ("log:s3://bucket/logs/orders", LogEnd("s3://bucket/logs", "orders")),
+        ("iceberg:/lake/orders", TableEnd("iceberg", Path("/lake/orders"))),
+        ("delta:orders", TableEnd("delta", Path("orders").absolute())),
+    ],
+)
+def test_ends(text: str, end: object) -> None:
+    assert parse_end(text, {}) == end
+    if not isinstance(end, LogEnd) or "s3:" not in text:
+        assert parse_end(str(end), {}) == end
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "orders", "kafka:a:9092/t", "kafka://a/t", "kafka://a:9092", "kafka://a:9092/", "kafka://a:9092/a/b", "log:t",
+     "kafka://a:9092/t$", "kafka://a:9092/..", "log:/x/", "delta:", "mysql://x/y", "kafka://:9092/t"],
+)  # fmt: skip
+def test_no_ends(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no end of a pipe|names no topic"):
+        parse_end(text, {})
+
+
+def test_ends_elsewhere() -> None:
+    with pytest.raises(UsageError, match="a table is in a directory of this machine"):
+        parse_end("delta:s3://bucket/orders", {})
+    with pytest.raises(UsageError, match="client properties are for kafka"):
+        parse_end("delta:orders", {"ssl.truststore.location": "x"})
+
+
+def test_properties_are_not_shown() -> None:
+    end = parse_end("kafka://a:9092/t", {"sasl.jaas.config": "secret"})
+    assert isinstance(end, TopicEnd)
+    assert end.options == {"kafka.bootstrap.servers": "a:9092", "kafka.sasl.jaas.config": "secret"}
+    assert "secret" not in f"{end} {end!r}"
+
+
+def test_the_identity_of_a_topic(kafka: Kafka) -> None:
+    kafka.create_topic("t")
+    end = TopicEnd(kafka.bootstrap_servers, "t")
+    known = identity(end)
+    assert known == identity(end)
+    delete_topic(kafka, "t")
+    with pytest.raises(UsageError, match="no topic 't' in"):
+        identity(end)
+    kafka.create_topic("t")
+    assert identity(end) != known
+
+
+def test_a_checkpoint(tmp_path: Path) -> None:
+    directory = tmp_path / "checkpoint"
+    made = Checkpoint(directory, ENDS)
+    assert made.is_new
+    assert made.offsets() is None
+    assert not directory.exists()
+    made.make()
+    again = Checkpoint(directory, ENDS)
+    assert not again.is_new
+    for name in ("offsets", "commits"):
+        (again.spark / name).mkdir(parents=True)
+    for i in range(12):
+        (again.spark / f"offsets/{i}").write_text(f'v1\n{{}}\n{{"t":{{"0":{i}}}}}')
+    assert again.offsets() is None
+    for i in range(11):
+        (again.spark / f"commits/{i}").touch()
+        (again.spark / f"commits/.{i}.crc").touch()
+    assert again.offsets() == {"t": {"0": 10}}
+    (again.spark / "offsets/10").write_text("v1\n")
+    with pytest.raises(UnreadableInput, match="offsets/10: no offsets of a query"):
+        again.offsets()
+    with pytest.raises(UsageError, match="is the checkpoint of another pipe: its target is b, not c"):
+        Checkpoint(directory, {**ENDS, "target": "c"})
+
+
+def test_no_checkpoints(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file is no directory"):
+        Checkpoint(tmp_path / "file", ENDS)
+    with pytest.raises(UsageError, match="is not empty, and no checkpoint of a pipe"):
+        Checkpoint(tmp_path, ENDS)
+    (tmp_path / "pipe.json").write_text("{")
+    with pytest.raises(UnreadableInput, match=r"pipe\.json: not of a pipe"):
+        Checkpoint(tmp_path, ENDS)
+    (tmp_path / "pipe.json").write_text(json.dumps([]))
+    with pytest.raises(UsageError, match="is the checkpoint of another pipe"):
+        Checkpoint(tmp_path, ENDS)

@@ -1,0 +1,85 @@
+"""Pipes of live brokers into tables, without Spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kcli.errors import UsageError
+from kcli.export.export_options import ExportOptions
+from kcli.export.outcome import Outcome
+from kcli.export.splits import DataLoss
+from kcli.export.table_writer import TableFormat
+from kcli.pipelines.source import live_options
+from kcli.pipelines.tables.live import LiveTableJob
+from kcli.testing.kafka import Kafka
+from tests.export.in_process import InProcess
+from tests.pipelines.tables.places import COLUMNS, Place
+from tests.pipelines.test_bootstrap import history, numbered
+from tests.pipelines.test_live_batch import delete_records, delete_topic
+
+
+def job(kafka: Kafka, place: Place, **options: str) -> LiveTableJob:
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "t", "columns": COLUMNS, **options}
+    live = live_options(given)
+    assert live is not None
+    source, cluster = live
+    form = TableFormat(is_whole=place.kind != "delta")
+    return LiveTableJob(ExportOptions(source, place.out, form), cluster, place.table(), InProcess())  # type: ignore[arg-type]
+
+
+def pipe(kafka: Kafka, place: Place, **options: str) -> Outcome:
+    return job(kafka, place, **options).run()
+
+
+def test_what_is_new(kafka: Kafka, place: Place) -> None:
+    kafka.create_topic("t", 2)
+    kafka.produce("t", *({"value": f"{i}", "partition": i % 2} for i in range(10)))
+    assert job(kafka, place).unread() == [(("t", 0), 0, 5), (("t", 1), 0, 5)]
+    assert pipe(kafka, place).records == 10
+    assert job(kafka, place).unread() == []
+    assert pipe(kafka, place).records == 0
+    kafka.produce("t", {"value": "late", "partition": 1})
+    assert job(kafka, place).unread() == [(("t", 1), 5, 6)]
+    assert pipe(kafka, place).records == 1
+    assert place.offsets() == [*((0, i) for i in range(5)), *((1, i) for i in range(6))]
+
+
+def test_the_plan_writes_nothing(kafka: Kafka, plain_place: Place) -> None:
+    numbered(kafka, 1)
+    job(kafka, plain_place).unread()
+    assert not plain_place.out.exists()
+    assert not [each for each in plain_place.out.parent.iterdir() if each.name.startswith(".out")]
+
+
+def test_from_a_disk_to_the_brokers(kafka: Kafka, place: Place, tmp_path: Path) -> None:
+    disk = history(kafka, tmp_path / "disk")
+    assert pipe(kafka, place, bootstrapFrom=disk).records == 15
+    numbered(kafka, 15)
+    shutil.rmtree(tmp_path / "disk")
+    assert pipe(kafka, place).records == 1
+    assert place.offsets() == [(0, i) for i in range(16)]
+
+
+def test_offsets_that_are_gone(kafka: Kafka, plain_place: Place) -> None:
+    numbered(kafka, *range(4))
+    pipe(kafka, plain_place)
+    numbered(kafka, *range(4, 10))
+    delete_records(kafka, "t", 7)
+    with pytest.raises(DataLoss, match="t-0: offset 4 is gone, the log starts at 7"):
+        pipe(kafka, plain_place)
+    outcome = pipe(kafka, plain_place, failOnDataLoss="false")
+    assert (outcome.records, outcome.lost) == (3, (("t", 0, 4, 6),))
+
+
+def test_another_topic_of_the_name(kafka: Kafka, plain_place: Place) -> None:
+    numbered(kafka, *range(4))
+    pipe(kafka, plain_place)
+    delete_topic(kafka, "t")
+    with pytest.raises(UsageError, match="no topic 't'"):
+        pipe(kafka, plain_place)
+    numbered(kafka, 1)
+    with pytest.raises(UsageError, match=r"t-0: the .* table .* has the offsets up to 3, and the log ends at 1"):
+        job(kafka, plain_place).unread()
