@@ -147,7 +147,7 @@ def test_each_step_of_joining_files(steps: int, tmp_path: Path, monkeypatch: pyt
     append(log, [3])
     commit_to = TableStaging.commit_to
 
-    def dying(staging: TableStaging, *arguments: Any, **options: str) -> None:
+    def dying(staging: TableStaging, *arguments: Any, **options: Any) -> None:
         if options:  # not of rows
             staging._disk = DyingDisk(steps)
             monkeypatch.setattr(TableStaging, "_leave", lambda each: os.close(each._lock))
