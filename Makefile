@@ -18,12 +18,12 @@ KERNELS := $(wildcard $(foreach kind,pyx pxd h,formats/kernels/*.$(kind) formats
 .PHONY: help demo test ready check lint types style compiled bench soak sanitize chaos wheel lock clean
 
 help:
-	@echo "make demo    the commands on the samples, a broker, and a cluster that loses a node"
+	@echo "make demo    the commands on the samples, a broker, a cluster that loses a node, an Iceberg table whose job is killed"
 	@echo "make test    ruff, mypy, import-linter and every test"
 	@echo "make check   between two edits: make lint, then the tests near what changed since main, in under 2 minutes"
 	@echo "make lint    ruff, mypy, import-linter, and no ring of imports"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
-	@echo "make soak    the randomized proofs in full: properties, damage beside real Kafka, 100,000 hostile frames, 200 kills with a tier, 50 of a registry, make sanitize"
+	@echo "make soak    the randomized proofs in full: properties, damage beside real Kafka, 100,000 hostile frames, 200 kills with a tier, 50 of a registry, 120 of Spark and its broker, make sanitize"
 	@echo "make sanitize  1,000,000 damaged inputs into the kernels under bounds checks and sanitizers (INPUTS=..., SEED=...)"
 	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
@@ -81,6 +81,8 @@ soak: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.broker.quorum_fuzz --frames 100000
 	$(BIN)/python -m tests.broker.tiering.lives --kills 200
 	$(BIN)/python -m tests.registry.kills --kills 50
+	$(BIN)/python -m tests.pipelines.kills --kills 100
+	$(BIN)/python -m tests.pipelines.kills --kills 20 --master 'local-cluster[1,1,1024]'
 	$(MAKE) sanitize
 
 sanitize: $(BUILT)
@@ -97,7 +99,7 @@ wheel: $(DEPS) $(BUILT)
 lock: $(DEPS)
 	$(PIP) install uv
 	$(COMPILE) --upgrade --extra dev --extra spark --extra tier --extra registry --extra tables -o .ci/dev.lock pyproject.toml
-	printf 'cython\nduckdb\nobstore\nsetuptools\n' | $(COMPILE) --extra spark --extra registry --no-emit-package pyspark --no-emit-package py4j -c .ci/dev.lock -o .ci/run.lock pyproject.toml -
+	printf 'cython\nduckdb\nobstore\npyiceberg\nsetuptools\nsqlalchemy\n' | $(COMPILE) --extra spark --extra registry --no-emit-package pyspark --no-emit-package py4j -c .ci/dev.lock -o .ci/run.lock pyproject.toml -
 	printf 'pyspark\n' | $(COMPILE) -c .ci/dev.lock -o .ci/spark.lock -
 	printf 'ziglang>=0.13\n' | $(COMPILE) --upgrade -o .ci/zig.lock -
 
@@ -115,7 +117,7 @@ $(VENV)/pyvenv.cfg:
 
 # In the order in which the demo needs them, and what it does not need last.
 $(RUN): .ci/run.lock | $(VENV)/pyvenv.cfg
-	@echo "Fetching what kcli runs on and is built with: 41 packages, 180 MB"
+	@echo "Fetching what kcli runs on and is built with: 61 packages, 192 MB"
 	@$(PIP) $(LOCKED) -r .ci/run.lock
 	@touch $@
 
@@ -125,7 +127,7 @@ $(SPARK): .ci/spark.lock $(RUN)
 	@touch $@
 
 $(DEPS): .ci/dev.lock $(SPARK)
-	@echo "Fetching what the tests need besides: 86 packages, 97 MB"
+	@echo "Fetching what the tests need besides: 66 packages, 85 MB"
 	@$(PIP) $(LOCKED) --no-binary pyspark -r .ci/dev.lock
 	@touch $@
 

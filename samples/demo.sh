@@ -189,7 +189,6 @@ kcli consume clicks --exit --template '%s\n' -b "$address" | cmp - "$rescue/clic
 kill -TERM "$tiered"
 wait "$tiered"
 run 0 kcli tier verify "$rescue/tiered" --tier s3://lake/kafka
-exec {s3}>&-
 
 say "A schema registry in the broker's process: records with a schema, on a topic that takes no others"
 printf '\n\033[1m$ kcli serve --data-dir schemas --listen 127.0.0.1:0 --registry 127.0.0.1:0 &\033[0m\n'
@@ -251,3 +250,19 @@ run 0 python show_parquet.py "$rescue/orders"
 
 say "Is every record there, and once? The log is read again"
 run 0 kcli export-to-parquet --check "$rescue/orders"
+
+say "The clicks, most of them still in the bucket, as an Iceberg table; kill the job when it has written files"
+table=(kcli export-to-parquet "$rescue/tiered" --tier s3://lake/kafka --topic clicks --out "$rescue/lake" --table iceberg)
+printf '\n\033[1m$ %s &\033[0m\n' "${table[*]}"
+"${table[@]}" &
+job=$!
+until compgen -G "$rescue/.lake.kcli/*/*.parquet" > "$rescue/staged" || ! kill -0 "$job"; do sleep 0.02; done
+printf '\n\033[1m$ kill -KILL %s\033[0m\n' "$job"
+kill -KILL "$job" 2> /dev/null || true # it may have been quicker
+wait "$job" || true
+
+say "Run it again: each click is in the table once, and a third run finds nothing new"
+run 0 "${table[@]}"
+run 0 "${table[@]}"
+run 0 python show_table.py "$rescue/lake"
+exec {s3}>&-

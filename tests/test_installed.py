@@ -33,11 +33,13 @@ def with_what_they_need(lines: Iterable[str]) -> set[str]:
     return {name for name, _ in found}
 
 
-def environment(root: Path, extra: str | None) -> Path:
+def environment(root: Path, extras: str | None) -> Path:
     """Make an environment with kcli, what it declares and nothing else, as links; returns where its programs are."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root)], check=True)
     (site,) = root.glob("lib/python*/site-packages")
-    declared = [*PROJECT["dependencies"], *(PROJECT["optional-dependencies"][extra] if extra else [])]
+    declared = [*PROJECT["dependencies"]]
+    for extra in extras.split(",") if extras else ():
+        declared += PROJECT["optional-dependencies"][extra]
     for name in with_what_they_need(declared):
         found = distribution(name)
         for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
@@ -56,9 +58,9 @@ def environment(root: Path, extra: str | None) -> Path:
     return command.parent
 
 
-@pytest.mark.parametrize("extra", [None, "spark", "testing", "tier"])
-def test_what_is_declared_is_enough(extra: str | None, tmp_path: Path) -> None:
-    programs = environment(tmp_path / "venv", extra)
-    use: list[str | Path] = [ROOT / ".ci/use-installed", programs, *([extra] if extra else [])]
+@pytest.mark.parametrize("extras", [None, "spark", "testing", "tier", "spark,tables"])
+def test_what_is_declared_is_enough(extras: str | None, tmp_path: Path) -> None:
+    programs = environment(tmp_path / "venv", extras)
+    use: list[str | Path] = [ROOT / ".ci/use-installed", programs, *([extras] if extras else [])]
     done = subprocess.run(use, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)

@@ -159,10 +159,8 @@ def table_of(
     Raises UsageError, NotInstalled."""
     if table != "iceberg" and (catalog is not None or name is not None):
         raise UsageError("--catalog and --table-name are of --table iceberg")
-    if table != "delta" and compacts:
-        raise UsageError(
-            "--compact is of --table delta: an Iceberg table's files are joined by Spark's rewrite_data_files"
-        )
+    if table is None and compacts:
+        raise UsageError("--compact is of --table")
     if table is None:
         return None
     if table == "delta":

@@ -84,7 +84,7 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
         typer.Option(metavar="SPACE.NAME", rich_help_panel=TABLE, help="Iceberg: the table's name in the catalog."),
     ] = None,
     compact: Annotated[
-        bool, typer.Option("--compact", rich_help_panel=TABLE, help="Delta: join the table's small files after that.")
+        bool, typer.Option("--compact", rich_help_panel=TABLE, help="Join the table's small files after that.")
     ] = False,
     topic: Annotated[
         list[str] | None, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="A topic, or several (a,b).")

@@ -48,6 +48,7 @@ QUICK_START = {JAVA_OPTIONS: QUICK_JAVA}
 """Java options for a local JVM that only schedules Python tasks: starting takes half the CPU time, sorting takes
 longer."""
 MASTER_TIMEOUT_S = 10
+JVM_ENDED = "Spark's JVM ended"
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -132,7 +133,8 @@ def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
         try:
             yield session
         finally:
-            session.stop()
+            with suppress(Exception):  # a JVM that has died cannot be stopped
+                session.stop()
 
 
 @contextmanager
@@ -298,16 +300,26 @@ def _tail(log: Path, text: str) -> str:
 
 def cause(error: BaseException) -> str | None:
     """Return the cause of an error of PySpark or py4j in one sentence; None for any other error."""
+    if isinstance(error, ConnectionError) and _is_of_py4j(error):
+        return JVM_ENDED
     if not type(error).__module__.startswith(("pyspark", "py4j")):
         return None
     java = getattr(error, "java_exception", None)
     try:
         text = str(error) if java is None else f"{java.toString()}\n{error}"
     except Exception:  # noqa: BLE001 (the text is in the JVM, which is gone)
-        return "Spark's JVM ended"
+        return JVM_ENDED
     if "Py4JNetworkError" in type(error).__name__ or "Answer from Java side is empty" in text:
-        return "Spark's JVM ended"
+        return JVM_ENDED
     return _cause(text)
+
+
+def _is_of_py4j(error: BaseException) -> bool:
+    """Whether py4j's connection to the JVM has raised an error."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_globals["__name__"].startswith("py4j.")
 
 
 def _cause(text: str) -> str:

@@ -20,6 +20,7 @@ from kcli.export.session import QUICK_JAVA
 from tests.cli.run import KCLI, kcli
 from tests.conftest import GOLDEN, examples
 from tests.export.logs import append
+from tests.export.processes import below
 from tests.export.test_job import expected_rows, with_duckdb, with_pyarrow
 from tests.export.test_kill import offsets
 
@@ -86,33 +87,16 @@ def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
 def _kill(process: subprocess.Popen[bytes], victim: str, delay_s: float) -> bool:
     """Kill processes of an export, some time after its first Python worker started. Returns whether there was one to
     kill."""
-    while process.poll() is None and not any(WORKER in command for _, command in _below(process.pid)):
+    while process.poll() is None and not any(WORKER in command for _, command in below(process.pid)):
         time.sleep(0.02)
     time.sleep(delay_s)
     is_hit = victim == "driver" and process.poll() is None
     if is_hit:
         process.kill()
-    for pid, command in _below(process.pid) if victim in VICTIMS else ():
+    for pid, command in below(process.pid) if victim in VICTIMS else ():
         if VICTIMS[victim] in command:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 is_hit = True
     process.wait()
     return is_hit
-
-
-def _below(top: int) -> list[tuple[int, bytes]]:
-    """The processes that a process has started, and those that these have."""
-    parents: dict[int, int] = {}
-    commands: dict[int, bytes] = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdecimal():
-            try:
-                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-                commands[int(path.name)] = (path / "cmdline").read_bytes()
-            except OSError:
-                continue
-    found = {top}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return [(pid, commands.get(pid, b"")) for pid in found - {top}]

@@ -27,7 +27,7 @@ import pyarrow.types as pt
 
 from kcli.errors import KcliError, UsageError, needing
 from kcli.pipelines.tables.evolution import evolved, storable
-from kcli.pipelines.tables.table import NotCommitted, PlacedFile
+from kcli.pipelines.tables.table import Commit, NotCommitted, PlacedFile
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
@@ -146,7 +146,14 @@ class DeltaLakeTable:
         if self.next_offsets(offsets) != offsets:  # no row has changed: Delta has committed nothing
             self.append([], offsets)
 
-    def compact(self, file_bytes: int) -> int:
+    def names(self, places: Collection[str]) -> bool:
+        """Whether the current version names one of these files."""
+        if self._table is None:
+            return False
+        known = {uri.rpartition("/")[2] for uri in self._table.file_uris()}  # names are of one run, paths are quoted
+        return not known.isdisjoint(Path(place).name for place in places)
+
+    def compact(self, file_bytes: int, scratch: Path, commit: Commit) -> int:  # noqa: ARG002 (deltalake does both)
         """Join small files in a commit of its own; return how many were joined. Raises KcliError."""
         self.load()
         if self._table is None:

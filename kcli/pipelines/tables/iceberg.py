@@ -6,6 +6,7 @@
                   offset that is not in the table. The youngest snapshot that has it counts, so that other writers and
                   compaction may come between, and a rollback takes the offsets back with the rows
     by key        a snapshot that replaces files: those with rows of the new keys are written anew, without these rows
+    compaction    a snapshot with the same rows and offsets, of the operation `overwrite`: pyiceberg has no `replace`
     commit        new columns and the snapshot in one; a new table with both. It is tried once: if anybody else has
                   committed since the table was loaded, it fails, because offsets may have changed with the rows
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,7 @@ import pyarrow.types as pt
 from kcli.errors import KcliError, UsageError, needing
 from kcli.export.conform import conform_rows
 from kcli.pipelines.tables.evolution import evolved, storable
-from kcli.pipelines.tables.table import NotCommitted, PlacedFile
+from kcli.pipelines.tables.table import JOINED, Commit, NotCommitted, PlacedFile
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
@@ -78,6 +79,8 @@ KEY = ("topic", "partition", "key")
 CATALOG = "default"
 TIMEOUT_S = 60
 ROW_GROUP_ROWS = 1 << 17
+SMALL = 0.75
+"""A file of this part of the wanted size is not joined with others."""
 FORMAT_VERSION = "2"
 TERM = re.compile(r"(?P<transform>\w+)\((?:(?P<argument>\d+),)?(?P<column>\w+)\)")
 LOST_ANSWER = (CommitStateUnknownException, requests.RequestException, RESTError)
@@ -238,7 +241,7 @@ class IcebergTable:
             run = next(iter(files.values())).path.stem
             with transaction.update_snapshot(snapshot_properties=self._summary(offsets)).overwrite() as snapshot:
                 for number, task in enumerate(self._table.scan(row_filter=topics).plan_files()):
-                    old = Path(task.file.file_path.removeprefix("file://"))
+                    old = _path(task.file)
                     rows = _without(old, keys, schema, is_whole=not task.delete_files)
                     if rows is not None:
                         snapshot.delete_data_file(task.file)
@@ -265,8 +268,9 @@ class IcebergTable:
         return _described(placed.path, Record(*values), transaction)
 
     @contextmanager
-    def _committing(self, transaction: Transaction) -> Iterator[None]:
-        """Commit what the body has made of a transaction. An error of the body is NotCommitted, whatever it is."""
+    def _committing(self, transaction: Transaction, undone: str = "nothing was added") -> Iterator[None]:
+        """Commit what the body has made of a transaction. An error of the body is NotCommitted, whatever it is. undone:
+        what such an error means, in words."""
         try:
             yield
         except Exception as error:
@@ -275,11 +279,11 @@ class IcebergTable:
         try:
             transaction.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
-            raise NotCommitted(f"{self.name} has changed meanwhile, and nothing was added: export again") from error
+            raise NotCommitted(f"{self.name} has changed meanwhile, and {undone}: export again") from error
         except NoSuchTableError as error:
-            raise NotCommitted(f"{self.name} has been dropped meanwhile: nothing was added") from error
+            raise NotCommitted(f"{self.name} has been dropped meanwhile: {undone}") from error
         except (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError) as error:
-            raise NotCommitted(f"{self._catalog_name}: {_line(error)}: nothing was added") from error
+            raise NotCommitted(f"{self._catalog_name}: {_line(error)}: {undone}") from error
         except (*LOST_ANSWER, SQLAlchemyError) as error:
             reason = f"{self._catalog_name}: {_line(error)}"
             raise KcliError(f"{reason}; the next export finds out whether the rows are in {self.name}") from error
@@ -288,9 +292,57 @@ class IcebergTable:
         ) as error:  # from the file of the table's metadata, which the catalog is told of when it is written
             raise NotCommitted(f"{error.filename or self.name}: {error.strerror or error}") from error
 
-    def compact(self, file_bytes: int) -> int:  # noqa: ARG002 (of any table)
-        """Raise UsageError: pyiceberg has nothing that rewrites files."""
-        raise UsageError(f"{self.name}: Spark's procedure rewrite_data_files joins small files, pyiceberg has none")
+    def names(self, places: Collection[str]) -> bool:
+        """Whether a snapshot names one of these files. Raises KcliError."""
+        if self._table is None:
+            return False
+        with self._reading():
+            known = self._table.inspect.all_data_files()["file_path"].to_pylist()
+        return not {path.removeprefix("file://") for path in known}.isdisjoint(places)
+
+    def compact(self, file_bytes: int, scratch: Path, commit: Commit) -> int:
+        """Join small files of a partition in a snapshot of its own; return how many were joined. Files whose rows
+        others have deleted beside them, or whose columns they have renamed, stay. Raises KcliError."""
+        self.load()
+        if self._table is None:
+            return 0
+        transaction = _Once(self._table)
+        schema = small_schema(self._table.schema())
+        with self._reading():
+            bins = _bins(self._small_files(schema, file_bytes), file_bytes)
+            staged = [_joined(files, schema, scratch / f"{JOINED}-{i:06}.parquet") for i, files in enumerate(bins)]
+        if not bins:
+            return 0
+        names = [f"part-{scratch.name}-{path.name}" for path in staged]
+        places = [_path(files[0]).with_name(name) for files, name in zip(bins, names, strict=True)]
+
+        def replace_files() -> None:
+            summary = self._summary({})
+            with (
+                self._committing(transaction, "no files were joined"),
+                transaction.update_snapshot(snapshot_properties=summary).overwrite() as snapshot,
+            ):
+                for files, place in zip(bins, places, strict=True):
+                    for each in files:
+                        snapshot.delete_data_file(each)
+                    snapshot.append_data_file(_described(place, files[0].partition, transaction))
+
+        commit(dict(zip(staged, places, strict=True)), replace_files)
+        return sum(map(len, bins))
+
+    def _small_files(self, schema: pa.Schema, file_bytes: int) -> Iterator[DataFile]:
+        """Yield the files to be joined, the oldest first."""
+        assert self._table is not None
+        names = _names(schema).items()
+        for task in reversed([*self._table.scan().plan_files()]):
+            file = task.file
+            if (
+                file.file_size_in_bytes < SMALL * file_bytes
+                and file.spec_id == self._table.spec().spec_id
+                and not task.delete_files
+                and _names(pq.read_schema(_path(file))).items() <= names
+            ):
+                yield file
 
     @property
     def _catalog_name(self) -> str:
@@ -321,6 +373,46 @@ def _without(path: Path, keys: pa.Table, schema: pa.Schema, *, is_whole: bool) -
         return pa.Table.from_batches(batches, schema).take(left)
 
 
+def _bins(files: Iterable[DataFile], file_bytes: int) -> list[list[DataFile]]:
+    """Return files of the same partition that are to be one, two or more, with about so many bytes together."""
+    found: list[list[DataFile]] = []
+    last: dict[Record, tuple[list[DataFile], int]] = {}
+    for each in files:
+        joined, size = last.get(each.partition, ([], 0))
+        if not joined or size + each.file_size_in_bytes > file_bytes:
+            joined, size = [], 0
+            found.append(joined)
+        joined.append(each)
+        last[each.partition] = joined, size + each.file_size_in_bytes
+    return [joined for joined in found if len(joined) > 1]
+
+
+def _joined(files: Sequence[DataFile], schema: pa.Schema, path: Path) -> Path:
+    """Write the rows of files to one, row group by row group; return its path."""
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for rows in _row_groups(map(_path, files), schema):
+            writer.write_table(rows, ROW_GROUP_ROWS)
+    _sync(path)
+    return path
+
+
+def _row_groups(files: Iterable[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                held.append(conform_rows(batch, schema, ()))
+                if sum(each.num_rows for each in held) >= ROW_GROUP_ROWS:
+                    yield pa.Table.from_batches(held, schema)
+                    held = []
+    if held:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _path(file: DataFile) -> Path:
+    return Path(file.file_path.removeprefix("file://"))
+
+
 def _names(schema: pa.Schema) -> dict[bytes, str]:
     """Return the name of each field of a schema, at any depth, by its id."""
     found = {}
@@ -336,6 +428,10 @@ def _names(schema: pa.Schema) -> dict[bytes, str]:
 def _write(rows: pa.Table, path: Path) -> None:
     """Write a Parquet file, and sync it."""
     pq.write_table(rows, path, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

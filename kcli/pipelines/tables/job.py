@@ -41,8 +41,8 @@ from kcli.export.splits import Range, Split, ranges, splits
 from kcli.export.steps import SPLITS_PER_CORE, JobProgress, Reports, Steps
 from kcli.export.tiered import discover
 from kcli.export.worker import Read
-from kcli.pipelines.tables.staging import TableStaging
-from kcli.pipelines.tables.table import PlacedFile, Table
+from kcli.pipelines.tables.staging import Intent, TableStaging
+from kcli.pipelines.tables.table import JOINED, PlacedFile, Table
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class TableJob:
         try:
             self._steps().check()
             _refuse_taken(self._options.out)
-            with TableStaging(self._options.out, self._has_reached) as staging:
+            with TableStaging(self._options.out, self._has_committed) as staging:
                 self._table.load()
                 self._refuse_leftovers()
                 following, due = self._plan(staging.run)
@@ -88,7 +88,9 @@ class TableJob:
                 outcome = self._commit(staging, following, reports, began)
                 if self._compacts:
                     self._watch(JobProgress("joining files", 0, 0, 0, 0, 0))
-                    outcome = replace(outcome, joined=self._table.compact(self._options.form.file_bytes))
+                    commit = partial(self._commit_joined, staging)
+                    joined = self._table.compact(self._options.form.file_bytes, staging.run, commit)
+                    outcome = replace(outcome, joined=joined)
                 return outcome
         except OSError as error:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
@@ -125,10 +127,16 @@ class TableJob:
         """Whether rows take the place of others. A table that does not exist has none."""
         return self._table.by_key and self._table.exists
 
-    def _has_reached(self, offsets: Mapping[TopicPartition, int]) -> bool:
+    def _has_committed(self, intent: Intent) -> bool:
         self._table.load()
-        known = self._table.next_offsets(offsets)
-        return all(known.get(partition, 0) >= offset for partition, offset in offsets.items())
+        if not intent.offsets:
+            return self._table.names(intent.places)
+        known = self._table.next_offsets(intent.offsets)
+        return all(known.get(partition, 0) >= offset for partition, offset in intent.offsets.items())
+
+    @staticmethod
+    def _commit_joined(staging: TableStaging, renames: Mapping[Path, Path], act: Callable[[], None]) -> None:
+        staging.commit_to(renames, {}, act, run=f"{staging.run.name}-{JOINED}")  # the run's rows are in the table
 
     def _refuse_leftovers(self) -> None:
         """Raise UsageError if the table does not exist, and its directory has files all the same."""

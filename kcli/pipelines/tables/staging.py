@@ -13,7 +13,8 @@ are in the table, all of them, or none is.
     5  the intent is removed, then RUN
 
 A run that finds an intent asks the table for its offsets. If they have reached those of the intent, step 4 was done;
-else the files of the intent are removed. Readers see neither.
+else the files of the intent are removed. Readers see neither. A compaction commits no offsets: its step 4 was done if
+the table names its files.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ class Intent:
 class TableStaging(Staging):
     """The locked staging directory of a table: a context manager that releases the lock.
 
-    is_committed: whether the table's offsets have reached these. Entering finishes or undoes the interrupted commit of
-    an earlier run; `finished_earlier` tells that it had been done. Raises Busy, OSError, UnreadableInput, UsageError,
-    and what is_committed raises.
+    is_committed: whether the table has what an intent was to commit. Entering finishes or undoes the interrupted commit
+    of an earlier run; `finished_earlier` tells that it had been done. Raises Busy, OSError, UnreadableInput,
+    UsageError, and what is_committed raises.
     """
 
-    def __init__(self, directory: Path, is_committed: Callable[[Offsets], bool], disk: Disk | None = None) -> None:
+    def __init__(self, directory: Path, is_committed: Callable[[Intent], bool], disk: Disk | None = None) -> None:
         super().__init__(directory, disk)
         self.intent = self.root / "intent.json"
         self._is_committed = is_committed
@@ -76,20 +77,23 @@ class TableStaging(Staging):
         is_done = False
         if self.intent.exists():
             intent = Intent.read(self.intent)
-            is_done = self._is_committed(intent.offsets)
+            is_done = self._is_committed(intent)
             if not is_done:
                 self._undo(intent)
             self._disk.remove(self.intent)
         self._drop_runs()
         return is_done
 
-    def commit_to(self, renames: Mapping[Path, Path], offsets: Offsets, append: Callable[[], None]) -> None:
-        """Rename files (staged path -> final path), then `append`, which commits to the table, all or nothing.
+    def commit_to(
+        self, renames: Mapping[Path, Path], offsets: Offsets, append: Callable[[], None], *, run: str | None = None
+    ) -> None:
+        """Rename files (staged path -> final path), then `append`, which commits to the table, all or nothing. run: as
+        in the intent; None for the name of `run`.
 
         Raises NotCommitted and OSError if the table is as it was. After any other error of `append` it is not known
         whether the table has the rows; the next run finds out.
         """
-        intent = Intent([str(place) for place in renames.values()], offsets, self.run.name)
+        intent = Intent([str(place) for place in renames.values()], offsets, run or self.run.name)
         with held():  # the first Ctrl-C is ignored: after the commit the export ends anyway
             self._disk.write_file(self.intent, intent.to_json())
             try:

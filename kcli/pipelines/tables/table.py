@@ -9,7 +9,7 @@ bucket(N, key)              Iceberg: a hash of the key, modulo N
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +20,11 @@ from kcli.errors import KcliError
 from kcli.export.manifest import DataFile
 from kcli.export.table_writer import NULL_LABEL
 from kcli.protocol.topic_partition import TopicPartition
+
+JOINED = "joined"
+"""What the names of files that a compaction writes have behind that of the run."""
+Commit = Callable[[Mapping[Path, Path], Callable[[], None]], None]
+"""Puts files in place (staged path -> final path), then calls what commits them to the table: all or nothing."""
 
 
 class NotCommitted(KcliError):
@@ -94,7 +99,12 @@ class Table(Protocol):
         """
         ...
 
-    def compact(self, file_bytes: int) -> int:
-        """Join the files that are smaller than `file_bytes` to files of about this size; return how many were joined.
-        Rows and offsets stay. Raises KcliError, and UsageError of a format that cannot do it."""
+    def names(self, places: Collection[str]) -> bool:
+        """Whether the table names one of these files (absolute paths). The answer is that of the last `load`."""
+        ...
+
+    def compact(self, file_bytes: int, scratch: Path, commit: Commit) -> int:
+        """Join the files that are smaller than `file_bytes` to files of about this size, in a commit of its own; return
+        how many were joined. Rows and offsets stay. scratch: a directory of this run, for files that `commit` is to put
+        in place. Raises KcliError."""
         ...

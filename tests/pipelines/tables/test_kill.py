@@ -13,9 +13,13 @@ from typing import Any
 
 import pytest
 
+from kcli.export.export_options import ExportOptions
+from kcli.export.table_writer import TableFormat
 from kcli.log.disk import Disk
+from kcli.pipelines.tables.job import TableJob
 from kcli.pipelines.tables.staging import TableStaging
 from tests.conftest import examples
+from tests.export.in_process import InProcess
 from tests.export.logs import append
 from tests.pipelines.tables.places import Place, source
 
@@ -128,4 +132,39 @@ def test_each_step_of_a_commit(steps: int, plain_place: Place, tmp_path: Path, m
     plain_place.export(source(log))
     assert plain_place.offsets() == [(0, offset) for offset in range(4)]
     assert {str(each) for each in plain_place.out.rglob("*.parquet")} == set(plain_place.files())
+    assert not list(tmp_path.glob(".*.kcli"))
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_each_step_of_joining_files(steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill leaves the rows in small files or in joined ones, and the next run no file that no snapshot names."""
+    place = Place("directory", tmp_path / "out")
+    log = tmp_path / "t-0"
+    log.mkdir()
+    for offset in range(3):
+        append(log, [offset])
+        place.export(source(log))
+    append(log, [3])
+    commit_to = TableStaging.commit_to
+
+    def dying(staging: TableStaging, *arguments: Any, **options: Any) -> None:
+        if options:  # not of rows
+            staging._disk = DyingDisk(steps)
+            monkeypatch.setattr(TableStaging, "_leave", lambda each: os.close(each._lock))
+        commit_to(staging, *arguments, **options)
+
+    monkeypatch.setattr(TableStaging, "commit_to", dying)
+    given = ExportOptions(source(log), place.out, TableFormat((), is_whole=True))
+    with suppress(Killed):
+        TableJob(given, place.table(), InProcess(), compacts=True).run()  # type: ignore[arg-type]
+    monkeypatch.undo()
+    assert len(place.files()) in (1, 4)
+    assert place.offsets() == [(0, offset) for offset in range(4)]
+    is_joined = len(place.files()) == 1
+    place.export(source(log))
+    assert (len(place.files()) == 1) == is_joined
+    assert place.offsets() == [(0, offset) for offset in range(4)]
+    assert len([*place.out.rglob("*.parquet")]) == 4 + is_joined, (
+        "older snapshots have their files, and nobody has more"
+    )
     assert not list(tmp_path.glob(".*.kcli"))

@@ -25,6 +25,8 @@ from kcli.errors import KcliError, UsageError
 from kcli.export.decoding import DecoderSpec
 from kcli.export.export_options import ExportOptions
 from kcli.export.job import Job
+from kcli.export.outcome import Outcome
+from kcli.export.table_writer import TableFormat
 from kcli.log.disk import Disk
 from kcli.pipelines.tables.iceberg import OFFSETS, IcebergTable
 from kcli.pipelines.tables.job import TableJob
@@ -163,18 +165,98 @@ def test_others_may_compact_and_clean_up(log: Path, tmp_path: Path) -> None:
     assert place.offsets() == [(0, offset) for offset in range(40)]
 
 
-def test_small_files_are_joined(log: Path, tmp_path: Path) -> None:
-    place = Place("delta", tmp_path / "out")
+def compacting(place: Place, log: Path, layout: tuple[str, ...] = (), *, file_bytes: int = 1 << 27) -> Outcome:
+    """An export that joins small files."""
+    form = TableFormat(layout, is_whole=place.kind != "delta", file_bytes=file_bytes)
+    given = ExportOptions(source(log), place.out, form)
+    return TableJob(given, place.table(layout), InProcess(), compacts=True).run()  # type: ignore[arg-type]
+
+
+def test_small_files_are_joined(log: Path, place: Place) -> None:
     for first in (10, 20, 30):
         place.export(source(log))
         append(log, list(range(first, first + 10)))
-    given = ExportOptions(source(log), place.out)
-    outcome = TableJob(given, place.table(), InProcess(), compacts=True).run()  # type: ignore[arg-type]
+    rows = sorted_rows(place.read())
+    outcome = compacting(place, log)
     assert (outcome.records, outcome.joined, len(place.files())) == (10, 4, 1)
     assert place.offsets() == [(0, offset) for offset in range(40)]
+    assert sorted_rows(place.read())[:30] == rows
     assert place.export(source(log)).records == 0
-    with pytest.raises(UsageError, match="rewrite_data_files"):
-        Place("directory", tmp_path / "lake").table().compact(1)
+    assert compacting(place, log).joined == 0
+
+
+def test_joined_files_stay_in_their_partition(log: Path, tmp_path: Path) -> None:
+    """So the table is read by buckets as before, and a file that is large enough is left alone."""
+    place = Place("directory", tmp_path / "out")
+    layout = ("bucket(4,key)",)
+    for first in (10, 20):
+        place.export(source(log), layout)
+        append(log, list(range(first, first + 10)))
+    before = len(place.files())
+    assert compacting(place, log, layout, file_bytes=1_000).joined == 0
+    assert compacting(place, log, layout).joined == before + before // 2
+    table = place.iceberg()
+    tasks = [*table.scan().plan_files()]
+    assert len({str(task.file.partition) for task in tasks}) == len(tasks)
+    assert place.offsets() == [(0, offset) for offset in range(30)]
+    assert len(table.scan(row_filter=EQUAL("key", b"k1")).to_arrow()) == len(range(1, 30, 4))
+    summary = table.current_snapshot().summary  # type: ignore[union-attr]
+    assert summary is not None
+    assert json.loads(str(summary[OFFSETS])) == {"t": {"0": 30}}
+
+
+def test_joined_files_have_all_columns(tmp_path: Path) -> None:
+    """Files of an older schema, too; and numbers that have grown."""
+    place = Place("directory", tmp_path / "out")
+    log = tmp_path / "t-0"
+    log.mkdir()
+    spec = registered(tmp_path, {1: [ID], 2: [{"name": "id", "type": "long"}, NOTE]})
+    append(log, [0], [b"\0\0\0\0\1\x02"])
+    place.export(source(log), value=spec)
+    append(log, [1], [b"\0\0\0\0\2\x80\x80\x80\x80\x20\x02\x02x"])
+    place.export(source(log), value=spec)
+    given = ExportOptions(source(log), place.out, TableFormat((), is_whole=True), value=spec)
+    assert TableJob(given, place.table(), InProcess(), compacts=True).run().joined == 2  # type: ignore[arg-type]
+    assert [row["value"] for row in sorted_rows(place.read())] == [
+        {"id": 1, "note": None},
+        {"id": 1 << 32, "note": "x"},
+    ]
+
+
+def test_files_that_others_have_changed_stay(log: Path, tmp_path: Path) -> None:
+    """Their names of columns are not those of the table any more."""
+    place = Place("sql", tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db")
+    place.export(source(log))
+    append(log, [10])
+    place.export(source(log))
+    with place.iceberg().update_schema() as update:
+        update.rename_column("headers", "more")
+    assert place.table().compact(1 << 27, tmp_path, lambda *_: None) == 0
+
+
+def test_somebody_else_commits_while_files_are_joined(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of the same run stay."""
+    place = Place("directory", tmp_path / "out")
+    place.export(source(log))
+    append(log, [10])
+    replace_files = IcebergTable._small_files
+
+    def slow(table: IcebergTable, *arguments: Any) -> Any:
+        other = place.table()
+        other.load()
+        other.fit(pa.schema(pq.read_schema(place.files()[0])).remove_metadata())
+        yield from replace_files(table, *arguments)
+        other.append([], {TopicPartition("t", 0): 11})
+
+    monkeypatch.setattr(IcebergTable, "_small_files", slow)
+    with pytest.raises(KcliError, match="has changed meanwhile, and no files were joined"):
+        compacting(place, log)
+    monkeypatch.undo()
+    assert place.offsets() == [(0, offset) for offset in range(11)]
+    assert {str(each) for each in place.out.rglob("*.parquet")} == set(place.files())
+    assert compacting(place, log).joined == 2
 
 
 def test_a_rollback_takes_offsets_back_with_rows(log: Path, tmp_path: Path) -> None:
