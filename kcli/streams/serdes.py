@@ -35,7 +35,8 @@ _SPAN = struct.Struct(">qq")
 class Serde(Generic[T]):
     """How values become bytes and back.
 
-    serialize, deserialize: for what is not None; they raise ValueError, TypeError or struct.error for what is wrong.
+    serialize, deserialize: for what is not None; they raise ValueError, TypeError, LookupError or struct.error for what
+    is wrong.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Serde(Generic[T]):
             return None
         try:
             return self.deserialize(data)
-        except (ValueError, TypeError, RecursionError, struct.error) as error:
+        except (ValueError, TypeError, LookupError, RecursionError, struct.error) as error:
             raise SerializationError(f"{len(data)} bytes are no {self.name}: {error}") from None
 
 

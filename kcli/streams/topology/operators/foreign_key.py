@@ -20,7 +20,6 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kcli.java.murmur3 import murmur3
-from kcli.streams.errors import SerializationError
 from kcli.streams.records import Change, Record, ValueAndTimestamp
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.operators.stream_join import Joiner
@@ -100,8 +99,6 @@ def _head(version: int, value_hash: bytes | None, more: bytes) -> bytes:
 
 def _split(data: bytes, start: int) -> tuple[bytes | None, bytes]:
     """Return the hash behind the head and what follows it."""
-    if not data:
-        raise SerializationError("a record of a foreign-key join is empty")
     end = start if data[0] & NO_HASH else start + HASH_BYTES
     return (None if end == start else data[start:end]), data[end:]
 
