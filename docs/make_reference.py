@@ -4,6 +4,7 @@
     kernels.md     formats.kernels: signatures of the .pyi files, docstrings of the compiled modules
     testing.md     kcli.testing, and what its objects have
     spark.md       pyspark_kafka_log
+    streams.md     kcli.streams
 
 `python docs/make_reference.py` writes the pages; with `--check` it exits with 1 where a page differs from the sources.
 Sources are parsed, not imported, but for the kernels, whose docstrings only the compiled modules have.
@@ -78,6 +79,45 @@ PAGES = {
             "pyspark_kafka_log": (),
             "kcli.pipelines.source": ("KafkaDataSource",),
             "kcli.export.source": ("KafkaLogDataSource",),
+        },
+    ),
+    "streams.md": Page(
+        "kcli.streams",
+        "Programs of streams and tables: `from kcli.streams import StreamsBuilder`. The guide is "
+        "[Streams](../streams.md).",
+        {
+            "kcli.streams.builder": ("StreamsBuilder",),
+            "kcli.streams.kstream": ("KStream", "BranchedKStream"),
+            "kcli.streams.ktable": ("KTable", "GlobalKTable"),
+            "kcli.streams.grouped_stream": ("KGroupedStream", "TimeWindowedKStream", "SessionWindowedKStream"),
+            "kcli.streams.grouped_table": ("KGroupedTable",),
+            "kcli.streams.windows": (
+                "TimeWindows",
+                "SlidingWindows",
+                "SessionWindows",
+                "JoinWindows",
+                "Window",
+                "Windowed",
+            ),
+            "kcli.streams.suppressed": (),
+            "kcli.streams.serdes": (
+                ("Serde", "BYTES", "STRING", "INTEGER", "LONG", "DOUBLE", "JSON", "time_windowed", "session_windowed")
+            ),
+            "kcli.streams.records": (
+                "Record",
+                "ValueAndTimestamp",
+                "RecordMetadata",
+                "ConsumerRecord",
+                "ProducerRecord",
+            ),
+            "kcli.streams.topology.timestamps": (),
+            "kcli.streams.topology.processor": ("Processor", "ProcessorContext", "PunctuationType", "Cancellable"),
+            "kcli.streams.topology.topology": ("Topology",),
+            "kcli.streams.topology.stores.key_value": ("KeyValueStore", "KeyValueStoreBuilder"),
+            "kcli.streams.topology.stores.window": ("WindowStore", "WindowStoreBuilder"),
+            "kcli.streams.topology.stores.session": ("SessionStore", "SessionStoreBuilder"),
+            "kcli.streams.testing": ("TopologyTestDriver", "TestInputTopic", "TestOutputTopic"),
+            "kcli.streams.errors": (),
         },
     ),
 }

@@ -183,11 +183,11 @@ class Oracle:
     """Kafka's own classes in a JVM: a Java program reads a JSON question from each line, and writes a line with the
     JSON answer.
 
-    program: its source. options: of the JVM.
+    program: its source. options: of the JVM. more_jars: as for java().
     """
 
-    def __init__(self, jars: Path, program: Path, *options: str) -> None:
-        command = java(jars, program, "-Xmx256M", *options)
+    def __init__(self, jars: Path, program: Path, *options: str, more_jars: Path | None = None) -> None:
+        command = java(jars, program, "-Xmx256M", *options, more_jars=more_jars)
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, ask: str, **details: Any) -> Any:

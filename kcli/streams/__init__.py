@@ -1,0 +1,77 @@
+"""Streams: programs that turn topics into topics, with tables, joins and windows, as Kafka Streams does.
+
+    StreamsBuilder -> KStream, KTable ... -> Topology -> Task -> records for topics and changelogs
+
+    builder                       where a program begins
+    kstream, grouped_stream       streams, and their records by key and window
+    ktable, grouped_table         tables, and their rows by another key
+    graph, context                the steps of a program before they are a topology
+    serdes, windows, suppressed   what steps are told
+    records, errors               what processors get, and what can be wrong
+    topology                      nodes, operators and stores, without I/O and clock: begin with topology.task
+    testing                       TopologyTestDriver, which runs a topology in a test
+
+The names are those of Kafka Streams in Python's spelling; what its configuration objects say (Named, Materialized,
+Grouped, Consumed, Produced, Joined) are keyword arguments here.
+"""
+
+from kcli.streams.builder import StreamsBuilder
+from kcli.streams.errors import ProcessingError, SerializationError, StreamsError, TopologyError
+from kcli.streams.grouped_stream import KGroupedStream, SessionWindowedKStream, TimeWindowedKStream
+from kcli.streams.grouped_table import KGroupedTable
+from kcli.streams.kstream import BranchedKStream, KStream
+from kcli.streams.ktable import GlobalKTable, KTable
+from kcli.streams.records import Record, ValueAndTimestamp
+from kcli.streams.serdes import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING, Serde, session_windowed, time_windowed
+from kcli.streams.suppressed import Suppressed
+from kcli.streams.testing import TopologyTestDriver
+from kcli.streams.topology.operators.window_aggregate import EmitStrategy
+from kcli.streams.topology.processor import Processor, ProcessorContext, PunctuationType
+from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
+from kcli.streams.topology.stores.session import SessionStoreBuilder
+from kcli.streams.topology.stores.window import WindowStoreBuilder
+from kcli.streams.topology.topology import Topology
+from kcli.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Window, Windowed
+
+__all__ = [
+    "BYTES",
+    "DOUBLE",
+    "INTEGER",
+    "JSON",
+    "LONG",
+    "STRING",
+    "BranchedKStream",
+    "EmitStrategy",
+    "GlobalKTable",
+    "JoinWindows",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "KeyValueStoreBuilder",
+    "ProcessingError",
+    "Processor",
+    "ProcessorContext",
+    "PunctuationType",
+    "Record",
+    "Serde",
+    "SerializationError",
+    "SessionStoreBuilder",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
+    "StreamsBuilder",
+    "StreamsError",
+    "Suppressed",
+    "TimeWindowedKStream",
+    "TimeWindows",
+    "Topology",
+    "TopologyError",
+    "TopologyTestDriver",
+    "ValueAndTimestamp",
+    "Window",
+    "WindowStoreBuilder",
+    "Windowed",
+    "session_windowed",
+    "time_windowed",
+]

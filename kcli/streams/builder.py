@@ -1,0 +1,122 @@
+"""StreamsBuilder: where a program begins to declare its topology. Source: StreamsBuilder of Kafka Streams."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from kcli.streams.context import Declaring
+from kcli.streams.errors import TopologyError
+from kcli.streams.graph import Graph, Step
+from kcli.streams.kstream import KStream
+from kcli.streams.ktable import GlobalKTable, KTable
+from kcli.streams.serdes import Serde
+from kcli.streams.topology.operators.table_source import TableSource
+from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
+from kcli.streams.topology.stores.store import StoreBuilder
+from kcli.streams.topology.timestamps import TimestampExtractor
+from kcli.streams.topology.topology import Topology
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+SOURCE, TABLE = "KSTREAM-SOURCE-", "KTABLE-SOURCE-"
+
+
+class StreamsBuilder:
+    """Declares streams and tables, and builds the topology of all that was declared.
+
+    key_serde, value_serde: the defaults, wherever a step neither has a serde nor inherits one.
+    """
+
+    def __init__(self, *, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> None:
+        self._declaring = Declaring(Graph(), key_serde, value_serde)
+
+    def stream(
+        self,
+        *topics: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """Return the stream of the records of topics."""
+        if not topics:
+            raise TopologyError("a stream needs a topic")
+        node = self._declaring.named(name, SOURCE)
+
+        def write(topology: Topology, _step: Step) -> None:
+            topology.add_source(
+                node,
+                *topics,
+                key_serde=key_serde,
+                value_serde=value_serde,
+                timestamp_extractor=timestamp_extractor,
+            )
+
+        step = self._declaring.graph.add(Step(node, write, topics=topics))
+        return KStream(self._declaring, node, step, (key_serde, value_serde))
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        name: str | None = None,
+        store_name: str | None = None,
+        logging: bool = True,
+    ) -> KTable[K, V]:
+        """Return the table of a topic: a record is the new value of its key, and None deletes it. store_name: of its
+        store, which it else has only if it needs one. logging: whether the store has a changelog topic."""
+        graph = self._declaring.graph
+        store = store_name or graph.new_store_name(f"{topic}-")
+        source, node = self._declaring.named(name, SOURCE, "-source"), self._declaring.named(name, TABLE)
+        table = TableSource(store, is_materialized=store_name is not None)
+        builder = KeyValueStoreBuilder(
+            name=store, key_serde=key_serde, value_serde=value_serde, timestamped=True, logging=logging
+        )
+
+        def write(topology: Topology, _step: Step) -> None:
+            serdes: dict[str, Any] = {"key_serde": key_serde, "value_serde": value_serde}
+            topology.add_source(source, topic, timestamp_extractor=timestamp_extractor, **serdes)
+            topology.add_processor(node, table, source)
+            if table.is_materialized:
+                topology.add_state_store(builder, node)
+
+        step = graph.add(Step(node, write))
+        return KTable(self._declaring, node, step, table, (key_serde, value_serde), store_name=store_name)
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        name: str | None = None,
+        store_name: str | None = None,
+    ) -> GlobalKTable[K, V]:
+        """Return the table of all partitions of a topic, which every task has as a whole."""
+        graph = self._declaring.graph
+        store = store_name or graph.new_store_name(f"{topic}-")
+        source, node = self._declaring.named(name, SOURCE, "-source"), self._declaring.named(name, TABLE)
+        table = TableSource(store, is_materialized=True)
+        builder = KeyValueStoreBuilder(
+            name=store, key_serde=key_serde, value_serde=value_serde, timestamped=True, logging=False
+        )
+
+        def write(topology: Topology, _step: Step) -> None:
+            topology.add_global_store(builder, source, topic, node, table)
+
+        graph.add(Step(node, write))
+        return GlobalKTable(store)
+
+    def add_state_store(self, store: StoreBuilder[Any]) -> None:
+        """Add a store for the processors of process and process_values."""
+        self._declaring.graph.add(Step(store.name, lambda topology, _step: topology.add_state_store(store)))
+
+    def build(self) -> Topology:
+        """Return the topology of all that was declared so far. Raises TopologyError."""
+        topology = Topology(key_serde=self._declaring.key_serde, value_serde=self._declaring.value_serde)
+        self._declaring.graph.write(topology)
+        return topology

@@ -1,0 +1,409 @@
+"""KTable: a table whose rows change with each record, and GlobalKTable: the whole of a topic as a table.
+
+`name` names the nodes of a step, `store_name` the store of its table. A table without a name for its store has one only
+if a step behind it looks values up or needs old ones. Source: KTable, GlobalKTable of Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from kcli.streams.context import AnySerde, Declaring
+from kcli.streams.errors import TopologyError
+from kcli.streams.graph import Step
+from kcli.streams.kstream import KStream
+from kcli.streams.serdes import Serde
+from kcli.streams.suppressed import Suppressed
+from kcli.streams.topology.operators.foreign_key import (
+    SUBSCRIPTION_KEY,
+    AnswerChange,
+    AnswerSubscription,
+    ForeignKeyJoin,
+    Receive,
+    Resolve,
+    Subscribe,
+    response_serde,
+    subscription_serde,
+)
+from kcli.streams.topology.operators.stateless import new_values
+from kcli.streams.topology.operators.suppress import SuppressedTable, Suppression
+from kcli.streams.topology.operators.table import TableOperator
+from kcli.streams.topology.operators.table_aggregate import regrouped
+from kcli.streams.topology.operators.table_join import JoinKind, table_join
+from kcli.streams.topology.operators.table_source import TableSource
+from kcli.streams.topology.operators.table_stateless import TableFilter, TableMap
+from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
+from kcli.streams.topology.stores.suppress_buffer import SuppressBufferBuilder
+from kcli.streams.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from kcli.streams.grouped_table import KGroupedTable
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+V3 = TypeVar("V3")
+
+
+class GlobalKTable(Generic[K, V]):
+    """The whole of a topic as a table, for joins by any key. store_name: the name of its store."""
+
+    def __init__(self, store_name: str) -> None:
+        self.store_name = store_name
+
+
+class KTable(Generic[K, V]):
+    """A table with keys K and values V. store_name: the name that its store was given, None if it has none.
+
+    declaring, name, step, operator, key_serde, value_serde: what the next steps have to know: the program, the node
+    that sends the changes, and what the table is for them.
+    """
+
+    def __init__(
+        self,
+        declaring: Declaring,
+        name: str,
+        step: Step,
+        operator: TableOperator,
+        serdes: tuple[AnySerde, AnySerde],
+        *,
+        store_name: str | None = None,
+    ) -> None:
+        self.store_name = store_name
+        self.declaring, self.name, self.step, self.operator = declaring, name, step, operator
+        self.key_serde, self.value_serde = serdes
+
+    def filter(
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+    ) -> KTable[K, V]:
+        """Return the table of the rows for which the predicate is true."""
+        return self._filter(predicate, name, store_name, (key_serde, value_serde), keep=True)
+
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+    ) -> KTable[K, V]:
+        """Return the table of the rows for which the predicate is false."""
+        return self._filter(predicate, name, store_name, (key_serde, value_serde), keep=False)
+
+    def map_values(
+        self,
+        mapper: Callable[[V], V2],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V2] | None = None,
+    ) -> KTable[K, V2]:
+        """Return the table with the mapper's value in each row; the mapper does not get None."""
+        prefix = "KTABLE-MAPVALUES-"
+        self._burn(prefix, store_name, (key_serde, value_serde))
+        operator = TableMap(self.operator, lambda _key, value: mapper(value), store_name)
+        return self._derived(prefix, name, operator, (key_serde or self.key_serde, value_serde), store_name)
+
+    def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
+        """Return the stream of the table's changes: each has its row's new value, None where the row is deleted."""
+        node = self.declaring.named(name, "KTABLE-TOSTREAM-")
+        step = self.declaring.add_processor(node, new_values(), self.step)
+        return KStream(self.declaring, node, step, (self.key_serde, self.value_serde))
+
+    def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
+        """Return the table whose changes are held back, of which only each row's last one is sent."""
+        node = name or self.declaring.graph.new_name("KTABLE-SUPPRESS-")
+        suppression = self._suppression(suppressed)
+        store = f"{name}-store" if name else self.declaring.graph.new_store_name("KTABLE-SUPPRESS-")
+        operator = SuppressedTable(self.operator, suppression, store)
+        builder = SuppressBufferBuilder(name=store, key_serde=self.key_serde, value_serde=self.value_serde)
+        step = self.declaring.add_table(node, operator, self.step, builder)
+        return KTable(self.declaring, node, step, operator, (self.key_serde, self.value_serde))
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key_serde: Serde[K2] | None = None,
+        value_serde: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> KGroupedTable[K2, V2]:
+        """Return the rows grouped by the selector's keys, with its values. name: of the step and of the repartition
+        topic."""
+        from kcli.streams.grouped_table import KGroupedTable
+
+        node = self.declaring.named(name, "KTABLE-SELECT-")
+        step = self.declaring.add_processor(node, regrouped(selector), self.step)
+        self.operator.send_old_values(force=True)
+        return KGroupedTable(self.declaring, step, (key_serde, value_serde), name)
+
+    @overload
+    def join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2], V3],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V3] | None = None,
+    ) -> KTable[K, V3]: ...
+
+    @overload
+    def join(
+        self,
+        other: KTable[K2, V2],
+        joiner: Callable[[V, V2], V3],
+        *,
+        foreign_key: Callable[[V], K2 | None],
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V3] | None = None,
+    ) -> KTable[K, V3]: ...
+
+    def join(self, other: Any, joiner: Any, *, foreign_key: Any = None, **about: Any) -> Any:
+        """Return the table of the joined values of this table's rows and others.
+
+        other: a table, whose row has the same key, or the key that `foreign_key` makes of this table's value. joiner:
+        gets this table's value and the other one.
+        """
+        if foreign_key is not None:
+            return self._join_foreign(other, joiner, foreign_key, keeps=False, **about)
+        return self._join(other, joiner, JoinKind.INNER, **about)
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2 | None], V3],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V3] | None = None,
+    ) -> KTable[K, V3]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K2, V2],
+        joiner: Callable[[V, V2 | None], V3],
+        *,
+        foreign_key: Callable[[V], K2 | None],
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V3] | None = None,
+    ) -> KTable[K, V3]: ...
+
+    def left_join(self, other: Any, joiner: Any, *, foreign_key: Any = None, **about: Any) -> Any:
+        """Return what join returns, and a row for each of this table without another one, whose value is None."""
+        if foreign_key is not None:
+            return self._join_foreign(other, joiner, foreign_key, keeps=True, **about)
+        return self._join(other, joiner, JoinKind.LEFT, **about)
+
+    def outer_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V | None, V2 | None], V3],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V3] | None = None,
+    ) -> KTable[K, V3]:
+        """Return what left_join returns, and a row for each of the other table without one of this."""
+        about = {"key_serde": key_serde, "value_serde": value_serde}
+        return self._join(other, joiner, JoinKind.OUTER, name=name, store_name=store_name, **about)
+
+    # steps
+
+    def _filter(
+        self,
+        predicate: Callable[[Any, Any], bool],
+        name: str | None,
+        store_name: str | None,
+        serdes: tuple[AnySerde, AnySerde],
+        *,
+        keep: bool,
+    ) -> KTable[K, V]:
+        prefix = "KTABLE-FILTER-"
+        self._burn(prefix, store_name, serdes)
+        operator = TableFilter(self.operator, predicate, store_name, keep=keep)
+        own = serdes[0] or self.key_serde, serdes[1] or self.value_serde
+        return self._derived(prefix, name, operator, own, store_name)
+
+    def _burn(self, prefix: str, store_name: str | None, serdes: tuple[AnySerde, AnySerde]) -> None:
+        """Use up the number of a store that has serdes but no name, as Kafka Streams does."""
+        if store_name is None and serdes != (None, None):
+            self.declaring.graph.new_store_name(prefix)
+
+    def _derived(
+        self,
+        prefix: str,
+        name: str | None,
+        operator: TableOperator,
+        serdes: tuple[AnySerde, AnySerde],
+        store: str | None,
+    ) -> KTable[Any, Any]:
+        node = self.declaring.named(name, prefix)
+        builder = None if store is None else _table_store(store, serdes)
+        step = self.declaring.add_table(node, operator, self.step, builder)
+        return KTable(self.declaring, node, step, operator, serdes, store_name=store)
+
+    def _suppression(self, suppressed: Suppressed) -> Suppression:
+        bounds: dict[str, Any] = {"records_max": suppressed.records_max, "bytes_max": suppressed.bytes_max}
+        if suppressed.wait_ms is None:
+            close_ms = self.step.window_close_ms()
+            return Suppression(
+                close_ms, lambda record: record.key.window.end, skips_tombstones=True, fails=True, **bounds
+            )
+        fails = not suppressed.emits_early
+        return Suppression(suppressed.wait_ms, lambda record: record.timestamp, fails=fails, **bounds)
+
+    def _join(
+        self,
+        other: KTable[Any, Any],
+        joiner: Any,
+        kind: JoinKind,
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: AnySerde = None,
+        value_serde: AnySerde = None,
+    ) -> KTable[Any, Any]:
+        _check_table(other)
+        declaring = self.declaring
+        is_materialized = any(each is not None for each in (store_name, key_serde, value_serde))
+        store = store_name or (declaring.graph.new_store_name("KTABLE-MERGE-") if is_materialized else None)
+        merge = declaring.named(name, "KTABLE-MERGE-")
+        if kind is not JoinKind.INNER:
+            self.operator.send_old_values(force=True)
+        if kind is JoinKind.OUTER:
+            other.operator.send_old_values(force=True)
+        operator = table_join(self.operator, other.operator, joiner, kind, store)
+        this_name = declaring.named(name, "KTABLE-JOINTHIS-", "-join-this")
+        other_name = declaring.named(name, "KTABLE-JOINOTHER-", "-join-other")
+        serdes = key_serde or self.key_serde, value_serde
+
+        def write(topology: Topology, _step: Step) -> None:
+            topology.add_processor(this_name, operator.left, self.name)
+            topology.add_processor(other_name, operator.right, other.name)
+            topology.add_processor(merge, operator, this_name, other_name)
+            topology.connect_processor_and_state_stores(this_name, *operator.left.other_view.stores)
+            topology.connect_processor_and_state_stores(other_name, *operator.left.own_view.stores)
+            if store is not None:
+                topology.add_state_store(_table_store(store, serdes), merge)
+
+        step = declaring.graph.add(Step(merge, write), self.step, other.step)
+        return KTable(declaring, merge, step, operator, serdes, store_name=store)
+
+    def _join_foreign(
+        self,
+        other: KTable[Any, Any],
+        joiner: Any,
+        foreign_key: Any,
+        *,
+        keeps: bool,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: AnySerde = None,
+        value_serde: AnySerde = None,
+    ) -> KTable[Any, Any]:
+        _check_table(other)
+        declaring, graph = self.declaring, self.declaring.graph
+        other.operator.send_old_values(force=True)
+        self.operator.send_old_values(force=True)
+        keys, values = self._serdes("left")
+        foreign_keys, foreign_values = other._serdes("right")
+
+        def node(prefix: str, suffix: str) -> str:
+            return declaring.named(name, f"KTABLE-{prefix}-", suffix)
+
+        registration = node("FK-JOIN-SUBSCRIPTION-REGISTRATION", "-subscription-registration") + "-topic"
+        subscribe = node("FK-JOIN-SUBSCRIPTION-REGISTRATION", "-subscription-registration-processor")
+        registration_sink = node("SINK", "-subscription-registration-sink")
+        registration_source = node("SOURCE", "-subscription-registration-source")
+        store = node("FK-JOIN-SUBSCRIPTION-STATE-STORE", "-subscription-store")
+        receive = node("FK-JOIN-SUBSCRIPTION-PROCESSOR", "-subscription-receive")
+        answer = node("FK-JOIN-SUBSCRIPTION-PROCESSOR", "-subscription-join-foreign")
+        answer_change = node("FK-JOIN-SUBSCRIPTION-PROCESSOR", "-foreign-join-subscription")
+        response = node("FK-JOIN-SUBSCRIPTION-RESPONSE", "-subscription-response") + "-topic"
+        response_sink = node("SINK", "-subscription-response-sink")
+        response_source = node("SOURCE", "-subscription-response-source")
+        resolve = node("FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR", "-subscription-response-resolver")
+        result = node("FK-JOIN-OUTPUT", "-result")
+        result_store = store_name or graph.new_store_name("KTABLE-FK-JOIN-OUTPUT-")
+
+        views = self.operator.view(), other.operator.view()
+        join = ForeignKeyJoin(foreign_key, joiner, store, (keys, foreign_keys), values, views, keeps=keeps)
+        subscriptions = KeyValueStoreBuilder(
+            name=store,
+            key_serde=SUBSCRIPTION_KEY,
+            value_serde=subscription_serde(keys),
+            timestamped=True,
+            logs_headers=True,
+        )
+        table = TableSource(result_store, is_materialized=store_name is not None)
+        serdes = key_serde or self.key_serde, value_serde
+
+        def step(of: str, write: Callable[[Topology, Step], None], *parents: Step) -> Step:
+            return graph.add(Step(of, write), *parents)
+
+        def write_registration(topology: Topology, _step: Step) -> None:
+            topology.internal_topics.add(registration)
+            serde = subscription_serde(keys)
+            topology.add_sink(registration_sink, registration, subscribe, key_serde=foreign_keys, value_serde=serde)
+            topology.add_source(registration_source, registration, key_serde=foreign_keys, value_serde=serde)
+            topology.add_state_store(subscriptions)
+
+        def write_response(topology: Topology, _step: Step) -> None:
+            topology.internal_topics.add(response)
+            serde = response_serde(foreign_values)
+            topology.add_sink(response_sink, response, answer, answer_change, key_serde=keys, value_serde=serde)
+            topology.add_source(response_source, response, key_serde=keys, value_serde=serde)
+
+        def write_result(topology: Topology, _step: Step) -> None:
+            topology.add_processor(result, table, resolve)
+            if table.is_materialized:
+                topology.add_state_store(_table_store(result_store, serdes), result)
+
+        sent = declaring.add_processor(subscribe, lambda: Subscribe(join), self.step)
+        registered = step(registration_source, write_registration, sent)
+        received = declaring.add_processor(receive, lambda: Receive(join), registered, stores=(store,))
+        answered = declaring.add_processor(answer, lambda: AnswerSubscription(join), received, stores=join.right.stores)
+        changed = declaring.add_processor(answer_change, lambda: AnswerChange(join), other.step, stores=(store,))
+        responded = step(response_source, write_response, answered, changed)
+        resolved = declaring.add_processor(resolve, lambda: Resolve(join), responded, stores=join.left.stores)
+        last = step(result, write_result, resolved)
+        return KTable(declaring, result, last, table, serdes, store_name=store_name)
+
+    def _serdes(self, side: str) -> tuple[Serde[Any], Serde[Any]]:
+        """Return the serdes of a table of a foreign-key join, or the default ones."""
+        keys, values = self.key_serde or self.declaring.key_serde, self.value_serde or self.declaring.value_serde
+        if keys is None or values is None:
+            what = "key" if keys is None else "value"
+            raise TopologyError(
+                f"the {side} table {self.name} of a foreign-key join has no {what}_serde, and there is no default"
+            )
+        return keys, values
+
+
+def _table_store(name: str, serdes: tuple[AnySerde, AnySerde]) -> KeyValueStoreBuilder:
+    return KeyValueStoreBuilder(name=name, key_serde=serdes[0], value_serde=serdes[1], timestamped=True)
+
+
+def _check_table(other: object) -> None:
+    if not isinstance(other, KTable):
+        raise TopologyError(f"a table can be joined with a table, not with {other!r}")

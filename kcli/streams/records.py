@@ -1,0 +1,91 @@
+"""Records as processors see them, and what tables pass on: a value's change.
+
+    Record             key, value, timestamp and headers; a new one is made for each change
+    Change             the new and the old value of a table's key; None is no value
+    ValueAndTimestamp  what a timestamped store keeps for a key
+    RecordMetadata     where in its topic the record stands that is in process
+
+Source: Record, Change, ValueAndTimestamp, RecordMetadata of Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[K, V]):
+    """A record of a stream or, with a Change as its value, of a table. timestamp: milliseconds."""
+
+    key: K
+    value: V
+    timestamp: int
+    headers: Headers = ()
+
+    def with_key(self, key: K2) -> Record[K2, V]:
+        """Return the record with this key."""
+        return replace(self, key=key)  # type: ignore[arg-type,return-value]
+
+    def with_value(self, value: V2) -> Record[K, V2]:
+        """Return the record with this value."""
+        return replace(self, value=value)  # type: ignore[arg-type,return-value]
+
+    def with_timestamp(self, timestamp: int) -> Record[K, V]:
+        """Return the record with this timestamp in milliseconds."""
+        return replace(self, timestamp=timestamp)
+
+    def with_headers(self, headers: Headers) -> Record[K, V]:
+        """Return the record with these headers."""
+        return replace(self, headers=headers)
+
+
+class Change(NamedTuple):
+    """The new and the old value of a key of a table. old is None too where nobody asked for old values."""
+
+    new: Any
+    old: Any = None
+
+
+class ValueAndTimestamp(NamedTuple):
+    """A value in a timestamped store, and the timestamp in milliseconds up to which it holds all records."""
+
+    value: Any
+    timestamp: int
+
+
+class RecordMetadata(NamedTuple):
+    """Topic, partition and offset of the input record that is in process."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class ConsumerRecord(NamedTuple):
+    """A record of an input topic after deserialization, as a timestamp extractor gets it. timestamp: milliseconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: Headers
+
+
+class ProducerRecord(NamedTuple):
+    """A record that a topology sends to a topic, as bytes. timestamp: milliseconds."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers

@@ -1,0 +1,118 @@
+"""The input of a task: a queue for each topic, and the choice of the next record.
+
+The next record is that with the lowest timestamp among the first ones of all queues. Queues whose first records have
+equal timestamps are taken in the order of Java's PriorityQueue. Source: PartitionGroup, RecordQueue of Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from kcli.java.priority_queue import PriorityQueue
+from kcli.streams.errors import ProcessingError, SerializationError
+from kcli.streams.records import ConsumerRecord, Headers, Record, RecordMetadata
+from kcli.streams.serdes import Serde
+from kcli.streams.topology.topology import Source
+
+NO_TIMESTAMP = -1
+
+
+class RawRecord(NamedTuple):
+    """A record of an input topic as bytes. timestamp: milliseconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def deserialized(source: Source, raw: RawRecord) -> ConsumerRecord:
+    """Return the record with key and value by the source's serdes. Raises ProcessingError."""
+    key, value = _read("key", source.key_serde, raw.key, raw), _read("value", source.value_serde, raw.value, raw)
+    return ConsumerRecord(raw.topic, raw.partition, raw.offset, raw.timestamp, key, value, raw.headers)
+
+
+def _read(side: str, serde: Serde[Any], data: bytes | None, raw: RawRecord) -> Any:
+    try:
+        return serde.from_bytes(data)
+    except SerializationError as error:
+        place = f"{raw.topic}, partition {raw.partition}, offset {raw.offset}"
+        raise ProcessingError(f"{place}: the record's {side} cannot be read: {error}") from None
+
+
+class InputQueue:
+    """The records of a topic that wait. The first one is deserialized and has the timestamp that the source's extractor
+    gives it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.first: tuple[Record[object, object], RecordMetadata] | None = None
+        self._waiting: deque[RawRecord] = deque()
+        self._partition_time = NO_TIMESTAMP
+
+    @property
+    def timestamp(self) -> int:
+        """The timestamp of the first record."""
+        assert self.first is not None
+        return self.first[0].timestamp
+
+    def add(self, raw: RawRecord) -> None:
+        self._waiting.append(raw)
+        self._find_first()
+
+    def take(self) -> tuple[Record[object, object], RecordMetadata]:
+        """Remove the first record and return it with its place."""
+        taken = self.first
+        assert taken is not None
+        self.first = None
+        self._partition_time = max(self._partition_time, taken[0].timestamp)
+        self._find_first()
+        return taken
+
+    def _find_first(self) -> None:
+        while self.first is None and self._waiting:
+            record = deserialized(self.source, self._waiting.popleft())
+            timestamp = self.source.timestamp_extractor(record, self._partition_time)
+            if timestamp >= 0:
+                place = RecordMetadata(record.topic, record.partition, record.offset)
+                self.first = Record(record.key, record.value, timestamp, record.headers), place
+
+
+class InputQueues:
+    """The queues of a task. stream_time: the highest timestamp of a record taken so far, in milliseconds."""
+
+    def __init__(self) -> None:
+        self.stream_time = NO_TIMESTAMP
+        self._queues: dict[str, InputQueue] = {}
+        self._by_time: PriorityQueue[InputQueue] = PriorityQueue(lambda queue: queue.timestamp)
+
+    def __len__(self) -> int:
+        return len(self._by_time)
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._queues
+
+    def open(self, topic: str, source: Source) -> None:
+        """Make the queue of a topic."""
+        self._queues[topic] = InputQueue(source)
+
+    def add(self, raw: RawRecord) -> None:
+        """Put a record at the end of its topic's queue. Raises ProcessingError if it comes first and cannot be read."""
+        queue = self._queues[raw.topic]
+        was_empty = queue.first is None
+        queue.add(raw)
+        if was_empty and queue.first is not None:
+            self._by_time.offer(queue)
+
+    def take(self) -> tuple[Source, Record[object, object], RecordMetadata]:
+        """Remove the next record; return it with its source and its place."""
+        queue = self._by_time.poll()
+        record, place = queue.take()
+        if queue.first is not None:
+            self._by_time.offer(queue)
+        self.stream_time = max(self.stream_time, record.timestamp)
+        return queue.source, record, place

@@ -1,0 +1,79 @@
+"""Aggregates of a stream by key: count, reduce and aggregate, in a timestamped store.
+
+A record without a key or a value is passed over. The timestamp of an aggregate is the highest of its records. Source:
+KStreamAggregate, KStreamReduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.streams.records import Change, Record, ValueAndTimestamp
+from kcli.streams.topology.operators.table import AnyContext, TableOperator, View, store_view
+from kcli.streams.topology.processor import Processor
+
+Initializer = Callable[[], Any]
+Aggregator = Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """How values are aggregated: `initial` makes the aggregate before the first, `add` gets key, value and aggregate,
+    `merge` gets a key and the aggregates of two sessions."""
+
+    initial: Initializer
+    add: Aggregator
+    merge: Aggregator | None = None
+
+
+COUNT = Aggregation(lambda: 0, lambda _key, _value, count: count + 1, lambda _key, one, other: one + other)
+
+
+def reduction(reducer: Callable[[Any, Any], Any]) -> Aggregation:
+    """Return the aggregation whose first aggregate is the first value, and that then reduces aggregate and value."""
+
+    def add(_key: Any, value: Any, aggregate: Any) -> Any:
+        return value if aggregate is None else reducer(aggregate, value)
+
+    return Aggregation(lambda: None, add, lambda key, one, other: add(key, other, one))
+
+
+def start_of(aggregation: Aggregation, found: ValueAndTimestamp | None, record: Record[Any, Any]) -> tuple[Any, int]:
+    """Return the aggregate that a record is added to, and the timestamp of the one that it makes."""
+    if found is None:
+        return aggregation.initial(), record.timestamp
+    return found.value, max(record.timestamp, found.timestamp)
+
+
+class StreamAggregate(TableOperator):
+    """The table of the aggregates of a stream."""
+
+    def __init__(self, store: str, aggregation: Aggregation) -> None:
+        self.store, self.aggregation = store, aggregation
+
+    def __call__(self) -> Processor[Any, Any, Any, Any]:
+        return _AggregateProcessor(self)
+
+    def view(self) -> View:
+        return store_view(self.store)
+
+
+class _AggregateProcessor(Processor[Any, Any, Any, Change]):
+    def __init__(self, table: StreamAggregate) -> None:
+        self._table = table
+
+    def init(self, context: AnyContext) -> None:
+        super().init(context)
+        self._store = context.get_state_store(self._table.store)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        if record.key is None or record.value is None:
+            return
+        aggregation = self._table.aggregation
+        found: ValueAndTimestamp | None = self._store.get(record.key)
+        old, timestamp = start_of(aggregation, found, record)
+        new = aggregation.add(record.key, record.value, old)
+        self._store.put(record.key, None if new is None else ValueAndTimestamp(new, timestamp))
+        self.context.forward(record.with_value(self._table.change(new, old)).with_timestamp(timestamp))

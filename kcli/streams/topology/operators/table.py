@@ -1,0 +1,74 @@
+"""What every table is for the operators behind it.
+
+A table is a `TableOperator`: the supplier of the processor that sends its changes, which also says
+    - how to look a key's value up: `view` names the stores, and `getter` reads them for a processor;
+    - whether the changes have old values. An operator that needs them asks with `send_old_values`; a table without a
+      store passes the question on to the table before it, or gets a store if it is forced to.
+Source: KTableProcessorSupplier, KTableValueGetterSupplier, TimestampedTupleForwarder, KTableImpl.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kcli.streams.records import Change, Record, ValueAndTimestamp
+from kcli.streams.topology.processor import Processor, ProcessorContext
+
+Getter = Callable[[Any], ValueAndTimestamp | None]
+"""A key to its value in a table."""
+
+AnyContext = ProcessorContext[Any, Any]
+
+
+@dataclass(frozen=True)
+class View:
+    """How a processor looks values of a table up: the stores that it needs, and what makes a getter of them."""
+
+    stores: tuple[str, ...]
+    getter: Callable[[AnyContext], Getter]
+
+
+class TableOperator(ABC):
+    """The operator of a table. sends_old: whether its changes have old values."""
+
+    sends_old = False
+
+    @abstractmethod
+    def __call__(self) -> Processor[Any, Any, Any, Any]:
+        """Return a new processor."""
+
+    @abstractmethod
+    def view(self) -> View:
+        """Return how values of the table are looked up, which may give the table a store."""
+
+    def send_old_values(self, *, force: bool) -> bool:  # noqa: ARG002 - an operator without a store decides by it
+        """Send old values from now on. force: also if a table needs a store for it. Returns whether it does."""
+        self.sends_old = True
+        return True
+
+    def change(self, new: Any, old: Any) -> Change:
+        """Return a change, without the old value if nobody needs it."""
+        return Change(new, old if self.sends_old else None)
+
+
+def store_view(store: str) -> View:
+    """Return the view of a table that is in a timestamped key-value store."""
+
+    def getter(context: AnyContext) -> Getter:
+        get: Getter = context.get_state_store(store).get
+        return get
+
+    return View((store,), getter)
+
+
+def value_or_none(found: ValueAndTimestamp | None) -> Any:
+    """Return the value that a getter has found, None if there is none."""
+    return None if found is None else found.value
+
+
+def put(store: Any, record: Record[Any, Any], value: Any) -> None:
+    """Set the value of the record's key in a table's store, None to delete it."""
+    store.put(record.key, None if value is None else ValueAndTimestamp(value, record.timestamp))

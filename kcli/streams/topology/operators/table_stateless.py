@@ -1,0 +1,100 @@
+"""filter and map_values of a table: the same function of each new and old value, with a store if it is named.
+
+A filter forwards nothing if neither the old nor the new value passes it; it can say so only where it gets old values.
+Source: KTableFilter, KTableMapValues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kcli.streams.records import Change, Record, ValueAndTimestamp
+from kcli.streams.topology.operators.table import (
+    AnyContext,
+    Getter,
+    TableOperator,
+    View,
+    put,
+    store_view,
+    value_or_none,
+)
+from kcli.streams.topology.processor import Processor
+
+
+class TableMap(TableOperator):
+    """A table of the values of another one. compute: key and value, not None, to the new value or None.
+
+    store: the name of the table's store, None for none.
+    """
+
+    skips_nothing = False
+
+    def __init__(self, parent: TableOperator, compute: Callable[[Any, Any], Any], store: str | None) -> None:
+        self.parent, self.store = parent, store
+        self._compute = compute
+
+    def __call__(self) -> Processor[Any, Any, Any, Any]:
+        return _TableMapProcessor(self)
+
+    def send_old_values(self, *, force: bool) -> bool:
+        if self.store is not None or self.parent.send_old_values(force=force):
+            self.sends_old = True
+        return self.sends_old
+
+    def view(self) -> View:
+        if self.store is not None:
+            return store_view(self.store)
+        parent = self.parent.view()
+
+        def getter(context: AnyContext) -> Getter:
+            get = parent.getter(context)
+
+            def computed(key: Any) -> ValueAndTimestamp | None:
+                found = get(key)
+                value = self.computed(key, value_or_none(found))
+                return None if found is None or value is None else ValueAndTimestamp(value, found.timestamp)
+
+            return computed
+
+        return View(parent.stores, getter)
+
+    def computed(self, key: Any, value: Any) -> Any:
+        """Return the table's value for a value of the other table; None for None."""
+        return None if value is None else self._compute(key, value)
+
+
+class TableFilter(TableMap):
+    """A table of the values of another one for which a predicate is true, or with keep=False the others."""
+
+    def __init__(
+        self, parent: TableOperator, predicate: Callable[[Any, Any], bool], store: str | None, *, keep: bool
+    ) -> None:
+        super().__init__(parent, lambda key, value: value if bool(predicate(key, value)) is keep else None, store)
+        self.sends_old = parent.send_old_values(force=False)
+        self.skips_nothing = True
+
+
+class _TableMapProcessor(Processor[Any, Change, Any, Change]):
+    def __init__(self, table: TableMap) -> None:
+        self._table = table
+        self._store: Any = None
+
+    def init(self, context: AnyContext) -> None:
+        super().init(context)
+        if self._table.store is not None:
+            self._store = context.get_state_store(self._table.store)
+
+    def process(self, record: Record[Any, Change]) -> None:
+        table = self._table
+        new, old = table.computed(record.key, record.value.new), None
+        if table.sends_old:
+            in_store = self._store is not None
+            old = (
+                value_or_none(self._store.get(record.key)) if in_store else table.computed(record.key, record.value.old)
+            )
+            if table.skips_nothing and old is None and new is None:
+                return
+        if self._store is not None:
+            put(self._store, record, new)
+        self.context.forward(record.with_value(Change(new, old)))

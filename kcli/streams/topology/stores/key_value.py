@@ -1,0 +1,90 @@
+"""Key-value stores: the last value of each key, in the order of the keys' bytes.
+
+A timestamped store has ValueAndTimestamp as its values: the stores of tables are such. The changelog has the record of
+each put. Source: InMemoryKeyValueStore, ChangeLoggingTimestampedKeyValueBytesStore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from kcli.streams.serdes import Serde
+from kcli.streams.topology.stores.sorted_map import SortedMap
+from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder, log_raw, raw, value_of
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class KeyValueStore(StateStore, Generic[K, V]):
+    """The values of keys. V is ValueAndTimestamp in a timestamped store."""
+
+    def __init__(self, name: str, key_serde: Serde[K], value_serde: Serde[Any], log: Log, *, timestamped: bool) -> None:
+        self.name = name
+        self._key_serde, self._value_serde = key_serde, value_serde
+        self._log, self._timestamped = log, timestamped
+        self._map: SortedMap[bytes, bytes] = SortedMap()
+
+    def get(self, key: K) -> V | None:
+        """Return the key's value, None if there is none."""
+        found: V | None = self._value(self._map.get(self._key(key)))
+        return found
+
+    def put(self, key: K, value: V | None) -> None:
+        """Set the key's value; None deletes the key."""
+        key_bytes, data = self._key(key), raw(value, self._value_serde, timestamped=self._timestamped)
+        if data is None:
+            self._map.pop(key_bytes)
+        else:
+            self._map.put(key_bytes, data)
+        log_raw(self._log, key_bytes, data, timestamped=self._timestamped)
+
+    def put_if_absent(self, key: K, value: V | None) -> V | None:
+        """Set the key's value if it has none. Returns the value from before."""
+        old = self.get(key)
+        if old is None:
+            self.put(key, value)
+        return old
+
+    def delete(self, key: K) -> V | None:
+        """Delete the key. Returns its value, None if there is none."""
+        old = self.get(key)
+        self.put(key, None)
+        return old
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
+        """Yield all keys and values in the order of the keys' bytes."""
+        return self._entries(self._map.range(reverse=reverse))
+
+    def range(self, first: K | None, last: K | None, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
+        """Yield keys and values from `first` to `last`, both included, by the keys' bytes; None is no bound."""
+        bounds = [None if bound is None else self._key(bound) for bound in (first, last)]
+        return self._entries(self._map.range(*bounds, reverse=reverse))
+
+    def approximate_num_entries(self) -> int:
+        """Return the number of keys."""
+        return len(self._map)
+
+    def _entries(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
+        for key, data in found:
+            yield self._key_serde.from_bytes(key), self._value(data)  # type: ignore[misc]
+
+    def _key(self, key: K) -> bytes:
+        return self._key_serde.serialize_key(key, self.name)
+
+    def _value(self, data: bytes | None) -> Any:
+        return value_of(data, self._value_serde, timestamped=self._timestamped)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyValueStoreBuilder(StoreBuilder[KeyValueStore[Any, Any]]):
+    """The definition of a key-value store. timestamped: its values are ValueAndTimestamp."""
+
+    timestamped: bool = False
+
+    def build(self, log: Log) -> KeyValueStore[Any, Any]:
+        assert self.key_serde is not None
+        assert self.value_serde is not None
+        return KeyValueStore(self.name, self.key_serde, self.value_serde, log, timestamped=self.timestamped)

@@ -1,0 +1,79 @@
+"""What all state stores have in common: a builder that defines a store, and the changelog that a store writes.
+
+A builder without a serde gets the topology's default one. `logging` says whether the store has a changelog topic.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from kcli.streams.errors import TopologyError
+from kcli.streams.records import ValueAndTimestamp
+from kcli.streams.serdes import Serde
+
+S = TypeVar("S", bound="StateStore")
+
+TIMESTAMP = struct.Struct(">q")
+
+Log = Callable[[bytes, bytes | None, int | None], None]
+"""Adds key, value and timestamp to a store's changelog. Without a timestamp the record has that of the record in
+process."""
+
+
+class StateStore(ABC):
+    """A store of a task: what processors keep between records. name: unique in its topology."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreBuilder(ABC, Generic[S]):
+    """The definition of a store. key_serde, value_serde: None stands for the topology's default. logs_headers: a record
+    in the changelog has the headers of the one in process."""
+
+    name: str
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    logging: bool = True
+    logs_headers: bool = False
+
+    def with_defaults(self, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None) -> StoreBuilder[S]:
+        """Return the builder with the default serdes where it has none. Raises TopologyError if one is missing."""
+        found = replace(self, key_serde=self.key_serde or key_serde, value_serde=self.value_serde or value_serde)
+        for side, serde in (("key", found.key_serde), ("value", found.value_serde)):
+            if serde is None:
+                raise TopologyError(f"the store {self.name} has no {side}_serde, and the StreamsBuilder no default")
+        return found
+
+    @abstractmethod
+    def build(self, log: Log) -> S:
+        """Return an empty store. log: adds to its changelog."""
+
+
+def raw(value: Any, serde: Serde[Any], *, timestamped: bool) -> bytes | None:
+    """Return the bytes that a store keeps for a value: those of the serde, in a timestamped store behind the timestamp
+    of the ValueAndTimestamp in 8 bytes. None for no value."""
+    if not timestamped or value is None:
+        return serde.to_bytes(value)
+    data = serde.to_bytes(value.value)
+    return None if data is None else TIMESTAMP.pack(value.timestamp) + data
+
+
+def value_of(data: bytes | None, serde: Serde[Any], *, timestamped: bool) -> Any:
+    """Return the value of which raw() made these bytes."""
+    if not timestamped or data is None:
+        return serde.from_bytes(data)
+    return ValueAndTimestamp(serde.from_bytes(data[TIMESTAMP.size :]), TIMESTAMP.unpack_from(data)[0])
+
+
+def log_raw(log: Log, key: bytes, data: bytes | None, *, timestamped: bool) -> None:
+    """Log what a store keeps: a timestamped store's value without its timestamp, which is that of the record in the
+    changelog."""
+    if timestamped and data is not None:
+        log(key, data[TIMESTAMP.size :], TIMESTAMP.unpack_from(data)[0])
+    else:
+        log(key, data, None)

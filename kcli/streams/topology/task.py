@@ -1,0 +1,250 @@
+"""A task: a topology at work on the records of its topics, one after the other.
+
+    add -> the queue of a topic -> process -> nodes, depth first -> sent: records for topics and changelogs
+
+A task has neither a clock nor I/O: `now_ms` is set by its owner, and `sent` is emptied by it. Source: StreamTask,
+ProcessorContextImpl, GlobalStateUpdateTask of Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kcli.streams.errors import ProcessingError, SerializationError
+from kcli.streams.records import ProducerRecord, Record, RecordMetadata
+from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
+from kcli.streams.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
+from kcli.streams.topology.punctuation import Punctuation, Punctuations
+from kcli.streams.topology.stores.store import Log, StateStore
+from kcli.streams.topology.topology import ProcessorNode, Sink, Source, Topology, changelog_topic, internal_topic
+
+UNKNOWN = -1
+EMIT_INTERVAL_MS = 1000
+
+
+@dataclass(eq=False)
+class _Node:
+    """A node at work: its processor, none in a source or sink, and the nodes that get its records."""
+
+    definition: Source | ProcessorNode | Sink
+    processor: Processor[Any, Any, Any, Any] | None = None
+    children: list[_Node] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+
+class Task:
+    """A whole topology in one partition of each topic. now_ms: the time of the clock in milliseconds. emit_interval_ms:
+    how long, by the clock, operators wait between two looks for windows that have closed.
+
+    sent: the records that the nodes and stores have sent since the owner last emptied it.
+    """
+
+    def __init__(
+        self, topology: Topology, application_id: str, now_ms: int, emit_interval_ms: int = EMIT_INTERVAL_MS
+    ) -> None:
+        self.application_id = application_id
+        self.emit_interval_ms = emit_interval_ms
+        self.now_ms = now_ms
+        self.sent: list[ProducerRecord] = []
+        self.record: Record[Any, Any] | None = None
+        self.metadata: RecordMetadata | None = None
+        self._topology = topology
+        self._queues = InputQueues()
+        self._globals: dict[str, _Node] = {}
+        self._punctuations: dict[PunctuationType, Punctuations[_Node]] = {
+            kind: Punctuations() for kind in PunctuationType
+        }
+        self.stores: dict[str, StateStore] = {
+            name: builder.build(self._log_of(name)) for name, builder in topology.stores.items()
+        }
+        self._nodes = self._connected()
+        for node in self._nodes.values():
+            if node.processor is not None:
+                node.processor.init(_Context(self, node))
+
+    # input
+
+    def topic_in_kafka(self, topic: str) -> str:
+        """Return the name of a topic of the topology in Kafka: an internal one's begins with the application's."""
+        return internal_topic(self.application_id, topic) if topic in self._topology.internal_topics else topic
+
+    def reads(self, topic: str) -> bool:
+        """Whether the topology has a source for the topic."""
+        return topic in self._queues or topic in self._globals
+
+    def add(self, raw: RawRecord) -> None:
+        """Take a record of an input topic: it waits in its queue, that of a global store is in the store at once."""
+        if raw.topic not in self._globals:
+            self._queues.add(raw)
+            return
+        node = self._globals[raw.topic]
+        assert isinstance(node.definition, Source)
+        read = deserialized(node.definition, raw)
+        record = Record(read.key, read.value, read.timestamp, read.headers)
+        self._run(node, record, RecordMetadata(raw.topic, raw.partition, raw.offset))
+
+    def process(self) -> bool:
+        """Process the next record, and the punctuations that its time brings. Returns whether there was one."""
+        if not len(self._queues):
+            return False
+        source, record, metadata = self._queues.take()
+        self._run(self._nodes[source.name], record, metadata)
+        self._punctuations[PunctuationType.STREAM_TIME].advance(self.stream_time, self._punctuate)
+        return True
+
+    def punctuate_wall_clock(self) -> None:
+        """Make the calls of the clock that are due at now_ms."""
+        self._punctuations[PunctuationType.WALL_CLOCK_TIME].advance(self.now_ms, self._punctuate)
+
+    @property
+    def stream_time(self) -> int:
+        """The highest timestamp of the records processed so far, -1 before the first."""
+        return self._queues.stream_time
+
+    def close(self) -> None:
+        """Close all processors."""
+        for node in self._nodes.values():
+            if node.processor is not None:
+                node.processor.close()
+
+    # what nodes do
+
+    def forward(self, node: _Node, record: Record[Any, Any], child: str | None) -> None:
+        """Give a record of a node to its children, or to the one with that name."""
+        receivers = node.children if child is None else [each for each in node.children if each.name == child]
+        if child is not None and not receivers:
+            raise ProcessingError(f"{node.name} forwards to {child}, which does not get its records")
+        for receiver in receivers:
+            self._run(receiver, record, self.metadata)
+
+    def schedule(self, node: _Node, interval_ms: int, kind: PunctuationType, punctuator: Punctuator) -> Cancellable:
+        """Have the punctuator called at intervals."""
+        if interval_ms <= 0:
+            raise ProcessingError(
+                f"{node.name} asks for punctuations every {interval_ms} ms; the interval must be positive"
+            )
+        first = 0 if kind is PunctuationType.STREAM_TIME else self.now_ms + interval_ms
+        punctuation = Punctuation(node, first, interval_ms, punctuator)
+        self._punctuations[kind].add(punctuation)
+        return punctuation
+
+    def store_of(self, node: _Node, name: str) -> StateStore:
+        """Return a store that the node may use. Raises ProcessingError."""
+        assert isinstance(node.definition, ProcessorNode)
+        if name not in self.stores:
+            raise ProcessingError(f"{node.name} uses a store {name} that the topology does not have")
+        if name not in node.definition.stores and name not in self._topology.global_stores:
+            raise ProcessingError(f"{node.name} uses the store {name}, which is not connected to it")
+        return self.stores[name]
+
+    def _run(self, node: _Node, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
+        before = self.record, self.metadata
+        self.record, self.metadata = record, metadata
+        try:
+            match node.definition:
+                case Source():
+                    self.forward(node, record, None)
+                case Sink():
+                    self._send(node.definition, record)
+                case ProcessorNode():
+                    assert node.processor is not None
+                    node.processor.process(record)
+        except SerializationError as error:
+            raise ProcessingError(f"{self._place()}{node.name}: {error}") from None
+        finally:
+            self.record, self.metadata = before
+
+    def _place(self) -> str:
+        if self.metadata is None:
+            return ""
+        return f"{self.metadata.topic}, partition {self.metadata.partition}, offset {self.metadata.offset}: "
+
+    def _punctuate(self, punctuation: Punctuation[_Node], time_ms: int) -> None:
+        self.record = Record(None, None, time_ms)
+        try:
+            punctuation.punctuator(time_ms)
+        finally:
+            self.record = None
+
+    def _send(self, sink: Sink, record: Record[Any, Any]) -> None:
+        topic = sink.topic if isinstance(sink.topic, str) else sink.topic(record.key, record.value, self.metadata)
+        key, value = sink.key_serde.to_bytes(record.key), sink.value_serde.to_bytes(record.value)
+        self.sent.append(ProducerRecord(self.topic_in_kafka(topic), key, value, record.timestamp, record.headers))
+
+    # at the start
+
+    def _log_of(self, name: str) -> Log:
+        builder, topic = self._topology.stores[name], changelog_topic(self.application_id, name)
+
+        def log(key: bytes, value: bytes | None, timestamp: int | None) -> None:
+            record = self.record or Record(None, None, UNKNOWN)
+            headers = record.headers if builder.logs_headers else ()
+            at = record.timestamp if timestamp is None else timestamp
+            self.sent.append(ProducerRecord(topic, key, value, at, headers))
+
+        def nothing(key: bytes, value: bytes | None, timestamp: int | None) -> None:
+            """A store without a changelog."""
+
+        return log if builder.logging else nothing
+
+    def _connected(self) -> dict[str, _Node]:
+        nodes: dict[str, _Node] = {}
+        for definition in self._topology.nodes.values():
+            assert isinstance(definition, Source | ProcessorNode | Sink)
+            node = nodes[definition.name] = _Node(definition)
+            if isinstance(definition, ProcessorNode):
+                node.processor = definition.supplier()
+            for predecessor in definition.predecessors:
+                nodes[predecessor].children.append(node)
+            if isinstance(definition, Source):
+                self._open(node, definition)
+        return nodes
+
+    def _open(self, node: _Node, source: Source) -> None:
+        for topic in map(self.topic_in_kafka, source.topics):
+            if self._topology.is_global(source):
+                self._globals[topic] = node
+            else:
+                self._queues.open(topic, source)
+
+
+class _Context:
+    """What a task offers the processor of one of its nodes."""
+
+    def __init__(self, task: Task, node: _Node) -> None:
+        self._task, self._node = task, node
+        self.application_id = task.application_id
+        self.emit_interval_ms = task.emit_interval_ms
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        return self._task.metadata
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        return self._task.stream_time
+
+    @property
+    def current_system_time_ms(self) -> int:
+        return self._task.now_ms
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        self._task.forward(self._node, record, child)
+
+    def forward_as(self, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
+        before = self._task.metadata
+        self._task.metadata = metadata
+        try:
+            self.forward(record)
+        finally:
+            self._task.metadata = before
+
+    def get_state_store(self, name: str) -> Any:
+        return self._task.store_of(self._node, name)
+
+    def schedule(self, interval_ms: int, kind: PunctuationType, punctuator: Punctuator) -> Cancellable:
+        return self._task.schedule(self._node, interval_ms, kind, punctuator)

@@ -1,0 +1,89 @@
+"""kcli.streams beside Kafka Streams: the same programs with the same input, in Java's TopologyTestDriver.
+
+Equal are the topology's text; the records of all topics, internal ones included, in their order; the stores, in the
+order in which they iterate; and what peek and foreach have seen. With RocksDB stores, whose windows iterate by key, the
+stores are equal in any order, and changelogs are not compared. DSL stores have no cache (statestore.cache.max.bytes=0). Left out: the changelogs of
+suppress, which kcli.streams does not write.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import is_soak
+from tests.interop import kit
+from tests.interop.kit import Oracle
+from tests.streams import programs
+from tests.streams.programs import CASES, SAMPLE, Case, answer, cases, question, rendered, suppress_changelogs
+
+POM = Path(__file__).with_name("streams-pom.xml")
+JAR = "kafka-streams-test-utils-4.3.0.jar"
+ORACLE = Path(programs.__file__).with_name("StreamsOracle.java")
+RECORDS = 60
+SEEDS = range(20) if is_soak() else range(2)
+FILES = sorted(CASES.glob("*.txt"))
+
+
+@pytest.fixture(scope="module")
+def oracle(kafka_jars: Path) -> Iterator[Oracle]:
+    """Kafka Streams, whose jars are fetched once."""
+    jars = kit.kit_dir() / "extra"
+    if not (jars / JAR).exists():
+        if shutil.which("mvn") is None:
+            pytest.skip(f"{JAR} is not in {jars}, and no mvn on the PATH")
+        fetch_jars = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        done = subprocess.run(fetch_jars, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"{JAR} cannot be fetched: {(done.stderr or done.stdout).strip()[-300:]}")
+    oracle = Oracle(kafka_jars, ORACLE, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", more_jars=jars)
+    yield oracle
+    oracle.close()
+
+
+def asked(oracle: Oracle, case: Case, seed: int, count: int, tmp_path: Path, *, in_memory: bool) -> tuple[Any, Any]:
+    """Return what kcli.streams and Kafka Streams make of a case."""
+    program = question(case, seed, count)
+    theirs = oracle.ask("run", in_memory=in_memory, state_dir=str(tmp_path), **program)
+    ours = json.loads(json.dumps(answer(program)))
+    for topic in suppress_changelogs(program["steps"]):
+        theirs.get("outputs", {}).pop(topic, None)
+    return ours, theirs
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_programs_do_what_kafka_streams_does(oracle: Oracle, path: Path, seed: int, tmp_path: Path) -> None:
+    for case in cases(path):
+        ours, theirs = asked(oracle, case, seed, RECORDS, tmp_path, in_memory=True)
+        assert ours == theirs, case.name
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_programs_do_what_kafka_streams_does_with_rocksdb(oracle: Oracle, path: Path, tmp_path: Path) -> None:
+    for case in cases(path):
+        ours, theirs = asked(oracle, case, len(SEEDS), RECORDS, tmp_path, in_memory=False)
+        for made in (ours, theirs):
+            made["stores"] = {name: sorted(rows) for name, rows in made["stores"].items()}
+            made["outputs"] = {topic: sent for topic, sent in made["outputs"].items() if "-changelog" not in topic}
+        assert ours == theirs, case.name
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_stored_answers_are_kafka_streams(
+    oracle: Oracle, path: Path, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    text = "".join(rendered(case, asked(oracle, case, *SAMPLE, tmp_path, in_memory=True)[1]) for case in cases(path))
+    stored = path.with_suffix(".expected")
+    if pytestconfig.getoption("--update-transcripts"):
+        stored.write_text(text)
+    assert stored.read_text() == text
