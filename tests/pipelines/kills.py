@@ -95,14 +95,16 @@ class Driver:
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            with self.log.open("a") as log:
-                log.write(line)
-            with self._changed:
-                if line.startswith("again"):
-                    self.failures += 1
-                self._said.add(line.strip())
-                self._changed.notify_all()
+        assert process.stdin is not None
+        with process.stdin, process.stdout:
+            for line in process.stdout:
+                with self.log.open("a") as log:
+                    log.write(line)
+                with self._changed:
+                    if line.startswith("again"):
+                        self.failures += 1
+                    self._said.add(line.strip())
+                    self._changed.notify_all()
 
     def wait_for(self, *words: str) -> None:
         """Wait until the program has said these words, from now on. A program that has ended is started again."""
@@ -151,6 +153,7 @@ class Driver:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
+        self._reader.join(WAIT_S)
 
 
 def run(kills: int, seed: int, master: str = "local[2]", note: Callable[[str], object] = lambda _: None) -> int:
