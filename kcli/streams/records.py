@@ -18,6 +18,9 @@ V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
+NO_TIMESTAMP = -1
+"""The time before the first record."""
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 

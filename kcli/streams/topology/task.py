@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcli.streams.errors import ProcessingError, SerializationError
-from kcli.streams.records import ProducerRecord, Record, RecordMetadata
+from kcli.streams.records import NO_TIMESTAMP, ProducerRecord, Record, RecordMetadata
 from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
 from kcli.streams.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
 from kcli.streams.topology.stores.store import Log, StateStore
 from kcli.streams.topology.topology import ProcessorNode, Sink, Source, Topology, changelog_topic, internal_topic
 
-UNKNOWN = -1
 EMIT_INTERVAL_MS = 1000
 
 
@@ -181,7 +180,7 @@ class Task:
         builder, topic = self._topology.stores[name], changelog_topic(self.application_id, name)
 
         def log(key: bytes, value: bytes | None, timestamp: int | None) -> None:
-            record = self.record or Record(None, None, UNKNOWN)
+            record = self.record or Record(None, None, NO_TIMESTAMP)
             headers = record.headers if builder.logs_headers else ()
             at = record.timestamp if timestamp is None else timestamp
             self.sent.append(ProducerRecord(topic, key, value, at, headers))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
+from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
 from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder
@@ -51,7 +52,7 @@ class SessionStore(StateStore, Generic[K, V]):
         self._key_serde: Serde[K] = definition.key_serde
         self._value_serde: Serde[V] = definition.value_serde
         self._sessions: SortedMap[tuple[int, bytes, int], bytes] = SortedMap()
-        self._stream_time = -1
+        self._stream_time = NO_TIMESTAMP
 
     def put(self, session: Windowed[K], value: V | None) -> None:
         """Set a session's value; None removes it. A session that is too old is not kept."""

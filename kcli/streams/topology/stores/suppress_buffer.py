@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kcli.streams.records import Change, Record, RecordMetadata, ValueAndTimestamp
+from kcli.streams.records import NO_TIMESTAMP, Change, Record, RecordMetadata, ValueAndTimestamp
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
 from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder
 
-UNKNOWN = -1
 CONTEXT_BYTES = 20
 TIME_BYTES = 8
 
@@ -96,7 +95,7 @@ class SuppressBuffer(StateStore):
         buffered = self._buffered.get((self._times[data], data))
         assert buffered is not None
         prior = self._value_serde.from_bytes(buffered.prior)
-        return True, None if prior is None else ValueAndTimestamp(prior, UNKNOWN)
+        return True, None if prior is None else ValueAndTimestamp(prior, NO_TIMESTAMP)
 
     def _first(self) -> tuple[tuple[int, bytes], _Buffered]:
         return self._buffered.first()
