@@ -487,7 +487,7 @@ def latin(data: bytes | None) -> str | None:
 
 
 def suppress_changelogs(steps: list[Json]) -> set[str]:
-    """Return the changelog topics of the program's suppress buffers, which kcli.streams does not write yet."""
+    """Return the changelog topics of the program's suppress buffers."""
     interpreter = Interpreter()
     interpreter.run(steps)
     stores = interpreter.builder.build().stores.values()

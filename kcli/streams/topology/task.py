@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcli.streams.errors import ProcessingError, SerializationError
-from kcli.streams.records import NO_TIMESTAMP, ProducerRecord, Record, RecordMetadata
+from kcli.streams.records import Headers, ProducerRecord, Record, RecordMetadata
 from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
 from kcli.streams.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
@@ -99,6 +99,11 @@ class Task:
         """Make the calls of the clock that are due at now_ms."""
         self._punctuations[PunctuationType.WALL_CLOCK_TIME].advance(self.now_ms, self._punctuate)
 
+    def commit(self) -> None:
+        """Have the stores log what they have not logged yet."""
+        for store in self.stores.values():
+            store.flush()
+
     @property
     def stream_time(self) -> int:
         """The highest timestamp of the records processed so far, -1 before the first."""
@@ -179,13 +184,13 @@ class Task:
     def _log_of(self, name: str) -> Log:
         builder, topic = self._topology.stores[name], changelog_topic(self.application_id, name)
 
-        def log(key: bytes, value: bytes | None, timestamp: int | None) -> None:
-            record = self.record or Record(None, None, NO_TIMESTAMP)
-            headers = record.headers if builder.logs_headers else ()
+        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
+            record = self.record or Record(None, None, self.now_ms)
             at = record.timestamp if timestamp is None else timestamp
-            self.sent.append(ProducerRecord(topic, key, value, at, headers))
+            more = record.headers if builder.logs_headers else ()
+            self.sent.append(ProducerRecord(topic, key, value, at, headers + more))
 
-        def nothing(key: bytes, value: bytes | None, timestamp: int | None) -> None:
+        def nothing(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
             """A store without a changelog."""
 
         return log if builder.logging else nothing
