@@ -49,6 +49,7 @@ from kcli.streams.topology.stores.key_value import KeyValueStore
 from kcli.streams.topology.stores.session import SessionStore
 from kcli.streams.topology.stores.suppress_buffer import SuppressBufferBuilder
 from kcli.streams.topology.stores.window import WindowStore
+from kcli.streams.topology.timestamps import TimestampExtractor
 from kcli.streams.windows import Window
 
 CASES = Path(__file__).with_name("cases")
@@ -247,6 +248,12 @@ AGGREGATES: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+EXTRACTORS: dict[str, TimestampExtractor] = {
+    "length": lambda record, _: -1 if record.value is None else 10 * len(record.value),
+    "never_back": lambda record, partition_time_ms: max(record.timestamp, partition_time_ms),
+}
+
+
 def letters(value: Any) -> list[str]:
     return list("" if value is None else str(value))
 
@@ -334,6 +341,8 @@ class Interpreter:
             case "item":
                 return on[args[0]]
             case "stream" | "table" | "global_table":
+                if (times := about.pop("times", None)) is not None:
+                    about["timestamp_extractor"] = EXTRACTORS[times]
                 return getattr(on, call)(*args, **about)
             case "key_value_store":
                 return on.add_state_store(KeyValueStoreBuilder(name=args[0], **about))
