@@ -23,12 +23,14 @@ from tests.interop import kit
 from tests.interop.kit import Oracle
 from tests.streams import programs
 from tests.streams.programs import CASES, SAMPLE, Case, answer, cases, question, rendered, suppress_changelogs
+from tests.streams.random_programs import random_program
 
 POM = Path(__file__).with_name("streams-pom.xml")
 JAR = "kafka-streams-test-utils-4.3.0.jar"
 ORACLE = Path(programs.__file__).with_name("StreamsOracle.java")
 RECORDS = 60
 SEEDS = range(20) if is_soak() else range(2)
+RANDOM_PROGRAMS = 2000 if is_soak() else 60
 FILES = sorted(CASES.glob("*.txt"))
 
 
@@ -80,6 +82,14 @@ def test_programs_do_what_kafka_streams_does_with_rocksdb(oracle: Oracle, path: 
             del made["stores"]
             made["outputs"] = {topic: sent for topic, sent in made["outputs"].items() if "-changelog" not in topic}
         assert both[0] == both[1], case.name
+
+
+@pytest.mark.kafka
+def test_random_programs_do_what_kafka_streams_does(oracle: Oracle, tmp_path: Path) -> None:
+    for seed in range(RANDOM_PROGRAMS):
+        case = random_program(seed)
+        ours, theirs = asked(oracle, case, seed, RECORDS, tmp_path, in_memory=True)
+        assert ours == theirs, "\n".join([case.name, *case.lines])
 
 
 @pytest.mark.kafka
