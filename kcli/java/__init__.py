@@ -3,6 +3,7 @@
 hashing         hash codes, and the order in which a HashMap iterates over its keys
 murmur3         MurmurHash3 with 128 bits
 priority_queue  the order in which a PriorityQueue gives elements of equal priority
+tree_set        the order in which a TreeSet iterates over elements whose order changes
 values          numbers and lists from their text, as Java's parsers read them
 addresses       IP addresses as Java writes them
 options         system properties in the options of a JVM

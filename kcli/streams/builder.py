@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from kcli.streams.context import Declaring
 from kcli.streams.errors import TopologyError
@@ -31,14 +31,34 @@ class StreamsBuilder:
     def __init__(self, *, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> None:
         self._declaring = Declaring(Graph(), key_serde, value_serde)
 
+    @overload
     def stream(
         self,
         *topics: str,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         timestamp_extractor: TimestampExtractor | None = None,
         name: str | None = None,
-    ) -> KStream[K, V]:
+    ) -> KStream[K, V]: ...
+
+    @overload
+    def stream(
+        self,
+        *topics: str,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        name: str | None = None,
+    ) -> KStream[Any, Any]: ...
+
+    def stream(
+        self,
+        *topics: str,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        name: str | None = None,
+    ) -> KStream[Any, Any]:
         """Return the stream of the records of topics."""
         if not topics:
             raise TopologyError("a stream needs a topic")
@@ -56,17 +76,43 @@ class StreamsBuilder:
         step = self._declaring.graph.add(Step(node, write, topics=topics))
         return KStream(self._declaring, node, step, (key_serde, value_serde))
 
+    @overload
     def table(
         self,
         topic: str,
         *,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         timestamp_extractor: TimestampExtractor | None = None,
         name: str | None = None,
         store_name: str | None = None,
         logging: bool = True,
-    ) -> KTable[K, V]:
+    ) -> KTable[K, V]: ...
+
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        name: str | None = None,
+        store_name: str | None = None,
+        logging: bool = True,
+    ) -> KTable[Any, Any]: ...
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        name: str | None = None,
+        store_name: str | None = None,
+        logging: bool = True,
+    ) -> KTable[Any, Any]:
         """Return the table of a topic: a record is the new value of its key, and None deletes it. store_name: of its
         store, which it else has only if it needs one. logging: whether the store has a changelog topic."""
         graph = self._declaring.graph
@@ -87,15 +133,37 @@ class StreamsBuilder:
         step = graph.add(Step(node, write))
         return KTable(self._declaring, node, step, table, (key_serde, value_serde), store_name=store_name)
 
+    @overload
     def global_table(
         self,
         topic: str,
         *,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
         name: str | None = None,
         store_name: str | None = None,
-    ) -> GlobalKTable[K, V]:
+    ) -> GlobalKTable[K, V]: ...
+
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        name: str | None = None,
+        store_name: str | None = None,
+    ) -> GlobalKTable[Any, Any]: ...
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        name: str | None = None,
+        store_name: str | None = None,
+    ) -> GlobalKTable[Any, Any]:
         """Return the table of all partitions of a topic, which every task has as a whole."""
         graph = self._declaring.graph
         store = store_name or graph.new_store_name(f"{topic}-")

@@ -31,6 +31,7 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 AGGREGATE, REDUCE = "KSTREAM-AGGREGATE-", "KSTREAM-REDUCE-"
+SEGMENT_MS_MIN = 60_000
 
 
 class _Grouped:
@@ -293,11 +294,13 @@ class TimeWindowedKStream(_Windowed[K, V]):
     def _builder(
         self, store: str, serdes: tuple[AnySerde, AnySerde], retention_ms: int, *, logging: bool
     ) -> StoreBuilder[Any]:
+        # Kafka's store of windows that are sent when they are closed keeps them a millisecond longer
+        more_ms = 1 if self._emit is EmitStrategy.ON_WINDOW_CLOSE else 0
         return WindowStoreBuilder(
             name=store,
             key_serde=serdes[0],
             value_serde=serdes[1],
-            retention_ms=retention_ms,
+            retention_ms=retention_ms + more_ms,
             window_size_ms=self._size_ms,
             timestamped=True,
             logging=logging,
@@ -346,8 +349,14 @@ class SessionWindowedKStream(_Windowed[K, V]):
     def _builder(
         self, store: str, serdes: tuple[AnySerde, AnySerde], retention_ms: int, *, logging: bool
     ) -> StoreBuilder[Any]:
+        closes = self._emit is EmitStrategy.ON_WINDOW_CLOSE
         return SessionStoreBuilder(
-            name=store, key_serde=serdes[0], value_serde=serdes[1], retention_ms=retention_ms, logging=logging
+            name=store,
+            key_serde=serdes[0],
+            value_serde=serdes[1],
+            retention_ms=retention_ms,
+            segment_ms=max(retention_ms // 2, SEGMENT_MS_MIN) if closes else 0,
+            logging=logging,
         )
 
     def _windowed(self, key_serde: Serde[Any]) -> Serde[Windowed[Any]]:

@@ -10,13 +10,16 @@ Source: Record, Change, ValueAndTimestamp, RecordMetadata of Kafka Streams.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+
+NO_TIMESTAMP = -1
+"""The time before the first record."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -32,19 +35,19 @@ class Record(Generic[K, V]):
 
     def with_key(self, key: K2) -> Record[K2, V]:
         """Return the record with this key."""
-        return replace(self, key=key)  # type: ignore[arg-type,return-value]
+        return Record(key, self.value, self.timestamp, self.headers)
 
     def with_value(self, value: V2) -> Record[K, V2]:
         """Return the record with this value."""
-        return replace(self, value=value)  # type: ignore[arg-type,return-value]
+        return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
         """Return the record with this timestamp in milliseconds."""
-        return replace(self, timestamp=timestamp)
+        return Record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> Record[K, V]:
         """Return the record with these headers."""
-        return replace(self, headers=headers)
+        return Record(self.key, self.value, self.timestamp, headers)
 
 
 class Change(NamedTuple):

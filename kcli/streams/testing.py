@@ -74,6 +74,7 @@ class TopologyTestDriver:
         """Advance the clock, and make the punctuations that are due."""
         self._task.now_ms += by_ms
         self._task.punctuate_wall_clock()
+        self._task.commit()
         self._process_all()
 
     @property
@@ -124,6 +125,7 @@ class TopologyTestDriver:
     def _process_all(self) -> None:
         self._take_sent()
         while self._task.process():
+            self._task.commit()
             self._take_sent()
 
     def _take_sent(self) -> None:

@@ -323,6 +323,12 @@ public class StreamsOracle {
             Consumed consumed = Consumed.with(serdeOf("key_serde"), serdeOf("value_serde"));
             if (has("name"))
                 consumed = consumed.withName(text("name"));
+            if (has("times"))
+                consumed = consumed.withTimestampExtractor((record, partitionTime) -> switch (text("times")) {
+                    case "length" -> record.value() == null ? -1 : 10L * string(record.value()).length();
+                    case "never_back" -> Math.max(record.timestamp(), partitionTime);
+                    default -> throw new IllegalArgumentException(text("times"));
+                });
             return consumed;
         }
 

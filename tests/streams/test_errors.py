@@ -142,6 +142,10 @@ def test_names_have_the_characters_of_topics() -> None:
     builder.stream("a").to("b", name="sink ä")
     with pytest.raises(TopologyError, match="'sink ä' is no name for a node"):
         builder.build()
+    builder = strings()
+    builder.table("a", store_name="rows/1")
+    with pytest.raises(TopologyError, match="'rows/1' is no name for a store"):
+        builder.build()
 
 
 def test_a_record_that_cannot_be_read() -> None:

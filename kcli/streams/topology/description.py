@@ -14,10 +14,11 @@ Source: InternalTopologyBuilder (describe), HashSet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kcli.java.hashing import hash_map_order
+from kcli.java.tree_set import TreeSet
 
 
 @dataclass(eq=False)
@@ -32,13 +33,8 @@ class Described:
     stores: tuple[str, ...] = ()
     is_global: bool = False
     size: int = 1
-    predecessors: list[Described] = field(default_factory=list)
-    successors: list[Described] = field(default_factory=list)
-
-    @property
-    def place(self) -> tuple[int, str]:
-        """What Kafka orders nodes by."""
-        return -self.size, self.name
+    predecessors: TreeSet[Described] = field(default_factory=lambda: TreeSet(_place))
+    successors: TreeSet[Described] = field(default_factory=lambda: TreeSet(_place))
 
     def lines(self) -> list[str]:
         match self.kind:
@@ -56,13 +52,18 @@ class Described:
         return lines
 
 
+def _place(node: Described) -> tuple[int, str]:
+    """Return what Kafka orders nodes by."""
+    return -node.size, node.name
+
+
 def describe(groups: Sequence[Sequence[Described]]) -> str:
     """Return the text. groups: the nodes of each sub-topology, in the order of their addition to the topology."""
     text = "Topologies:\n "
     for number, group in enumerate(groups):
         _connect(group)
         is_global = any(node.is_global for node in group)
-        nodes = sorted(group, key=lambda node: node.place)
+        nodes = sorted(group, key=_place)
         lines = [f"  Sub-topology: {number}" + " for global store (will not generate tasks)" * is_global]
         lines += [line for node in nodes for line in node.lines()]
         text += "\n".join(lines) + "\n" * (1 if is_global else 2)
@@ -75,14 +76,9 @@ def _connect(group: Sequence[Described]) -> None:
         node = by_name[name]
         for predecessor_name in node.predecessor_names:
             predecessor = by_name[predecessor_name]
-            _insert(node.predecessors, predecessor)
-            _insert(predecessor.successors, node)
+            node.predecessors.add(predecessor)
+            predecessor.successors.add(node)
             _grow(predecessor, node.size)
-
-
-def _insert(nodes: list[Described], node: Described) -> None:
-    position = next((i for i, each in enumerate(nodes) if each.place > node.place), len(nodes))
-    nodes.insert(position, node)
 
 
 def _grow(node: Described, size: int) -> None:
@@ -91,7 +87,7 @@ def _grow(node: Described, size: int) -> None:
         _grow(predecessor, size)
 
 
-def _names(nodes: Sequence[Described]) -> str:
+def _names(nodes: Iterable[Described]) -> str:
     return ", ".join(node.name for node in nodes) or "none"
 
 

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 
 from kcli.java.priority_queue import PriorityQueue
 from kcli.streams.errors import ProcessingError, SerializationError
-from kcli.streams.records import ConsumerRecord, Headers, Record, RecordMetadata
+from kcli.streams.records import NO_TIMESTAMP, ConsumerRecord, Headers, Record, RecordMetadata
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.topology import Source
-
-NO_TIMESTAMP = -1
 
 
 class RawRecord(NamedTuple):

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcli.streams.errors import ProcessingError, SerializationError
-from kcli.streams.records import ProducerRecord, Record, RecordMetadata
+from kcli.streams.records import Headers, ProducerRecord, Record, RecordMetadata
 from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
 from kcli.streams.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
 from kcli.streams.topology.stores.store import Log, StateStore
 from kcli.streams.topology.topology import ProcessorNode, Sink, Source, Topology, changelog_topic, internal_topic
 
-UNKNOWN = -1
 EMIT_INTERVAL_MS = 1000
 
 
@@ -99,6 +98,11 @@ class Task:
     def punctuate_wall_clock(self) -> None:
         """Make the calls of the clock that are due at now_ms."""
         self._punctuations[PunctuationType.WALL_CLOCK_TIME].advance(self.now_ms, self._punctuate)
+
+    def commit(self) -> None:
+        """Have the stores log what they have not logged yet."""
+        for store in self.stores.values():
+            store.flush()
 
     @property
     def stream_time(self) -> int:
@@ -180,13 +184,13 @@ class Task:
     def _log_of(self, name: str) -> Log:
         builder, topic = self._topology.stores[name], changelog_topic(self.application_id, name)
 
-        def log(key: bytes, value: bytes | None, timestamp: int | None) -> None:
-            record = self.record or Record(None, None, UNKNOWN)
-            headers = record.headers if builder.logs_headers else ()
+        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
+            record = self.record or Record(None, None, self.now_ms)
             at = record.timestamp if timestamp is None else timestamp
-            self.sent.append(ProducerRecord(topic, key, value, at, headers))
+            more = record.headers if builder.logs_headers else ()
+            self.sent.append(ProducerRecord(topic, key, value, at, headers + more))
 
-        def nothing(key: bytes, value: bytes | None, timestamp: int | None) -> None:
+        def nothing(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
             """A store without a changelog."""
 
         return log if builder.logging else nothing

@@ -115,6 +115,7 @@ class Topology:
 
     def add_state_store(self, store: StoreBuilder[Any], *processors: str) -> None:
         """Add a store, and connect processors with it. Raises TopologyError if another store has its name."""
+        _check_name(store.name, "a store")
         if self._given.setdefault(store.name, store) is not store:
             raise TopologyError(f"there already is another store {store.name}")
         self.stores[store.name] = store.with_defaults(self._key_serde, self._value_serde)
@@ -182,10 +183,7 @@ class Topology:
         raise AssertionError(node)
 
     def _add(self, node: Node) -> None:
-        if not NAME.fullmatch(node.name) or node.name in (".", ".."):
-            raise TopologyError(
-                f"{node.name!r} is no name for a node: it needs 1 to 249 letters, digits, '.', '_' and '-' of ASCII"
-            )
+        _check_name(node.name, "a node")
         if node.name in self.nodes:
             raise TopologyError(f"there already is a node {node.name}")
         self.nodes[node.name] = node
@@ -216,6 +214,13 @@ class Topology:
 
     def _unite(self, one: str, other: str) -> None:
         self._group[self._root(one)] = self._root(other)
+
+
+def _check_name(name: str, what: str) -> None:
+    if not NAME.fullmatch(name) or name in (".", ".."):
+        raise TopologyError(
+            f"{name!r} is no name for {what}: it needs 1 to 249 letters, digits, '.', '_' and '-' of ASCII"
+        )
 
 
 def internal_topic(application_id: str, name: str) -> str:

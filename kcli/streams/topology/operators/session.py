@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcli.streams.records import Change, Record, ValueAndTimestamp
+from kcli.streams.records import NO_TIMESTAMP, Change, Record, ValueAndTimestamp
 from kcli.streams.topology.operators.aggregate import Aggregation
 from kcli.streams.topology.operators.table import AnyContext, Getter, TableOperator, View
-from kcli.streams.topology.operators.window_aggregate import UNKNOWN, CloseTimer, EmitStrategy
+from kcli.streams.topology.operators.window_aggregate import CloseTimer, EmitStrategy
 from kcli.streams.topology.processor import OperatorContext, Processor
 from kcli.streams.windows import SessionWindows, Window, Windowed
 
@@ -44,7 +44,7 @@ class _SessionProcessor(Processor[Any, Any, Windowed[Any], Change]):
 
     def __init__(self, table: SessionAggregate) -> None:
         self._table = table
-        self._stream_time = UNKNOWN
+        self._stream_time = NO_TIMESTAMP
         self._timer = CloseTimer()
 
     def init(self, context: AnyContext) -> None:

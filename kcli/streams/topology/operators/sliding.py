@@ -18,13 +18,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcli.streams.records import Record, ValueAndTimestamp
+from kcli.streams.records import NO_TIMESTAMP, Record, ValueAndTimestamp
 from kcli.streams.topology.operators.aggregate import Aggregation
 from kcli.streams.topology.operators.window_aggregate import EmitStrategy, WindowedProcessor, WindowedTable
 from kcli.streams.topology.processor import Processor
 from kcli.streams.windows import SlidingWindows, Window
-
-UNKNOWN = -1
 
 
 class SlidingWindowAggregate(WindowedTable):
@@ -42,7 +40,7 @@ class _SlidingProcessor(WindowedProcessor):
     def __init__(self, table: WindowedTable, windows: SlidingWindows) -> None:
         super().__init__(table)
         self._difference, self._grace_ms = windows.time_difference_ms, windows.grace_ms
-        self._close_time = UNKNOWN
+        self._close_time = NO_TIMESTAMP
 
     def process(self, record: Record[Any, Any]) -> None:
         if record.key is None or record.value is None:
@@ -127,5 +125,5 @@ class _SlidingProcessor(WindowedProcessor):
         return Window(start, start + self._difference)
 
     def _starts_of_closed(self, emitted_up_to: int, close_time: int) -> tuple[int, int]:
-        first = 0 if emitted_up_to == UNKNOWN else max(0, emitted_up_to - self._difference)
+        first = 0 if emitted_up_to == NO_TIMESTAMP else max(0, emitted_up_to - self._difference)
         return first, close_time - self._difference - 1

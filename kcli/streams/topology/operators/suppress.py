@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.streams.errors import ProcessingError
-from kcli.streams.records import Change, Record, ValueAndTimestamp
+from kcli.streams.records import NO_TIMESTAMP, Change, Record, ValueAndTimestamp
 from kcli.streams.topology.operators.table import AnyContext, Getter, TableOperator, View
 from kcli.streams.topology.processor import OperatorContext, Processor
 from kcli.streams.topology.stores.suppress_buffer import SuppressBuffer
-
-UNKNOWN = -1
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class _SuppressProcessor(Processor[Any, Change, Any, Change]):
 
     def __init__(self, table: SuppressedTable) -> None:
         self._table = table
-        self._stream_time = UNKNOWN
+        self._stream_time = NO_TIMESTAMP
 
     def init(self, context: AnyContext) -> None:
         super().init(context)

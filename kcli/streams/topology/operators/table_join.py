@@ -26,8 +26,6 @@ from kcli.streams.topology.operators.table import (
 )
 from kcli.streams.topology.processor import Processor
 
-UNKNOWN = -1
-
 
 class JoinKind(Enum):
     """Which keys have a result: those of both tables, of the left one, or of either."""

@@ -11,13 +11,11 @@ from abc import abstractmethod
 from enum import Enum
 from typing import Any
 
-from kcli.streams.records import Change, Record, ValueAndTimestamp
+from kcli.streams.records import NO_TIMESTAMP, Change, Record, ValueAndTimestamp
 from kcli.streams.topology.operators.aggregate import Aggregation, start_of
 from kcli.streams.topology.operators.table import AnyContext, Getter, TableOperator, View
 from kcli.streams.topology.processor import OperatorContext, Processor
 from kcli.streams.windows import TimeWindows, Window, Windowed
-
-UNKNOWN = -1
 
 
 class EmitStrategy(Enum):
@@ -46,7 +44,7 @@ class CloseTimer:
     """When an operator looks for closed windows, and up to which time it has."""
 
     def __init__(self) -> None:
-        self.emitted_up_to = UNKNOWN
+        self.emitted_up_to = NO_TIMESTAMP
         self._next_ms = 0
 
     def is_due(self, context: OperatorContext, close_time: int) -> bool:
@@ -55,7 +53,7 @@ class CloseTimer:
         if now_ms < self._next_ms:
             return False
         self._next_ms = now_ms + context.emit_interval_ms
-        return self.emitted_up_to == UNKNOWN or self.emitted_up_to < close_time
+        return self.emitted_up_to == NO_TIMESTAMP or self.emitted_up_to < close_time
 
 
 class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change]):
@@ -65,7 +63,7 @@ class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change]):
 
     def __init__(self, table: WindowedTable) -> None:
         self._table = table
-        self._stream_time = UNKNOWN
+        self._stream_time = NO_TIMESTAMP
         self._timer = CloseTimer()
 
     def init(self, context: AnyContext) -> None:
@@ -137,10 +135,10 @@ class _TimeWindowProcessor(WindowedProcessor):
 
     def _starts_of_closed(self, emitted_up_to: int, close_time: int) -> tuple[int, int]:
         size_ms = self._windows.size_ms
-        first = 0 if emitted_up_to == UNKNOWN else max(0, emitted_up_to - size_ms) + 1
+        first = 0 if emitted_up_to == NO_TIMESTAMP else max(0, emitted_up_to - size_ms) + 1
         return first, close_time - size_ms
 
     def _has_new_windows(self, first: int, last: int) -> bool:
-        if self._timer.emitted_up_to == UNKNOWN:
+        if self._timer.emitted_up_to == NO_TIMESTAMP:
             return True
         return list(self._windows.windows_for(last)) != list(self._windows.windows_for(first - 1))

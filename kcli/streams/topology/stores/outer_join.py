@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
 from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder
@@ -59,7 +60,7 @@ class OuterJoinStore(StateStore):
         self.name = name
         self._key_serde, self._value_serdes, self._log = key_serde, value_serdes, log
         self._map: SortedMap[bytes, list[bytes]] = SortedMap()
-        self.stream_time = -1
+        self.stream_time = NO_TIMESTAMP
         self.earliest = NEVER
         self.next_emit_ms = 0
 

@@ -7,27 +7,32 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.streams.errors import TopologyError
-from kcli.streams.records import ValueAndTimestamp
+from kcli.streams.records import Headers, ValueAndTimestamp
 from kcli.streams.serdes import Serde
 
 S = TypeVar("S", bound="StateStore")
 
 TIMESTAMP = struct.Struct(">q")
 
-Log = Callable[[bytes, bytes | None, int | None], None]
-"""Adds key, value and timestamp to a store's changelog. Without a timestamp the record has that of the record in
-process."""
+
+class Log(Protocol):
+    """Adds a record to a store's changelog."""
+
+    def __call__(self, key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
+        """Add a record. Without a timestamp it has that of the record in process, or else of the clock."""
 
 
 class StateStore(ABC):
     """A store of a task: what processors keep between records. name: unique in its topology."""
 
     name: str
+
+    def flush(self) -> None:  # noqa: B027 - most stores log each change at once
+        """Called when the task commits: log what was not logged yet."""
 
 
 @dataclass(frozen=True, kw_only=True)

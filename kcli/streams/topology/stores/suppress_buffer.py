@@ -1,21 +1,34 @@
 """The buffer of suppress: the last change of each key that was not passed on yet, by time and then by the key's bytes.
 
-A key keeps the time at which it came into the buffer. Source: InMemoryTimeOrderedKeyValueChangeBuffer, BufferValue.
+A key keeps the time at which it came into the buffer. The changelog has each key that has changed once per commit, as a
+HashSet iterates over them: a key that has left the buffer without a value, others with the header v=3 and
+
+    timestamp, offset                        8 bytes each: of the record that made the change
+    topic, partition                         length (4 bytes) and text; 4 bytes
+    headers                                  number (4 bytes); for each its name and value behind their lengths
+    prior, old, new value                    length (4 bytes; -1 for none, -2 for an old value like the prior) and bytes
+    time                                     8 bytes
+
+Source: InMemoryTimeOrderedKeyValueChangeBuffer, BufferValue, ProcessorRecordContext; KIP-328.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kcli.streams.records import Change, Record, RecordMetadata, ValueAndTimestamp
+from kcli.java.hashing import hash_order, list_hash, map_size
+from kcli.streams.records import NO_TIMESTAMP, Change, Headers, Record, RecordMetadata, ValueAndTimestamp
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
 from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder
 
-UNKNOWN = -1
 CONTEXT_BYTES = 20
 TIME_BYTES = 8
+INT, LONG = struct.Struct(">i"), struct.Struct(">q")
+NONE, LIKE_PRIOR = -1, -2
+VERSION_3: Headers = (("v", b"\3"),)
 
 
 class _Buffered(NamedTuple):
@@ -26,6 +39,15 @@ class _Buffered(NamedTuple):
     new: bytes | None
     record: Record[Any, Any]
     metadata: RecordMetadata | None
+
+    def pack(self, time: int) -> bytes:
+        """Return the value in the changelog."""
+        topic, partition, offset = self.metadata or RecordMetadata("", -1, -1)
+        headers = b"".join(_sized(name.encode()) + _sized(value) for name, value in self.record.headers)
+        packed = LONG.pack(self.record.timestamp) + LONG.pack(offset) + _sized(topic.encode()) + INT.pack(partition)
+        packed += INT.pack(len(self.record.headers)) + headers + _sized(self.prior)
+        packed += INT.pack(LIKE_PRIOR) if self.old is not None and self.old == self.prior else _sized(self.old)
+        return packed + _sized(self.new) + LONG.pack(time)
 
     @property
     def size(self) -> int:
@@ -40,19 +62,21 @@ class _Buffered(NamedTuple):
 class SuppressBufferBuilder(StoreBuilder["SuppressBuffer"]):
     """The definition of a buffer of suppress."""
 
-    def build(self, log: Log) -> SuppressBuffer:  # noqa: ARG002 - its changelog's layout is not written yet
+    def build(self, log: Log) -> SuppressBuffer:
         assert self.key_serde is not None
         assert self.value_serde is not None
-        return SuppressBuffer(self.name, self.key_serde, self.value_serde)
+        return SuppressBuffer(self.name, self.key_serde, self.value_serde, log)
 
 
 class SuppressBuffer(StateStore):
     """The changes that wait. bytes_held: what they take, by Kafka Streams' estimate."""
 
-    def __init__(self, name: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+    def __init__(self, name: str, key_serde: Serde[Any], value_serde: Serde[Any], log: Log) -> None:
         self.name = name
         self.bytes_held = 0
-        self._key_serde, self._value_serde = key_serde, value_serde
+        self._key_serde, self._value_serde, self._log = key_serde, value_serde, log
+        self._changed: dict[bytes, None] = {}
+        self._buckets = map_size(0)
         self._times: dict[bytes, int] = {}
         self._buffered: SortedMap[tuple[int, bytes], _Buffered] = SortedMap()
 
@@ -70,6 +94,7 @@ class SuppressBuffer(StateStore):
         buffered = _Buffered(old if before is None else before.prior, old, new, record, metadata)
         self._buffered.put(place, buffered)
         self.bytes_held += self._size(key, buffered)
+        self._change(key)
 
     def first_time(self) -> int | None:
         """Return the earliest time in the buffer, None if it is empty."""
@@ -87,6 +112,18 @@ class SuppressBuffer(StateStore):
         self._buffered.pop((time, key))
         del self._times[key]
         self.bytes_held -= self._size(key, buffered)
+        self._change(key)
+
+    def flush(self) -> None:
+        for key in hash_order(self._changed, _hash, self._buckets):
+            if key not in self._times:
+                self._log(key, None, None)
+                continue
+            time = self._times[key]
+            buffered = self._buffered.get((time, key))
+            assert buffered is not None
+            self._log(key, buffered.pack(time), None, VERSION_3)
+        self._changed.clear()
 
     def prior_value(self, key: Any) -> tuple[bool, ValueAndTimestamp | None]:
         """Return whether the key is in the buffer, and the value that was passed on last."""
@@ -96,7 +133,11 @@ class SuppressBuffer(StateStore):
         buffered = self._buffered.get((self._times[data], data))
         assert buffered is not None
         prior = self._value_serde.from_bytes(buffered.prior)
-        return True, None if prior is None else ValueAndTimestamp(prior, UNKNOWN)
+        return True, None if prior is None else ValueAndTimestamp(prior, NO_TIMESTAMP)
+
+    def _change(self, key: bytes) -> None:
+        self._changed[key] = None
+        self._buckets = map_size(len(self._changed), self._buckets)
 
     def _first(self) -> tuple[tuple[int, bytes], _Buffered]:
         return self._buffered.first()
@@ -104,3 +145,12 @@ class SuppressBuffer(StateStore):
     @staticmethod
     def _size(key: bytes, buffered: _Buffered) -> int:
         return TIME_BYTES + len(key) + buffered.size
+
+
+def _sized(data: bytes | None) -> bytes:
+    return INT.pack(NONE) if data is None else INT.pack(len(data)) + data
+
+
+def _hash(key: bytes) -> int:
+    """Return Java's Arrays.hashCode of the bytes."""
+    return list_hash(byte - 256 if byte > 127 else byte for byte in key)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
 from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder, log_raw, raw, value_of
@@ -52,7 +53,7 @@ class WindowStore(StateStore, Generic[K, V]):
         self._key_serde: Serde[K] = definition.key_serde
         self._value_serde: Serde[Any] = definition.value_serde
         self._segments: SortedMap[int, SortedMap[tuple[bytes, int], bytes]] = SortedMap()
-        self._stream_time = -1
+        self._stream_time = NO_TIMESTAMP
         self._sequence = 0
 
     def put(self, key: K, value: V | None, start: int) -> None:
