@@ -240,8 +240,7 @@ def test_the_snapshot_of_another_log(
 
 
 REMOVED = Log().batch(7, 0, 0, TRANSACTIONAL).marker(7, 0, ControlType.COMMIT).skip(2).batch(8, 0, 0)
-"""Offsets 0, 1: producer 7; 2: commit; 3, 4: a transaction of 7, whose records compaction has removed; 5, 6: producer 8.
-"""
+"""Offsets 0, 1: producer 7; 2: commit; 3, 4: of producer 7, removed by compaction; 5, 6: producer 8."""
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
