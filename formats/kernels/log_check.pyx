@@ -69,6 +69,7 @@ cdef struct Producer:
     int32_t offset_delta
     int32_t coordinator_epoch
     int64_t seen_breaks         # LogCheck.breaks when it was last seen
+    int64_t sequence_breaks     # ... and when its last sequence, if it is not -2, was known to be the last
     int64_t txn_breaks          # ... and when its transaction began
     int16_t epoch
     int8_t used
@@ -368,7 +369,9 @@ cdef class LogCheck:
         cdef Producer *p = self._find(producer_id)
         if not p.used or p.seen_breaks != self.breaks:
             return None
-        return (p.epoch, p.last_sequence, p.last_offset, p.offset_delta, p.timestamp, p.coordinator_epoch, p.txn_first,
+        # The cleaner may have removed the last batch with a sequence, and kept the end marker behind it.
+        sequence = p.last_sequence if p.sequence_breaks == self.breaks else -2
+        return (p.epoch, sequence, p.last_offset, p.offset_delta, p.timestamp, p.coordinator_epoch, p.txn_first,
                 p.txn_first >= 0 and p.txn_certain or p.txn_first < 0 and (self.complete or p.coordinator_epoch >= 0))
 
     def least(self, int64_t producer_id):
@@ -630,7 +633,7 @@ cdef class LogCheck:
         cdef bint checked = self.sequences and p.epoch == b.producer_epoch and p.epoch >= 0
         if checked and p.last_sequence >= 0 and b.base_sequence != expected:
             if 0 < b.base_sequence - <int64_t>expected or <int64_t>expected - b.base_sequence > 0x3fffffff:
-                if p.seen_breaks == self.breaks:
+                if p.sequence_breaks == self.breaks:
                     with gil:
                         self._event(E_SEQUENCE_GAP, here, expected, b.base_sequence)
             else:
@@ -642,6 +645,7 @@ cdef class LogCheck:
         p.last_offset = b.last_offset
         p.offset_delta = <int32_t>span
         p.timestamp = b.max_timestamp if b.count == span + 1 else -1    # cleaning changes the max timestamp
+        p.sequence_breaks = self.breaks
         return sound
 
     cdef bint _plain_marker(self, Batch *b, const uint8_t *data, int64_t *kind, int64_t *coordinator_epoch) noexcept nogil:
@@ -665,6 +669,8 @@ cdef class LogCheck:
         cdef bint indexed, certain, fresh = p.last_offset < 0 and p.coordinator_epoch < 0 and p.epoch < 0
         if p.epoch != b.producer_epoch:
             p.last_sequence = -1 if p.epoch >= 0 else -2
+            if p.seen_breaks == self.breaks:
+                p.sequence_breaks = self.breaks
             p.epoch = b.producer_epoch
             p.last_offset = -1
             p.offset_delta = 0
@@ -739,7 +745,7 @@ cdef class LogCheck:
         p.used = 1
         p.epoch = -1
         p.last_offset = p.txn_first = p.timestamp = -1
-        p.coordinator_epoch = p.seen_breaks = -1
+        p.coordinator_epoch = p.seen_breaks = p.sequence_breaks = -1
         p.last_sequence = -2
         self.used += 1
         return p

@@ -150,11 +150,9 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if not recovery.is_partition:
         recovery.refusals += metadata.refused_promotions
         recovery.passed_over += metadata.old_marker
-    moved: Mapping[str, Sequence[Path]] = {}
-    if not salvage:
-        exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
-        found, moved = misplaced(directory, settings.server)
-        recovery.passed_over += [each for each in found if each.file not in exchanged]
+    exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
+    found, moved = misplaced(directory, settings.server, salvage=salvage)
+    recovery.passed_over += [each for each in found if each.file not in exchanged]
     recovery.passed_over += _unserved(topics, recovery, metadata)
     if out is not None:
         plans = recovery.write_to(out)

@@ -1,17 +1,21 @@
 """A partition's directory replaced by a copy of another partition's: all its files fit each other."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from formats.kernels.crc import crc32c
+from kcli.cli.options import Format
 from kcli.inspector.verify import copied_partitions
 from kcli.inspector.verify.copied_partitions import StoredLog
 from kcli.inspector.verify.segment_names import headers
 from kcli.protocol.topic_partition import TopicPartition
+from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import PARTITION, directory, logs, loud
 from tests.log.batches import NOW_MS, batch
@@ -74,7 +78,7 @@ def test_empty_batches_are_no_evidence(tmp_path: Path, *, is_cleaned: bool, expe
         log.write_bytes(data + batch(b"%d" % number, base_offset=5))
         stored.append(StoredLog(TopicPartition("t", number), log.parent, {0: log}, next(headers(log))))
     found = copied_partitions.copied_partitions(stored, lambda _: None, lambda _: 2)
-    assert [finding.kind for finding, _ in found] == expected
+    assert [each.finding.kind for each in found] == expected
 
 
 def written(offset: int, *, is_cleaned: bool) -> bytes:
@@ -84,3 +88,60 @@ def written(offset: int, *, is_cleaned: bool) -> bytes:
         data[8:12], data[57:61] = (49).to_bytes(4), bytes(4)
         data[17:21] = crc32c(data[21:]).to_bytes(4)
     return bytes(data)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """Return a log directory in which g-a-2 is a copy of g-b-1, a partition of another topic."""
+    home = Path(shutil.copytree(GOLDEN / "groups/data", tmp_path / "data"))
+    shutil.rmtree(home / "g-a-2")
+    shutil.copytree(home / "g-b-1", home / "g-a-2")
+    return home
+
+
+def rows(*arguments: str | Path) -> list[dict[str, Any]]:
+    output = kcli("recover", "--format", Format.JSONL, *arguments).stdout
+    found = [json.loads(each) for each in output.splitlines()]
+    return [each for each in found if "g-a-2" in (each.get("partition"), each.get("file", "").partition("/")[0])]
+
+
+@pytest.mark.parametrize("how", ["copy", "in place"])
+def test_salvage_serves_no_records_of_another_partition(copied: Path, tmp_path: Path, how: str) -> None:
+    """Kafka 4.3 served the 55 records of g-b-1 as those of g-a-2, once partition.metadata had the right id."""
+    new = tmp_path / "new" if how == "copy" else copied
+    found = rows("--salvage", *(["--out", new] if how == "copy" else ["--in-place"]), copied)
+    left_out = [(each["file"], each["reason"]) for each in found if each["kind"] == "left-out"]
+    assert left_out == [(f"{0:020}.log", "a copy of g-b-1's")]
+    (lost,) = [each for each in found if each["kind"] == "end-missing"]
+    assert (lost["log_end_offset"], lost["reached_offset"]) == (0, 32)  # by the checkpoints; the snapshots are of g-b-1
+    assert [each["kind"] for each in found if each["kind"] == "topic-id"] == ["topic-id"]
+    assert (new / "g-a-2" / f"{0:020}.log").stat().st_size == 0
+    assert (new / "g-b-1" / f"{0:020}.log").read_bytes() == (GOLDEN / f"groups/data/g-b-1/{0:020}.log").read_bytes()
+    assert loud(new) == []
+
+
+def test_no_command_alone_makes_a_copy_the_partitions_log(copied: Path) -> None:
+    findings = {each.kind: each for each in loud(copied)}
+    assert findings.keys() == {"log-foreign", "partition-metadata-topic"}
+    command = str(findings["partition-metadata-topic"].command)
+    assert command.startswith("kcli recover --salvage --dry-run")
+
+
+def test_a_copy_whose_topic_id_was_put_right(copied: Path) -> None:
+    """The times of the files still tell."""
+    own = (GOLDEN / "groups/data/g-a-2/partition.metadata").read_bytes()
+    (copied / "g-a-2/partition.metadata").write_bytes(own)
+    (finding,) = loud(copied)
+    assert (finding.kind, finding.severity) == ("log-foreign", "error")
+    assert "one of the two is a copy" in str(finding.found)
+
+
+def test_a_copy_with_batches_of_its_own(copied: Path, tmp_path: Path) -> None:
+    """Salvage leaves them where they are, and says so."""
+    log = copied / "g-a-2" / f"{0:020}.log"
+    log.write_bytes(log.read_bytes() + batch(b"own", base_offset=55))
+    found = rows("--salvage", "--out", tmp_path / "new", copied)
+    assert not [each for each in found if each["kind"] == "left-out"]
+    (passed,) = [each for each in found if each["kind"] == "passed-over" and each["file"] == f"g-a-2/{log.name}"]
+    assert "a copy of g-b-1, another partition's log" in passed["reason"]
+    assert "serves another partition's records here" in passed["reason"]

@@ -239,6 +239,28 @@ def test_the_snapshot_of_another_log(
     assert all(each.command is not None and "--salvage" in each.command for each in of_snapshot)
 
 
+REMOVED = Log().batch(7, 0, 0, TRANSACTIONAL).marker(7, 0, ControlType.COMMIT).skip(2).batch(8, 0, 0)
+"""Offsets 0, 1: producer 7; 2: commit; 3, 4: of producer 7, removed by compaction; 5, 6: producer 8."""
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_transaction_of_which_compaction_left_the_end_marker(tmp_path: Path, epoch: int) -> None:
+    """The snapshot has the sequences of the removed records; those that follow go on from there."""
+    log = REMOVED.marker(7, epoch, ControlType.COMMIT)
+    entries = ProducerEntry(7, epoch, 9, 4, 1, 1000, 3, -1), ProducerEntry(8, 0, 1, 6, 1, 1000, -1, -1)
+    snapshot = tmp_path / f"{log.next_offset:020}.snapshot"
+    snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot(entries)))
+    log = log.batch(7, epoch, 10, TRANSACTIONAL).marker(7, epoch, ControlType.COMMIT)
+    assert {kind for kind, _ in verify(tmp_path, log)} <= {"offset-gap"}
+    snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot((entries[0]._replace(timestamp=2000), entries[1]))))
+    assert "snapshot-state" in {finding.kind for finding in loud(tmp_path)}
+
+
+def test_sequences_behind_an_end_marker_with_all_batches_before_it(tmp_path: Path) -> None:
+    log = Log().batch(7, 0, 0, TRANSACTIONAL).marker(7, 0, ControlType.COMMIT)
+    assert verify(tmp_path, log.batch(7, 0, 9)) == [("producer-sequence", "warning")]
+
+
 def test_leader_epochs_of_checkpoint_and_batches(tmp_path: Path) -> None:
     log = Log().batch(leader_epoch=1).batch(leader_epoch=4)
     for content, kinds in (

@@ -268,3 +268,32 @@ def test_a_compacted_log_may_begin_below_its_leader_epochs(tmp_path: Path) -> No
     assert start_by_epochs(logs[0]) == 5
     assert not [each for each in loud(home) if each.kind == "log-start-offset"]
     assert not [each for each in rows(home) if each["kind"] == "start-forgotten"]
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "start", "findings"),
+    [
+        ("java-none-0", "java-none-1", 120, [("checkpoint-epoch", "java-none-1")]),  # epoch 2 begins elsewhere there
+        ("java-lz4-0", "java-snappy-0", 140, []),  # their epochs begin at equal offsets
+    ],
+)
+def test_leader_epochs_of_a_partition_with_deleted_records(
+    tmp_path: Path, own: str, others: str, start: int, findings: list[tuple[str, str]]
+) -> None:
+    """Copied over those of another partition, which has all its records: Kafka 4.3 served them."""
+    home = copied(tmp_path, SEGMENTS)
+    known = loud(home)
+    delete_records(home, {others: start})
+    shutil.copyfile(home / others / "leader-epoch-checkpoint", home / own / "leader-epoch-checkpoint")
+    found = [each for each in loud(home) if each not in known]
+    assert [each.kind for each in found] == [kind for kind, _ in findings]
+    for each, (_, name) in zip(found, findings, strict=True):
+        assert each.path == str(home / own / "leader-epoch-checkpoint")
+        assert f": the file is that of {name}, byte for byte" in str(each.found)
+    assert not [each for each in rows(home) if each["kind"] == "start-forgotten"]
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", home)
+    assert f"log-start        {own}" not in ended.stdout
+    topic, number = others.rsplit("-", 1)
+    assert (tmp_path / "new" / STARTS).read_text() == f"0\n1\n{topic} {number} {start}\n"
+    (row,) = [each for each in rows(tmp_path / "new") if (each["kind"], each["partition"]) == ("partition", own)]
+    assert row["log_start_offset"] == 0

@@ -5,7 +5,8 @@ batches of two partitions are equal, one partition may be a copy of the other. E
 
     coordinator's keys    their hash is the number of one of the two partitions: the other is the copy
     partition.metadata    two topics with one id
-    times of the files    each file and its copy have the same modification time in ns, as after cp -a or rsync -a
+    times of the files    each file and its copy have the same modification time in ns, as after cp -a or rsync -a; also
+                          of two topics, if the copy's partition.metadata was then written anew
 
 A producer may also have written the same records to two partitions in the same milliseconds: without such evidence,
 equal batches make a warning if they have several different timestamps. The empty batches that the cleaner leaves of
@@ -20,11 +21,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, islice
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
-from kcli.errors import KcliError
+from formats.file_name import FileKind, parse
+from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.segment_names import Header, headers
+from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, ends_with, headers
 from kcli.java.hashing import partition_of
 from kcli.log.coordinator_records import read_records
 from kcli.log.partition_directory import topic_id_of
@@ -52,11 +56,23 @@ class StoredLog:
     first: Header
 
 
+class CopiedPartition(NamedTuple):
+    """A directory that is a copy of another partition's. finding: its finding. names: the names of the directories that
+    the finding is about. directory: the name of the directory that is the copy, None if it is not known which one is.
+    files: by name, its files whose batches the other directory has, each with words that name that directory; all files
+    of the log, if the other directory has all of them. is_whole: whether it has."""
+
+    finding: Finding
+    names: set[str]
+    directory: str | None = None
+    files: Mapping[str, str] = MappingProxyType({})
+    is_whole: bool = False
+
+
 def copied_partitions(
     stored: Iterable[StoredLog], topic_id: Callable[[str], str | None], count: Callable[[str], int]
-) -> Iterator[tuple[Finding, set[str]]]:
-    """Yield the findings of directories that are copies of another partition's, each with the names of the directories
-    that the finding is about.
+) -> Iterator[CopiedPartition]:
+    """Yield the directories that are copies of another partition's.
 
     topic_id: returns the id of a topic in the metadata log. count: returns a topic's number of partitions; 0 if the
     number is not known.
@@ -90,11 +106,10 @@ def _compared(
         equal = _equal_batches(one, other)
         if one.partition.topic != other.partition.topic:
             ids = topic_id_of(one.directory), topic_id_of(other.directory)
-            if ids[0] is None or ids[0] != ids[1]:
-                return None
-            wrong = [each for each in (one, other) if topic_id(each.partition.topic) not in (None, ids[0])]
-            return equal, wrong[0] if len(wrong) == 1 else None, True
-        keys = count(one.partition.topic)
+            if ids[0] is not None and ids[0] == ids[1]:
+                wrong = [each for each in (one, other) if topic_id(each.partition.topic) not in (None, ids[0])]
+                return equal, wrong[0] if len(wrong) == 1 else None, True
+        keys = count(one.partition.topic) if one.partition.topic == other.partition.topic else 0
         if keys and one.partition.topic in (GROUPS, TRANSACTIONS, SHARES):
             numbers = _numbers(one, keys)
             wrong = [each for each in (one, other) if each.partition.partition not in numbers]
@@ -103,6 +118,8 @@ def _compared(
             wrong = [each for each in (one, other) if _was_copied(each)]
             return equal, wrong[0] if len(wrong) == 1 else None, True
     except (OSError, KcliError):  # the checks of the partition that cannot be read report this error
+        return None
+    if one.partition.topic != other.partition.topic:
         return None
     is_several = len({each.max_timestamp for each in equal if each.records}) >= LEAST_TIMESTAMPS
     return (equal, None, False) if is_several else None
@@ -158,9 +175,12 @@ def _hashed(topic: str, key: bytes) -> str | None:
 
 def _has_same_times(one: Path, other: Path) -> bool:
     """Whether both directories have files of the same names, and each file has the same modification time, in ns, as
-    the file of its name in the other directory. By chance two .log files may have been written in one tick of the
-    clock, but not all files beside them."""
-    mine, its = ({each.name: each.stat().st_mtime_ns for each in path.iterdir()} for path in (one, other))
+    the file of its name in the other directory; partition.metadata does not count. By chance two .log files may have
+    been written in one tick of the clock, but not all files beside them."""
+    mine, its = (
+        {each.name: each.stat().st_mtime_ns for each in path.iterdir() if each.name != FileKind.PARTITION_METADATA}
+        for path in (one, other)
+    )
     return len(mine) >= LEAST_FILES and mine == its and any(time % 1_000_000_000 for time in mine.values())
 
 
@@ -173,7 +193,7 @@ def _was_copied(stored: StoredLog) -> bool:
 
 def _finding(
     one: StoredLog, other: StoredLog, equal: list[Header], copy: StoredLog | None, is_certain: bool
-) -> tuple[Finding, set[str]]:
+) -> CopiedPartition:
     twin = one if copy is None or copy is other else other
     here = other if copy is None else copy
     name, twin_name = here.directory.name, twin.directory.name
@@ -202,4 +222,32 @@ def _finding(
         action=action,
         command=command,
     )
-    return finding, {name} if copy is not None else {name, twin_name}
+    if copy is None:
+        return CopiedPartition(finding, {name, twin_name})
+    files, is_whole = _contained(here, twin)
+    return CopiedPartition(finding, {name}, name, dict.fromkeys(files, f"a copy of {twin_name}'s"), is_whole)
+
+
+def _contained(copy: StoredLog, twin: StoredLog) -> tuple[list[str], bool]:
+    """Return the names of the files of a copied log whose batches its twin has: .log files that are, or begin, those of
+    the twin, with their indexes; and whether these are all .log files, in which case the producer snapshots and the
+    leader epochs are the twin's, too. No file counts if one cannot be read, which other checks report."""
+    try:
+        bases = {base for base, log in copy.logs.items() if base in twin.logs and _begins(log, twin.logs[base])}
+        is_whole = bases == copy.logs.keys()
+        named = [(each.name, parse(each.name)) for each in sorted(copy.directory.iterdir())]
+    except (OSError, UnreadableInput):
+        return [], False
+    kinds = (FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCHS) if is_whole else ()
+    names = [
+        file
+        for file, name in named
+        if name is not None
+        and not name.state
+        and (name.kind in kinds or (name.kind in (FileKind.LOG, *INDEX_KINDS) and name.base_offset in bases))
+    ]
+    return names, is_whole
+
+
+def _begins(log: Path, other: Path) -> bool:
+    return log.stat().st_size == 0 or ends_with(log, 0, other)

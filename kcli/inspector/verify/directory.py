@@ -306,7 +306,7 @@ class DirectoryVerifier:
         broker = BrokerDirectory(around, below.partitions, below.logs, is_metadata_sound=not damage)
         exchanged = list(exchanged_directories(around))
         whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]
-        whole = [or_forgotten_starts(each, around) for each in whole]
+        whole = [_or_of_copy(or_forgotten_starts(each, around), around, below.misplaced.twins) for each in whole]
         whole += forgotten_starts(around)
         whole += forgotten_producers(around)
         exchanged += broker.exchanged
@@ -652,7 +652,8 @@ def _keys(name: DirectoryName, around: Surroundings) -> Home | None:
 def _misplaced(found: MisplacedLogs, directory: str) -> LogsFound:
     """Return the part of `found` about the .log files that are in the directory of this name, or belong in it."""
     copies, moved = (each.get(directory, {}) for each in (found.copies, found.moved))
-    return LogsFound(foreign=copies, moved=moved, elsewhere=found.found.get(directory, {}))
+    twins = found.twins.get(directory, {})
+    return LogsFound(foreign=copies, moved=moved, twins=twins, elsewhere=found.found.get(directory, {}))
 
 
 class _Inside:
@@ -953,6 +954,17 @@ def _is_of_id(cause: Finding, finding: Finding) -> bool:
     if finding.kind == "partition-missing":
         return has_no_directory(Path(finding.path).name) in f"{cause.found}"
     return _is_entry_of({Path(cause.path).parent.name}, finding)
+
+
+def _or_of_copy(finding: Finding, around: Surroundings, copies: Collection[str]) -> Finding:
+    """Return the finding. That of a wrong topic id in a directory that is a copy of another partition's gets another
+    command: with the right id alone Kafka would serve the other partition's records there. copies: the names of these
+    directories."""
+    if finding.kind != "partition-metadata-topic" or Path(finding.path).parent.name not in copies:
+        return finding
+    action = "do not write the file anew alone: Kafka would then serve the other partition's records under this name; "
+    action += "salvage leaves the copied files out, too"
+    return replace(finding, action=action, command=next_steps.salvage_log_directory(around.path))
 
 
 def _is_swap(path: Path, finding: Finding) -> bool:

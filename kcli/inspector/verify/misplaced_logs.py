@@ -128,13 +128,17 @@ class MisplacedLogs:
     copied from another partition, each with words that name the copied file. moved: by directory name, the names of
     .log files that were moved from another partition, which lacks them now, each with words that name the missing file.
     found: by directory name, the paths of the partition's .log files that lie in other partitions' directories, by the
-    names that they should have.
+    names that they should have. twins: by the name of a directory that is a copy of another partition's, the names of
+    its files that the other one has, too, each with words that name that one. kept: the findings of copies of which
+    salvage keeps batches, as it is not known which directory is the copy, or as they have some that the other lacks.
     """
 
     segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
     copies: dict[str, dict[str, str]] = field(default_factory=dict)
     moved: dict[str, dict[str, str]] = field(default_factory=dict)
     found: dict[str, dict[str, Path]] = field(default_factory=dict)
+    twins: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    kept: list[Finding] = field(default_factory=list)
     _findings: list[tuple[Finding, set[str]]] = field(default_factory=list)
 
     def take(self, directory: str, *, is_alone: bool) -> list[Finding]:
@@ -172,8 +176,12 @@ def find_around(around: Surroundings) -> MisplacedLogs:
     found = _find(partitions, around.exchanged_by_keys)
     stored = [each for each in map(_stored, partitions) if each is not None]
     stored = [each for each in stored if around.may_place(each.partition)]  # strays have a finding of their own
-    for finding, names in copied_partitions(stored, around.topic_id, around.partition_count):
-        found.add(finding, names)
+    for each in copied_partitions(stored, around.topic_id, around.partition_count):
+        found.add(each.finding, each.names)
+        if each.directory is not None:
+            found.twins[each.directory] = each.files
+        if not each.is_whole:
+            found.kept.append(each.finding)
     return found
 
 

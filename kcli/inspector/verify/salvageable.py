@@ -76,10 +76,11 @@ class Misplaced(NamedTuple):
     of_partition: Mapping[str, Sequence[Path]] = {}
 
 
-def misplaced(directory: Path, server: Mapping[str, str]) -> Misplaced:
+def misplaced(directory: Path, server: Mapping[str, str], *, salvage: bool) -> Misplaced:
     """Return the .log files that lie in the directory of another partition.
 
-    directory: a partition's, or a log directory. server: the entries of server.properties.
+    directory: a partition's, or a log directory. server: the entries of server.properties. salvage: whether to return
+    only those that salvage keeps there.
     """
     is_home = is_log_directory(directory)
     home = directory if is_home else directory.absolute().parent
@@ -87,14 +88,14 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Misplaced:
         return Misplaced()
     around = misplaced_logs.find_around(Surroundings(home, server, [directory]))
     found = []
-    for finding in around.findings:
+    for finding in around.kept if salvage else around.findings:
         path = Path(finding.path)
         if finding.severity != "error":
             continue
         if is_home or path.parent.name == directory.absolute().name:
             outcome = "Kafka starts, and serves another partition's records here"
             found.append(StartRefused(str(path.relative_to(home)), f"{finding.found}: {outcome}"))
-    return Misplaced(found, {name: [*logs.values()] for name, logs in around.found.items()})
+    return Misplaced(found, {} if salvage else {name: [*logs.values()] for name, logs in around.found.items()})
 
 
 class KnownTopics:
@@ -188,7 +189,7 @@ def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checke
             contradicted |= {f"{each.base_offset:020}{kind}" for kind in INDEX_KINDS}
     if logs.outdated:  # the start that made these empty logs has also truncated the leader epochs
         contradicted.add(FileKind.LEADER_EPOCHS)
-    others = {**logs.foreign, **logs.replaced}
+    others = {**logs.foreign, **logs.twins, **logs.replaced}
     foreign = [LeftOut(name, what) for name, what in others.items() if name.endswith(FileKind.LOG)]
     removed = {*logs.outdated, *others}
     unused = [*damaged, *foreign]

@@ -18,6 +18,7 @@ from kcli.inspector.verify.index_files import read_file
 from kcli.inspector.verify.lost_offsets import CHECKPOINT_KINDS
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.log_directory import read_properties
+from kcli.log.recovery.epoch_starts import same_as
 from kcli.log.recovery.older_topics import of_older_topic, strays_in
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -202,7 +203,20 @@ def check_leader_epochs(
     if wrong is not None:
         stated, (epoch, offset) = wrong
         expected = f"epoch {epoch} at offset {offset:,}, as its batch says"
-        yield _finding(path, "checkpoint-epoch", "warning", expected, f"epoch {stated}", REBUILD_EPOCHS)
+        found = f"epoch {stated}"
+        starts = {start for _, start in epochs}
+        if any(start not in starts for _, start in entries[1:] if bounds is not None and start < bounds.end):
+            found += _whose_file(path)
+        yield _finding(path, "checkpoint-epoch", "warning", expected, found, REBUILD_EPOCHS)
+
+
+def _whose_file(path: Path) -> str:
+    """Return, in words, of which other directory beside its own a partition's checkpoint is a copy; "" if of none."""
+    try:
+        other = next(same_as(path), None)
+    except OSError:
+        return ""
+    return "" if other is None else f": the file is that of {other.parent.name}, byte for byte"
 
 
 def _wrong_epoch(

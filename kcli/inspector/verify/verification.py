@@ -41,8 +41,9 @@ class LogsFound(NamedTuple):
     renamed: the partition's .log files under other names. lost: the first and last offset of each range that no .log
     file under its own name has; the last is None if it is not known. right_names: by odd name, the name that Kafka
     would give. outdated: files that Kafka's start has made under such a right name. foreign, moved: by name, the files
-    copied and moved from other partitions, each with the other partition's file in words. elsewhere: by right name, the
-    partition's .log files in other directories. replaced: by name, the files of segments that the cleaner has replaced,
+    copied and moved from other partitions, each with the other partition's file in words. twins: the same for the files
+    of a directory that is a copy of another partition's. elsewhere: by right name, the partition's .log files in other
+    directories. replaced: by name, the files of segments that the cleaner has replaced,
     each with words for what it is. appended: by name, the finding that a .log file has only batches of another
     partition from a byte on. last_epoch: the last batch of the log, if a bit of its leader epoch was flipped.
     """
@@ -53,6 +54,7 @@ class LogsFound(NamedTuple):
     outdated: Collection[str] = ()
     foreign: Mapping[str, str] = MappingProxyType({})
     moved: Mapping[str, str] = MappingProxyType({})
+    twins: Mapping[str, str] = MappingProxyType({})
     elsewhere: Mapping[str, Path] = MappingProxyType({})
     replaced: Mapping[str, str] = MappingProxyType({})
     appended: Mapping[str, Finding] = MappingProxyType({})

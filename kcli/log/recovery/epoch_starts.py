@@ -1,22 +1,31 @@
 """Where the leader epochs of a log begin: DeleteRecords moves the first one to the new log start offset, also within a
-segment, whose earlier batches stay in the file. Source: LeaderEpochFileCache.truncateFromStart."""
+segment, whose earlier batches stay in the file.
+
+A checkpoint of another partition tells nothing about this log. It contradicts the batches; or it equals the checkpoint
+of another partition, while this log still has whole segments below, which a broker deletes soon after DeleteRecords.
+
+Source: LeaderEpochFileCache.truncateFromStart, UnifiedLog.deleteLogStartOffsetBreachedSegments.
+"""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind
 from kcli.errors import KcliError
+from kcli.log.index_entries import OFFSET_ENTRY_BYTES, OffsetIndexReader, whole_entries
+from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.partition_directory import files_of_kind
+from kcli.log.recovery.exchanged import HEADER, LENGTH_EXTRA_BYTES, MAGIC
 from kcli.log.source import read_whole
 
-HEAD = struct.Struct(">qiib")
-"""The begin of a batch: base offset, length, partition leader epoch, magic."""
-MAGIC = 2
+LONG_MAX = 2**63 - 1
+COMPARED_MAX_BYTES = 1 << 20
+"""The largest leader-epoch-checkpoint that is compared with those of other partitions."""
 
 
 def first_epoch_start(directory: Path) -> int | None:
@@ -29,21 +38,87 @@ def first_epoch_start(directory: Path) -> int | None:
 def start_by_epochs(directory: Path) -> int:
     """Return the log start offset of a log whose first records DeleteRecords has deleted, as leader-epoch-checkpoint
     shows it: the first leader epoch begins at the log start offset, although the log's first batch, which begins below
-    it, has the same epoch. Returns 0 for any other log, and if the files cannot be read."""
+    it, has the same epoch. Returns 0 for any other log, if the checkpoint is another partition's, and if the files
+    cannot be read."""
     epochs = _epochs(directory)
     if not epochs:
         return 0
     try:
-        _, first = min(files_of_kind(directory, FileKind.LOG))
-        if not first.is_file():  # opening a named pipe would block
+        logs = files_of_kind(directory, FileKind.LOG)
+        if not all(log.is_file() for _, log in logs):  # opening a named pipe would block
             return 0
-        with first.open("rb") as log:
-            offset, _, leader_epoch, magic = HEAD.unpack(log.read(HEAD.size))
-    except (OSError, ValueError, struct.error):  # the plan reports such an error
+        logs = [(base, log) for base, log in logs if log.stat().st_size]
+        first = next(_batches(min(logs)[1], 0), None)
+        start = epochs[0].start_offset
+        if first is None or first.epoch != epochs[0].epoch or start <= first.start_offset:
+            return 0
+        is_others = _contradicts(epochs, logs) or (
+            _has_whole_segments_below(logs, start) and any(same_as(directory / FileKind.LEADER_EPOCHS))
+        )
+    except (KcliError, OSError, ValueError):  # the plan reports such an error
         return 0
-    if magic != MAGIC or epochs[0].epoch != leader_epoch or epochs[0].start_offset <= offset:
-        return 0
-    return epochs[0].start_offset
+    return 0 if is_others else start
+
+
+def same_as(checkpoint: Path) -> Iterator[Path]:
+    """Yield the checkpoints of this name, and of the same bytes, in the other directories beside that of a partition.
+    Raises OSError."""
+    path = checkpoint.absolute()
+    size = path.stat().st_size
+    data = path.read_bytes() if size <= COMPARED_MAX_BYTES else b""
+    for other in sorted(path.parent.parent.glob(f"*/{path.name}")) if data else ():
+        if other != path and other.is_file() and other.stat().st_size == size and other.read_bytes() == data:
+            yield other
+
+
+def _has_whole_segments_below(logs: Sequence[tuple[int, Path]], start: int) -> bool:
+    """Whether segments of a log end at or below the offset `start`. logs: base offset and path of each .log file."""
+    return sum(base <= start for base, _ in logs) > 1
+
+
+def _contradicts(epochs: Sequence[EpochEntry], logs: Sequence[tuple[int, Path]]) -> bool:
+    """Whether a batch of a log has another leader epoch than the entries of leader-epoch-checkpoint say: the batches at
+    the begin and right before the begin of each epoch are compared, the first one of each segment, and the last one.
+    Raises KcliError, OSError, ValueError."""
+    stated = LeaderEpochCache(epochs)
+    offsets = {base for base, _ in logs} | {LONG_MAX}
+    offsets |= {each.start_offset - before for each in epochs for before in (0, 1)}
+    found = (_last_batch(logs, offset) for offset in offsets)
+    return any(
+        stated.epoch_for(each.start_offset) not in (None, each.epoch)
+        for each in found
+        if each is not None and each.epoch >= 0
+    )
+
+
+def _last_batch(logs: Sequence[tuple[int, Path]], until: int) -> EpochEntry | None:
+    """Return leader epoch and base offset of a log's last batch that begins at or below the offset `until`; None if
+    there is none, or if the file has other bytes there. logs: base offset and path of each .log file that is not empty.
+    Raises KcliError, OSError."""
+    below = [each for each in logs if each[0] <= until]
+    if not below:
+        return None
+    base, log = max(below)
+    index = log.with_suffix(FileKind.OFFSET_INDEX)
+    entries = whole_entries(read_whole(index), OFFSET_ENTRY_BYTES) if index.is_file() else b""
+    found = None
+    for each in _batches(log, OffsetIndexReader(entries, base).position_of(until)):
+        if each.start_offset > until:
+            break
+        found = each
+    return found
+
+
+def _batches(log: Path, position: int) -> Iterator[EpochEntry]:
+    """Yield leader epoch and base offset of each batch of a .log file from a byte on, up to bytes that are no batch.
+    Raises OSError."""
+    with log.open("rb", buffering=0) as file:
+        while len(data := os.pread(file.fileno(), HEADER.size, position)) == HEADER.size:
+            offset, length, epoch, magic, *_ = HEADER.unpack(data)
+            if magic != MAGIC or length < HEADER.size:
+                break
+            yield EpochEntry(epoch, offset)
+            position += length + LENGTH_EXTRA_BYTES
 
 
 def _epochs(directory: Path) -> Sequence[EpochEntry]:

@@ -551,7 +551,8 @@ class Recovery:
         if strays:
             stated = [self._believed(each).get(directory.partition, 0) for each in ends]
             known = max(0 if of_older_topic(directory.path, strays, each) else each for each in stated)
-        reached = reached_by_snapshots(directory.path, known)
+        removed = self._checked.get(directory.path, NOT_CHECKED).removed
+        reached = reached_by_snapshots(directory.path, known, removed)
         return reached, "a producer snapshot" if reached > known else "the checkpoints", known
 
     def doubts_end(self, planned: PartitionPlan) -> bool:

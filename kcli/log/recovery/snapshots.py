@@ -7,7 +7,7 @@ offset of the segment that is recovered. So a snapshot of another partition is n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from formats.errors import FormatError
@@ -93,13 +93,16 @@ def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[Produce
             continue
 
 
-def reached_by_snapshots(directory: Path, known: int) -> int:
+def reached_by_snapshots(directory: Path, known: int, foreign: Collection[str] = ()) -> int:
     """Return the offset that a partition's log had reached according to its producer snapshots, or `known` if that is
-    higher. known: an offset that the log had reached in any case. A file that cannot be read is no evidence."""
+    higher. known: an offset that the log had reached in any case. foreign: the names of files that are not the
+    partition's own. A file that cannot be read is no evidence."""
     reached = known
     for offset, path in sorted(files_of_kind(directory, FileKind.PRODUCER_SNAPSHOT), reverse=True):
         if offset <= reached:
             break
+        if path.name in foreign:
+            continue
         try:
             entries = parse_snapshot(read_whole(path)).entries
         except (FormatError, UnreadableInput):
