@@ -11,6 +11,7 @@ import pytest
 from kcli.inspector.verify import Finding, Verification
 from kcli.inspector.verify.findings import rank
 from tests.damage import frames, mended
+from tests.log.batches import keyed as keyed_batch
 from tests.log.live.test_partition_log_lifecycle import SMALL, filled
 
 Batches = list[bytes]
@@ -27,6 +28,19 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def batches_of(path: Path) -> Batches:
     data = path.read_bytes()
     return [data[start : start + size] for start, size in frames(data)]
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 3), (2, 5)])
+def test_exchanged_batches_that_fit_into_the_places_of_each_other(tmp_path: Path, one: int, other: int) -> None:
+    found = [bytes(keyed_batch(b"k", b"%d" % at, base_offset=at)) for at in range(8)]
+    size = len(found[0])
+    found[one], found[other] = found[other], found[one]
+    directory = tmp_path / "p-0"
+    directory.mkdir()
+    (directory / f"{0:020}.log").write_bytes(b"".join(found))
+    first, *_ = errors_of(directory)
+    assert first.kind == "offsets-order"
+    assert f"the batches at byte {one * size} and byte {other * size} are exchanged" in str(first.found)
 
 
 def errors_of(directory: Path) -> list[Finding]:

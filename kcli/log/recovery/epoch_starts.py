@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from formats.checkpoint import EpochEntry, parse_leader_epochs
@@ -26,6 +27,8 @@ from kcli.log.source import read_whole
 LONG_MAX = 2**63 - 1
 COMPARED_MAX_BYTES = 1 << 20
 """The largest leader-epoch-checkpoint that is compared with those of other partitions."""
+OFFSETS_MAX = 1_000
+"""The largest number of offsets at which the leader epochs of a log and of its checkpoint are compared."""
 
 
 def first_epoch_start(directory: Path) -> int | None:
@@ -78,12 +81,12 @@ def _has_whole_segments_below(logs: Sequence[tuple[int, Path]], start: int) -> b
 
 def _contradicts(epochs: Sequence[EpochEntry], logs: Sequence[tuple[int, Path]]) -> bool:
     """Whether a batch of a log has another leader epoch than the entries of leader-epoch-checkpoint say: the batches at
-    the begin and right before the begin of each epoch are compared, the first one of each segment, and the last one.
-    Raises KcliError, OSError, ValueError."""
+    the begin and right before the begin of each epoch are compared, the first one of each segment, and the last one;
+    of more than OFFSETS_MAX the first ones. Raises KcliError, OSError, ValueError."""
     stated = LeaderEpochCache(epochs)
     offsets = {base for base, _ in logs} | {LONG_MAX}
     offsets |= {each.start_offset - before for each in epochs for before in (0, 1)}
-    found = (_last_batch(logs, offset) for offset in offsets)
+    found = (_last_batch(logs, offset) for offset in islice(sorted(offsets), OFFSETS_MAX))
     return any(
         stated.epoch_for(each.start_offset) not in (None, each.epoch)
         for each in found

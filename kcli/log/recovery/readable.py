@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from formats.kernels.columns import BatchRow, RecordRow
@@ -22,11 +23,12 @@ from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.batch_magic import RightMagic
 from kcli.log.recovery.load_stops import stops
 from kcli.log.recovery.misdirected import Home, owners_of
-from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.segment_reader import Damage, read_segment, sound_batches
 
 RECORDS_AT_ONCE = 4096
 MAGIC_WITH_HEADER = 2
 OFFSET_BITS = 63
+KNOWN_MAX = 1 << 18
 SEQUENCES = 2**31
 """The number of sequence numbers: after the largest one, a producer begins again at 0."""
 
@@ -100,29 +102,53 @@ def in_place(
 ) -> Iterator[BatchRow]:
     """Yield the batches of a .log file that consumers and, in a coordinator's topic, the coordinator can read, in the
     order of the file. A batch is left out if its neighbours show that its offsets are wrong. But with `room` it is
-    yielded with the right base offset, if its neighbours, or the ends of the room, leave only one possible. With
-    `room`, a batch with a wrong length (kcli.log.recovery.batch_length) is yielded, too, with the right length.
+    yielded with the right base offset, if its neighbours, or the ends of the room, leave only one possible. If another
+    batch of the file has the offsets that the neighbours leave, the two have changed places, and the batch is yielded
+    as it is. With `room`, a batch with a wrong length (kcli.log.recovery.batch_length) is yielded, too, with the right
+    length.
 
     home: the partition, as in `judged`. left_out: called with each batch that is not yielded and has a header. Raises
     UnreadableInput.
     """
     before: BatchRow | None = None
     held: BatchRow | None = None
+    is_known = _Known(name, content).has
     for part in _with_resized(name, content, home, room):
         if not part.is_readable:
             left_out(part.row)
             continue
         if held is not None:
-            placed = None if room is None else _put_back(before, held, first_offset(part.row), room)
-            if placed is None and _has_wrong_offsets(before, held, part.row):
+            placed = None if room is None else _put_back(before, held, first_offset(part.row), room, is_known)
+            if placed is None and _has_wrong_offsets(before, held, part.row, is_known):
                 left_out(held)
             else:
                 before = held if placed is None else placed
                 yield before
         held = part.row
     if held is not None:
-        placed = None if room is None or room.end is None else _put_back(before, held, room.end, room)
+        placed = None if room is None or room.end is None else _put_back(before, held, room.end, room, is_known)
         yield held if placed is None else placed
+
+
+class _Known:
+    """The base offsets of the sound batches of a .log file, which is read when it is first asked for one; none of a
+    file of more than KNOWN_MAX batches."""
+
+    def __init__(self, name: str, content: Content) -> None:
+        self._name = name
+        self._content = content
+        self._offsets: set[int] | None = None
+
+    def has(self, offset: int) -> bool:
+        """Whether a sound batch of the file has this base offset. Raises UnreadableInput."""
+        if self._offsets is None:
+            source = ContentSource(self._name, self._content)
+            try:
+                found = {first_offset(row) for row in islice(sound_batches(source), KNOWN_MAX + 1)}
+            finally:
+                source.close()
+            self._offsets = found if len(found) <= KNOWN_MAX else set()
+        return offset in self._offsets
 
 
 def _with_resized(name: str, content: Content, home: Home, room: Room | None) -> Iterator[Judged]:
@@ -139,9 +165,12 @@ def _with_resized(name: str, content: Content, home: Home, room: Room | None) ->
             yield Judged(found.row, is_read)
 
 
-def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> BatchRow | None:
+def _put_back(
+    before: BatchRow | None, row: BatchRow, end: int, room: Room, is_known: Callable[[int], bool] = lambda _: False
+) -> BatchRow | None:
     """Return the batch with the right base offset, if that differs from the present one in one bit and is the only
-    possible base offset; else None.
+    possible base offset; else None. is_known: returns whether a batch of the file has a base offset, which is then not
+    possible.
 
     No CRC covers a base offset. A base offset is the only possible one if no other that differs in one bit leaves the
     batch between the batch before (or the beginning of the room) and `end`, where the next batch begins; the present
@@ -153,24 +182,34 @@ def _put_back(before: BatchRow | None, row: BatchRow, end: int, room: Room) -> B
         return None
     flipped = (row.base_offset ^ (1 << bit) for bit in range(OFFSET_BITS))
     possible = [each for each in flipped if begin <= each <= end - span]
-    if len(possible) != 1 or room.is_copy(row) or (possible[0] == begin and not _follows(before, row)):
+    if (
+        len(possible) != 1
+        or is_known(possible[0])
+        or room.is_copy(row)
+        or (possible[0] == begin and not _follows(before, row))
+    ):
         return None
     room.moved[row.position] = row.base_offset
     return row._replace(base_offset=possible[0], last_offset=possible[0] + span - 1)
 
 
-def _has_wrong_offsets(before: BatchRow | None, row: BatchRow, behind: BatchRow) -> bool:
-    """Return whether the header of a batch has wrong offsets, as its two neighbours show.
+def _has_wrong_offsets(
+    before: BatchRow | None, row: BatchRow, behind: BatchRow, is_known: Callable[[int], bool]
+) -> bool:
+    """Return whether the header of a batch has wrong offsets, as its two neighbours show. is_known: returns whether a
+    batch of the file has a base offset.
 
     Either the batch's last offset is beyond the offset of its last record, and the next batch begins right after that
     record; or the batch's base offset does not follow the batch before it, though the two neighbours leave exactly as
-    many offsets as the batch spans.
+    many offsets as the batch spans, and no other batch has these.
     """
     span = row.last_offset - row.base_offset + 1
     if row.magic >= MAGIC_WITH_HEADER and span > row.count and row.base_offset + row.count == first_offset(behind):
         return True
     expected = None if before is None else before.last_offset + 1
-    return expected is not None and first_offset(row) != expected and expected + span == first_offset(behind)
+    if expected is None or first_offset(row) == expected or expected + span != first_offset(behind):
+        return False
+    return not is_known(expected)
 
 
 def _follows(before: BatchRow | None, row: BatchRow) -> bool:

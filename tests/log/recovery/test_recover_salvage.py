@@ -547,6 +547,26 @@ def test_batches_out_of_order_are_put_in_order(
     assert batches_of(reopened(directory)) == batches
 
 
+@pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
+@pytest.mark.parametrize(("one", "other"), [(1, 3), (2, 5), (0, 2), (4, 7)])
+def test_each_of_two_exchanged_batches_fits_into_the_place_of_the_other(
+    tmp_path: Path, one: int, other: int, options: LoadOptions
+) -> None:
+    """Neither has a wrong base offset, although 1 and 3 differ in one bit."""
+    directory = tmp_path / "p-0"
+    directory.mkdir()
+    path = directory / f"{0:020}.log"
+    found = [bytes(keyed_batch(b"k", b"%d" % at, base_offset=at)) for at in range(8)]
+    changed = list(found)
+    changed[one], changed[other] = found[other], found[one]
+    path.write_bytes(b"".join(changed))
+    done = plan(directory, options, with_salvage=True)
+    assert [each.file for each in done.saved.reordered] == [path.name]
+    assert (done.saved.gaps, done.saved.put_back) == ([], [])
+    apply_in_place(done.view, CrashDisk())
+    assert path.read_bytes() == b"".join(found)
+
+
 def test_a_block_written_over_another_is_accounted_for(tmp_path: Path) -> None:
     directory = tmp_path / "p-0"
     batches = made(directory)
