@@ -102,7 +102,7 @@ COMMANDS = {
     "pipe": Target(
         "kcli.cli.pipe",
         "pipe",
-        "Pipe records from a topic, a log directory or a table to a topic or a table, each once, on Spark.",
+        "Pipe records from one end to another, each once, and go on where the last run has ended.",
     ),
     "cluster": Target(
         "kcli.cli.cluster",

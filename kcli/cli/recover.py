@@ -141,6 +141,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         exchanged_by_keys=metadata.exchanged_by_keys,
         checked=partial(_checked, partial(checked, directory, settings.server), coverage),
         keeps_all=topics.keeps_all,
+        finds_gaps=topics.keeps_all if coverage is None else lambda _: False,  # with a tier, its rows tell them
         count=topics.partition_count,
         of_others=of_others,
         node=metadata.node,

@@ -29,7 +29,7 @@ def without_java(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for directory in os.environ["PATH"].split(os.pathsep):
         if Path(directory).is_dir():
             for path in Path(directory).iterdir():
-                if not path.name.startswith("java") and not (tools / path.name).exists():
+                if not path.name.startswith("java") and not os.path.lexists(tools / path.name):
                     (tools / path.name).symlink_to(path)
     kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     return {**kept, "PATH": str(tools)}

@@ -122,6 +122,7 @@ class LoadOptions:
     checkpointed: int = 0  # the largest offset that the checkpoints alone have for the log
     is_compacted: bool = False  # a compacted log may have gaps between segments
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
+    finds_gaps: bool = False  # the same, and the plan names the offsets between two segments that no file has
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
     indexes_swaps: bool = False  # salvage rebuilds the indexes of a .log.swap file that lacks one; Kafka does not

@@ -314,7 +314,7 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
     """Yield an event for each gap between the segments of a topic that was never compacted, unless another event names
     a file of the gap. Raises UnreadableInput."""
     options = planned.options
-    if not options.keeps_all or options.is_compacted or options.is_metadata or options.is_deleted:
+    if not options.finds_gaps or options.is_compacted or options.is_metadata or options.is_deleted:
         return
     named = {int(each.file[:20]) for each in planned.events if each.file[:20].isdecimal()}
     for before, following, first, last in gaps(planned.view.original, options.log_start_offset):

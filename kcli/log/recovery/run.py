@@ -131,6 +131,7 @@ class Recovery:
                  where each file belongs, the path where it is now
     checked      called for salvage: returns the results of a check of all files, by the directory of the partition
     keeps_all    returns whether a partition's topic was never compacted, according to the metadata log
+    finds_gaps   returns whether a dry run looks for offsets between two segments of a partition that no file has
     count        returns the number of partitions of a topic in the metadata log; 0 if that is not known
     of_others    the checkpoints that another broker wrote: a start goes by them, but they say nothing about the logs
                  here
@@ -169,6 +170,7 @@ class Recovery:
     exchanged_by_keys: Mapping[Path, Path] = field(default_factory=dict)
     checked: Callable[[], Mapping[Path, Checked]] = dict
     keeps_all: Callable[[TopicPartition], bool] = lambda _: False
+    finds_gaps: Callable[[TopicPartition], bool] = lambda _: False
     count: Callable[[str], int] = lambda _: 0
     of_others: Mapping[FileKind, OthersCheckpoint] = field(default_factory=dict)
     finds_points: bool = True
@@ -480,7 +482,8 @@ class Recovery:
             reached_by=reached_by,
             checkpointed=checkpointed,
             is_compacted=config.compact or directory.name.topic in INTERNAL_TOPICS,
-            keeps_all=(not self.salvage or _has_swap(directory.path)) and self.keeps_all(directory.partition),
+            keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
+            finds_gaps=not self.salvage and self.finds_gaps(directory.partition),
             is_deleted=directory.name.state == "delete",
             is_tiered=is_tiered,
             home=self._home(directory),
