@@ -89,7 +89,12 @@ PAGES = {
             "kcli.streams.builder": ("StreamsBuilder",),
             "kcli.streams.kstream": ("KStream", "BranchedKStream"),
             "kcli.streams.ktable": ("KTable", "GlobalKTable"),
-            "kcli.streams.grouped_stream": ("KGroupedStream", "TimeWindowedKStream", "SessionWindowedKStream"),
+            "kcli.streams.grouped_stream": (
+                "KGroupedStream",
+                "WindowedKStream",
+                "TimeWindowedKStream",
+                "SessionWindowedKStream",
+            ),
             "kcli.streams.grouped_table": ("KGroupedTable",),
             "kcli.streams.windows": (
                 "TimeWindows",

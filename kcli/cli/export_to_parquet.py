@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from kcli.cli.options import Format, utf8_path
+from kcli.cli.spark_options import SPARK, Debug, Master, SparkConf
 
 WHAT = "What to export"
 DECODING = "Keys and values"
 TABLE = "The table"
-SPARK = "Spark"
 
 EPILOG = """
 Examples:
@@ -155,16 +155,13 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = "zstd",
     level: Annotated[int | None, typer.Option(rich_help_panel=TABLE, help="Level of the codec.")] = None,
     file_mb: Annotated[int, typer.Option(min=1, rich_help_panel=TABLE, help="Size of a file, about, in MB.")] = 128,
-    master: Annotated[str, typer.Option(metavar="URL", rich_help_panel=SPARK, help="Spark's master.")] = "local[*]",
-    spark_conf: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", rich_help_panel=SPARK, help="A setting of Spark's."),
-    ] = None,
+    master: Master = "local[*]",
+    spark_conf: SparkConf = None,
     environment: Annotated[
         str | None,
         typer.Option(metavar="ARCHIVE", rich_help_panel=SPARK, help="A packed Python for executors elsewhere."),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", rich_help_panel=SPARK, help="Show Spark's own errors.")] = False,
+    debug: Debug = False,
     output: Annotated[Format, typer.Option("--format", help="How to show the result.")] = Format.TABLE,
 ) -> None:
     """Export logs to Parquet, with Spark and without Kafka.

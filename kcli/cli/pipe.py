@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from kcli.cli.options import Format, utf8_path
+from kcli.cli.spark_options import Debug, Master, SparkConf
 
 WHAT = "What to pipe"
 TABLE = "Into a table"
-SPARK = "Spark"
 
 EPILOG = """
 Examples:
@@ -135,12 +135,9 @@ def pipe(  # noqa: PLR0913, PLR0917 (one parameter an option)
         str | None,
         typer.Option(metavar="SPACE.NAME", rich_help_panel=TABLE, help="Iceberg: the table's name in the catalog."),
     ] = None,
-    master: Annotated[str, typer.Option(metavar="URL", rich_help_panel=SPARK, help="Spark's master.")] = "local[*]",
-    spark_conf: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", rich_help_panel=SPARK, help="A setting of Spark's."),
-    ] = None,
-    debug: Annotated[bool, typer.Option("--debug", rich_help_panel=SPARK, help="Show Spark's own errors.")] = False,
+    master: Master = "local[*]",
+    spark_conf: SparkConf = None,
+    debug: Debug = False,
     output: Annotated[Format, typer.Option("--format", help="How to show the plan and the result.")] = Format.TABLE,
 ) -> None:
     """Pipe records from one end to another, each once, and go on where the last run has ended.

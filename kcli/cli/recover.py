@@ -1087,9 +1087,14 @@ def _open_words(row: Row) -> str:
     return f"{begins}: its end may be lost, and read_committed consumers then stop there (kcli transactions)"
 
 
+def _are_of_one_topic(one: str, other: str) -> bool:
+    """Return whether two names of partitions' directories have the same topic."""
+    return one.rpartition("-")[0] == other.rpartition("-")[0]
+
+
 def _mending_words(row: Row) -> str:
     if row["kind"] == "exchanged":
-        is_of_topic = row["file"] or row["owner"].rpartition("-")[0] == row["partition"].rpartition("-")[0]
+        is_of_topic = row["file"] or _are_of_one_topic(row["owner"], row["partition"])
         outcome = (
             "serves another partition's records here" if is_of_topic else "does not serve it, as its topic id differs"
         )
@@ -1105,7 +1110,7 @@ def _mending_words(row: Row) -> str:
     if row["kind"] in ("reordered", "put-back", "refilled", "resized", "magic", "leader-epoch"):
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
-        is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
+        is_alike = _are_of_one_topic(row["partition"], row["name"])
         evidence = "log" if is_alike else "topic's id"
         which = f"{row['inside']}/{row['partition']}" if "inside" in row else "the directory"
         return f"{which} is kept as {row['name']}, by its {evidence}"
@@ -1342,7 +1347,7 @@ def _coordinator_words(row: Row) -> str:
     offsets = f"offsets {row['first_offset']:,}..{row['last_offset']:,}"
     if row["left_out"]:
         return f"{found}, {offsets}: left out"
-    is_of_topic = row["owner"].rpartition("-")[0] == row["partition"].rpartition("-")[0]
+    is_of_topic = _are_of_one_topic(row["owner"], row["partition"])
     return f"{found}, {offsets}: Kafka starts, and {'loads them here, too' if is_of_topic else 'ignores them'}"
 
 

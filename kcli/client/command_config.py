@@ -48,7 +48,7 @@ from kcli.client.security import (
 )
 from kcli.errors import UsageError
 from kcli.log.config import InvalidConfig
-from kcli.log.config_providers import Resolved, resolve
+from kcli.log.config_providers import resolve
 from kcli.log.log_directory import read_properties
 from kcli.security import oauth
 from kcli.security.jaas import InvalidJaasConfig, LoginModule, login_module
@@ -142,25 +142,25 @@ _SECURING: Final = ("security.", "ssl.", "sasl.")
 
 def read_command_config(path: Path) -> dict[str, str]:
     """Return librdkafka's properties for a file of client properties. Raises UnreadableInput, UsageError."""
-    resolved = _resolved(path)
-    try:
-        return librdkafka_properties(resolved.properties)
-    except UsageError as error:
-        raise UsageError(f"{path}: {resolved.hide(str(error))}") from None
+    return _read(path)[1]
 
 
 def read_client_properties(path: Path) -> Mapping[str, str]:
     """Return Kafka's properties in a file of client properties, once librdkafka's could be made of them. Raises as
     `read_command_config`."""
-    read_command_config(path)
-    return _resolved(path).properties
+    return _read(path)[0]
 
 
-def _resolved(path: Path) -> Resolved:
+def _read(path: Path) -> tuple[Mapping[str, str], dict[str, str]]:
+    """Return Kafka's properties in a file of client properties, and librdkafka's for them."""
     try:
-        return resolve(read_properties(path))
+        resolved = resolve(read_properties(path))
     except InvalidConfig as error:
         raise UsageError(f"{path}: {error}") from None
+    try:
+        return resolved.properties, librdkafka_properties(resolved.properties)
+    except UsageError as error:
+        raise UsageError(f"{path}: {resolved.hide(str(error))}") from None
 
 
 def librdkafka_properties(entries: Mapping[str, str]) -> dict[str, str]:

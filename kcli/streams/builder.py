@@ -11,7 +11,7 @@ from kcli.streams.kstream import KStream
 from kcli.streams.ktable import GlobalKTable, KTable
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.operators.table_source import TableSource
-from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
+from kcli.streams.topology.stores.key_value import table_store
 from kcli.streams.topology.stores.store import StoreBuilder
 from kcli.streams.topology.timestamps import TimestampExtractor
 from kcli.streams.topology.topology import Topology
@@ -119,9 +119,7 @@ class StreamsBuilder:
         store = store_name or graph.new_store_name(f"{topic}-")
         source, node = self._declaring.named(name, SOURCE, "-source"), self._declaring.named(name, TABLE)
         table = TableSource(store, is_materialized=store_name is not None)
-        builder = KeyValueStoreBuilder(
-            name=store, key_serde=key_serde, value_serde=value_serde, timestamped=True, logging=logging
-        )
+        builder = table_store(store, (key_serde, value_serde), logging=logging)
 
         def write(topology: Topology, _step: Step) -> None:
             serdes: dict[str, Any] = {"key_serde": key_serde, "value_serde": value_serde}
@@ -169,9 +167,7 @@ class StreamsBuilder:
         store = store_name or graph.new_store_name(f"{topic}-")
         source, node = self._declaring.named(name, SOURCE, "-source"), self._declaring.named(name, TABLE)
         table = TableSource(store, is_materialized=True)
-        builder = KeyValueStoreBuilder(
-            name=store, key_serde=key_serde, value_serde=value_serde, timestamped=True, logging=False
-        )
+        builder = table_store(store, (key_serde, value_serde), logging=False)
 
         def write(topology: Topology, _step: Step) -> None:
             topology.add_global_store(builder, source, topic, node, table)

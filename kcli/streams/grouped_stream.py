@@ -7,8 +7,9 @@ TimeWindowedKStream, SessionWindowedKStream of Kafka Streams.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 from kcli.streams.context import AnySerde, Declaring
 from kcli.streams.errors import TopologyError
@@ -20,7 +21,7 @@ from kcli.streams.topology.operators.session import SessionAggregate
 from kcli.streams.topology.operators.sliding import SlidingWindowAggregate
 from kcli.streams.topology.operators.table import TableOperator
 from kcli.streams.topology.operators.window_aggregate import EmitStrategy, TimeWindowAggregate
-from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
+from kcli.streams.topology.stores.key_value import table_store
 from kcli.streams.topology.stores.session import SessionStoreBuilder
 from kcli.streams.topology.stores.store import StoreBuilder
 from kcli.streams.topology.stores.window import WindowStoreBuilder
@@ -34,7 +35,7 @@ AGGREGATE, REDUCE = "KSTREAM-AGGREGATE-", "KSTREAM-REDUCE-"
 SEGMENT_MS_MIN = 60_000
 
 
-class _Grouped:
+class Grouped:
     """What all groups know: the step before them, and the repartition topic between."""
 
     def __init__(
@@ -71,18 +72,8 @@ class _Grouped:
 class KGroupedStream(Generic[K, V]):
     """The records of a stream grouped by their keys K."""
 
-    def __init__(
-        self,
-        declaring: Declaring,
-        step: Step,
-        serdes: tuple[AnySerde, AnySerde],
-        *,
-        needs_repartition: bool,
-        repartition_name: str | None,
-    ) -> None:
-        self._grouped = _Grouped(
-            declaring, step, serdes, needs_repartition=needs_repartition, repartition_name=repartition_name
-        )
+    def __init__(self, grouped: Grouped) -> None:
+        self._grouped = grouped
 
     def count(
         self,
@@ -159,20 +150,23 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[Any, Any]:
         store, given = stores
         node = self._grouped.declaring.named(name, prefix)
-        builder = KeyValueStoreBuilder(
-            name=store, key_serde=serdes[0], value_serde=serdes[1], timestamped=True, logging=logging
-        )
+        builder = table_store(store, serdes, logging=logging)
         operator = StreamAggregate(store, aggregation)
         step = self._grouped.declaring.add_table(node, operator, self._grouped.parent(store), builder)
         return KTable(self._grouped.declaring, node, step, operator, serdes, store_name=given)
 
 
-class _Windowed(Generic[K, V]):
-    """What groups in all kinds of windows have in common."""
+class WindowedKStream(ABC, Generic[K, V]):
+    """The records of each key in windows: what all kinds of windows have in common."""
 
-    def __init__(self, grouped: _Grouped) -> None:
+    def __init__(self, grouped: Grouped) -> None:
         self._grouped = grouped
         self._emit = EmitStrategy.ON_WINDOW_UPDATE
+
+    def emit_strategy(self, strategy: EmitStrategy) -> Self:
+        """Have windows send their aggregate with each record, or once when they are closed."""
+        self._emit = strategy
+        return self
 
     def count(
         self,
@@ -236,32 +230,29 @@ class _Windowed(Generic[K, V]):
         windowed_serdes = None if keys is None else self._windowed(keys), serdes[1]
         return KTable(declaring, node, step, operator, windowed_serdes, store_name=given)
 
+    @abstractmethod
     def _operator(self, store: str, aggregation: Aggregation) -> tuple[TableOperator, int, int]:
         """Return the operator, how long its store keeps a window, and how long a window is open after its end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _builder(
         self, store: str, serdes: tuple[AnySerde, AnySerde], retention_ms: int, *, logging: bool
     ) -> StoreBuilder[Any]:
-        raise NotImplementedError
+        """Return the definition of the table's store."""
 
+    @abstractmethod
     def _windowed(self, key_serde: Serde[Any]) -> Serde[Windowed[Any]]:
-        raise NotImplementedError
+        """Return the serde of the table's keys."""
 
 
-class TimeWindowedKStream(_Windowed[K, V]):
+class TimeWindowedKStream(WindowedKStream[K, V]):
     """The records of each key in tumbling, hopping or sliding windows."""
 
-    def __init__(self, grouped: _Grouped, windows: TimeWindows | SlidingWindows) -> None:
+    def __init__(self, grouped: Grouped, windows: TimeWindows | SlidingWindows) -> None:
         super().__init__(grouped)
         self._windows = windows
         self._burns_names = isinstance(windows, TimeWindows)
         self._size_ms = windows.size_ms if isinstance(windows, TimeWindows) else windows.time_difference_ms
-
-    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
-        """Have windows send their aggregate with each record, or once when they are closed."""
-        self._emit = strategy
-        return self
 
     def aggregate(
         self,
@@ -310,17 +301,12 @@ class TimeWindowedKStream(_Windowed[K, V]):
         return time_windowed(key_serde, self._size_ms)
 
 
-class SessionWindowedKStream(_Windowed[K, V]):
+class SessionWindowedKStream(WindowedKStream[K, V]):
     """The records of each key in sessions."""
 
-    def __init__(self, grouped: _Grouped, windows: SessionWindows) -> None:
+    def __init__(self, grouped: Grouped, windows: SessionWindows) -> None:
         super().__init__(grouped)
         self._windows = windows
-
-    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """Have sessions send their aggregate with each record, or once when they are closed."""
-        self._emit = strategy
-        return self
 
     def aggregate(  # noqa: PLR0913 (all but three are passed by name)
         self,

@@ -16,7 +16,7 @@ from kcli.streams.ktable import KTable
 from kcli.streams.serdes import LONG, Serde
 from kcli.streams.topology.operators.aggregate import COUNT, reduction
 from kcli.streams.topology.operators.table_aggregate import TableAggregate, change_serde
-from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
+from kcli.streams.topology.stores.key_value import table_store
 from kcli.streams.topology.topology import Topology
 
 K = TypeVar("K")
@@ -99,7 +99,7 @@ class KGroupedTable(Generic[K, V]):
         if self._repartition is None or self._repartition_name is None:
             self._repartition = self._new_repartition(sink, source, f"{self._repartition_name or store}-repartition")
         parent = declaring.graph.add(self._repartition, self._step)
-        builder = KeyValueStoreBuilder(name=store, key_serde=serdes[0], value_serde=serdes[1], timestamped=True)
+        builder = table_store(store, serdes)
         step = declaring.add_table(node, operator, parent, builder)
         return KTable(declaring, node, step, operator, serdes, store_name=store_name)
 

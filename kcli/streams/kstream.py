@@ -29,7 +29,7 @@ from kcli.streams.topology.operators.stream_table import StreamTableJoin
 from kcli.streams.topology.operators.table import store_view
 from kcli.streams.topology.operators.table_source import TableSource
 from kcli.streams.topology.processor import ProcessorSupplier
-from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
+from kcli.streams.topology.stores.key_value import table_store
 from kcli.streams.topology.stores.outer_join import OuterJoinStoreBuilder
 from kcli.streams.topology.stores.window import WindowStoreBuilder
 from kcli.streams.topology.topology import TopicNameExtractor, Topology
@@ -187,9 +187,7 @@ class KStream(Generic[K, V]):
         if self.needs_repartition:
             parent = declaring.graph.add(declaring.new_repartition(node, *serdes), parent)
         table = TableSource(store, is_materialized=store_name is not None)
-        builder = KeyValueStoreBuilder(
-            name=store, key_serde=serdes[0], value_serde=serdes[1], timestamped=True, logging=logging
-        )
+        builder = table_store(store, serdes, logging=logging)
 
         def write(topology: Topology, step: Step) -> None:
             topology.add_processor(node, table, *step.parent_names)
@@ -202,12 +200,12 @@ class KStream(Generic[K, V]):
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
         """Return the records grouped by their keys. name: of the repartition topic, if there is one."""
-        from kcli.streams.grouped_stream import KGroupedStream
+        from kcli.streams.grouped_stream import Grouped, KGroupedStream
 
         given = key_serde is not None or value_serde is not None or name is not None
         serdes = (key_serde, value_serde) if given else (self.key_serde, self.value_serde)
         return KGroupedStream(
-            self.declaring, self.step, serdes, needs_repartition=self.needs_repartition, repartition_name=name
+            Grouped(self.declaring, self.step, serdes, needs_repartition=self.needs_repartition, repartition_name=name)
         )
 
     def group_by(
@@ -220,12 +218,12 @@ class KStream(Generic[K, V]):
     ) -> KGroupedStream[K2, V]:
         """Return the records grouped by the selector's keys, by way of a repartition topic. name: of the step and of
         the topic."""
-        from kcli.streams.grouped_stream import KGroupedStream
+        from kcli.streams.grouped_stream import Grouped, KGroupedStream
 
         step = self._select_key(key_selector, name)
         given = key_serde is not None or value_serde is not None or name is not None
         serdes = (key_serde, value_serde if given else self.value_serde)
-        return KGroupedStream(self.declaring, step, serdes, needs_repartition=True, repartition_name=name)
+        return KGroupedStream(Grouped(self.declaring, step, serdes, needs_repartition=True, repartition_name=name))
 
     # joins
 

@@ -33,7 +33,7 @@ from kcli.streams.topology.operators.table_aggregate import regrouped
 from kcli.streams.topology.operators.table_join import JoinKind, table_join
 from kcli.streams.topology.operators.table_source import TableSource
 from kcli.streams.topology.operators.table_stateless import TableFilter, TableMap
-from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
+from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder, table_store
 from kcli.streams.topology.stores.suppress_buffer import SuppressBufferBuilder
 from kcli.streams.topology.topology import Topology
 
@@ -258,7 +258,7 @@ class KTable(Generic[K, V]):
         store: str | None,
     ) -> KTable[Any, Any]:
         node = self.declaring.named(name, prefix)
-        builder = None if store is None else _table_store(store, serdes)
+        builder = None if store is None else table_store(store, serdes)
         step = self.declaring.add_table(node, operator, self.step, builder)
         return KTable(self.declaring, node, step, operator, serdes, store_name=store)
 
@@ -304,7 +304,7 @@ class KTable(Generic[K, V]):
             topology.connect_processor_and_state_stores(this_name, *operator.left.other_view.stores)
             topology.connect_processor_and_state_stores(other_name, *operator.left.own_view.stores)
             if store is not None:
-                topology.add_state_store(_table_store(store, serdes), merge)
+                topology.add_state_store(table_store(store, serdes), merge)
 
         step = declaring.graph.add(Step(merge, write), self.step, other.step)
         return KTable(declaring, merge, step, operator, serdes, store_name=store)
@@ -377,7 +377,7 @@ class KTable(Generic[K, V]):
         def write_result(topology: Topology, _step: Step) -> None:
             topology.add_processor(result, table, resolve)
             if table.is_materialized:
-                topology.add_state_store(_table_store(result_store, serdes), result)
+                topology.add_state_store(table_store(result_store, serdes), result)
 
         sent = declaring.add_processor(subscribe, lambda: Subscribe(join), self.step)
         registered = step(registration_source, write_registration, sent)
@@ -398,10 +398,6 @@ class KTable(Generic[K, V]):
                 f"the {side} table {self.name} of a foreign-key join has no {what}_serde, and there is no default"
             )
         return keys, values
-
-
-def _table_store(name: str, serdes: tuple[AnySerde, AnySerde]) -> KeyValueStoreBuilder:
-    return KeyValueStoreBuilder(name=name, key_serde=serdes[0], value_serde=serdes[1], timestamped=True)
 
 
 def _check_table(other: object) -> None:

@@ -3,8 +3,8 @@ of their records. A coordinator writes only records of its own partition into a 
 batch shows to which partition the batch belongs, or to which other coordinator's topic.
 
 Kafka's start reads no keys: the coordinator loads such records together with its own, and ignores those of another
-topic, whose place in the log they have taken. Transaction markers have no such
-key, and count as batches of the partition whose log has them.
+topic, whose place in the log they have taken. Transaction markers have no such key, and count as batches of the
+partition whose log has them.
 """
 
 from __future__ import annotations

@@ -1027,18 +1027,14 @@ def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
 def _with_lost_by_damage(planned: PartitionPlan, kept: Mapping[str, Content]) -> PartitionPlan:
     """Return the plan with the last values of keys that damaged swap files lack of the .log.deleted files that the
     cleaner has made of the replaced ones. kept: the .log files after the start. Raises UnreadableInput."""
+    if not planned.options.is_compacted:
+        return planned
     original = planned.view.original
     swaps = (event.file for event in planned.events if event.kind is EventKind.SWAP_COMPLETED)
-    deleted = {int(name[:20]): f"{name.removesuffix('.swap')}{SUFFIX}" for name in swaps if name.endswith(".log.swap")}
-    deleted = {
-        base: name
-        for base, name in deleted.items()
-        if name in original and not is_sound(f"{base:020}.log", kept[f"{base:020}.log"])
-    }
-    if not deleted or not planned.options.is_compacted:
-        return planned
+    logs = (name.removesuffix(".swap") for name in swaps if name.endswith(".log.swap"))
+    deleted = {f"{log}{SUFFIX}" for log in logs if f"{log}{SUFFIX}" in original and not is_sound(log, kept[log])}
     for at, event in enumerate(planned.events):
-        lost = lost_last_values({event.file: original[event.file]}, kept) if event.file in deleted.values() else []
+        lost = lost_last_values({event.file: original[event.file]}, kept) if event.file in deleted else []
         if lost:
             reason = "the swap file in its place is damaged, and lacks last values of keys; Kafka deletes it"
             content, offsets = original[event.file], OffsetRanges()

@@ -16,8 +16,8 @@ from kcli.log.live.partition_log import Isolation
 from kcli.log.log_directory import LogDirectory
 from kcli.metadata.partition import from_uuid
 from tests.broker.log_dirs import TOPIC_ID, FailingDisk, Node, golden_node, make_node, run
-from tests.broker.logs.test_log_manager import until
 from tests.broker.metadata_dirs import golden_copy
+from tests.broker.replication.brokers import until
 from tests.broker.running import running_node
 from tests.conftest import GOLDEN
 from tests.log.batches import NOW_MS, batch

@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -24,6 +23,7 @@ from kcli.metadata.partition import from_uuid
 from kcli.protocol.error_code import ErrorCode
 from tests.broker.log_dirs import TOPIC_ID, FailingDisk, Node, create_topic, golden_node, make_node, run
 from tests.broker.metadata_dirs import golden_copy
+from tests.broker.replication.brokers import until
 from tests.log.batches import NOW_MS, batch
 
 GOLDEN_NODES = ["codecs/data", "txn/data", "txn/data-tv0", "groups/data"]
@@ -31,14 +31,6 @@ GOLDEN_NODES = ["codecs/data", "txn/data", "txn/data-tv0", "groups/data"]
 
 def partition_dirs(path: Path) -> list[str]:
     return sorted(each.name for each in path.iterdir() if each.is_dir() and not each.name.startswith("__cluster"))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for a result of threads or timers, which a busy machine may delay."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("name", GOLDEN_NODES)

@@ -328,7 +328,7 @@ def _registration(node_id: int, epoch: int, rack: str | None) -> dict[str, Any]:
     }
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Wait until something is so."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout_s

@@ -88,3 +88,13 @@ class KeyValueStoreBuilder(StoreBuilder[KeyValueStore[Any, Any]]):
         assert self.key_serde is not None
         assert self.value_serde is not None
         return KeyValueStore(self.name, self.key_serde, self.value_serde, log, timestamped=self.timestamped)
+
+
+def table_store(
+    name: str, serdes: tuple[Serde[Any] | None, Serde[Any] | None], *, logging: bool = True
+) -> KeyValueStoreBuilder:
+    """Return the definition of a table's store. serdes: of its keys and values."""
+    key_serde, value_serde = serdes
+    return KeyValueStoreBuilder(
+        name=name, key_serde=key_serde, value_serde=value_serde, timestamped=True, logging=logging
+    )
