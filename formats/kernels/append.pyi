@@ -1,11 +1,11 @@
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, Protocol
 
 from typing_extensions import Buffer
 
 from formats.kernels.batches import BatchTable
 from formats.kernels.buffer import TextBuffer
-from formats.kernels.indexes import AppendIndexer
+from formats.kernels.indexes import AppendIndexer, IndexTail
 from formats.kernels.producers import ProducerTable
 from formats.kernels.records import RecordTable
 
@@ -29,22 +29,40 @@ def check_append(
     records: RecordTable, first_index: int, refused: RefusedRecords, *, keyed: bool, create_time: bool
 ) -> bool: ...
 
+class _File(Protocol):
+    @property
+    def path(self) -> object: ...
+    @property
+    def fd(self) -> int: ...
+    @property
+    def writes_directly(self) -> bool: ...
+    @property
+    def write(self) -> Callable[[tuple[memoryview], int], object]: ...
+
+class LogState:
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    runway: Runway | None
+
+class SegmentState:
+    size: int
+
 class Runway:
     leader_epoch: Final[int]
     def __init__(
         self,
+        log: LogState,
+        segment: SegmentState,
+        file: _File,
+        indexes: tuple[IndexTail, IndexTail, AppendIndexer],
         producers: ProducerTable,
-        indexer: AppendIndexer,
-        extend: Callable[[Any, int, int, bytes, bytes], object],
+        failed: Callable[[OSError], object],
         leader_epoch: int,
         *,
-        next_offset: int,
-        position: int,
         size_max: int,
         offset_max: int,
         timestamp_max: int,
-        offset_slots: int,
-        time_slots: int,
         keyed: bool,
         codec: int,
         before_max_ms: int,

@@ -3,15 +3,18 @@
 Source: LogValidator, UnifiedLog.analyzeAndValidateRecords.
 """
 
+from cpython.exc cimport PyErr_SetFromErrnoWithFilenameObject
+from libc.errno cimport EINTR, ENOSPC, errno
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
+from posix.unistd cimport pwrite
 
 from formats.compression import decompress
 from formats.errors import FormatError
 
 from formats.kernels.batches cimport FAULT_BAD_CRC, FAULT_SHORT_HEADER, V2_HEADER, Batch, BatchTable, lies_in
 from formats.kernels.buffer cimport TextBuffer, put_be32, put_text
-from formats.kernels.indexes cimport AppendIndexer
+from formats.kernels.indexes cimport AppendIndexer, IndexTail
 from formats.kernels.numbers cimport minus, plus, set_be32, set_be64
 from formats.kernels.producers cimport ProducerState, ProducerTable, sequence_after
 from formats.kernels.records cimport Record, RecordTable, read_record
@@ -294,10 +297,23 @@ def accept_plain(uint8_t[::1] data not None, BatchTable table not None, int64_t 
     return True
 
 
+cdef class LogState:
+    """The state of a log that PartitionLog and compiled code share.
+
+    log_start_offset, high_watermark, log_end_offset: see PartitionLog. runway: compiled code that appends ordinary
+    batches after a few checks; None if the next batches need all checks.
+    """
+
+
+cdef class SegmentState:
+    """The state of a segment that LiveSegment and compiled code share. size: the bytes of the .log file that hold
+    batches."""
+
+
 cdef class Runway:
     """The fast append of plain batches to a segment, with all limits of the segment computed beforehand.
 
-        runway = Runway(producers, indexer, extend, leader_epoch, next_offset=..., position=..., ...)
+        runway = Runway(log, segment, file, (offset index, time index, indexer), producers, failed, leader_epoch, ...)
         found = runway.append(data, now_ms)                # of a producer
         found = runway.follow(batches, leader_epoch_max)   # of the leader that this replica follows
 
@@ -306,53 +322,60 @@ cdef class Runway:
     is new or continues its sequence; and that fits the segment: its end within size_max bytes, its last offset up to
     offset_max, its timestamp up to timestamp_max, and a free slot in both indexes.
 
-    codec: the topic's, -1 for the producer's. next_offset, position: the offset and the byte of the next batch.
-    verifications: the producers whose transactions a coordinator verifies; while there is one, no batch is taken.
-    extend(batches, position, last offset, new entries of the offset index, of the time index): writes the batches, and
-    advances the log. Any other append to the segment, and any change of the arguments, needs a new Runway.
+    An append writes the batches, and advances the log end offset, the segment's size, the indexes and the producers.
+    file: the segment's .log file, a DiskFile. failed(error): called before the OSError of a write is raised. codec: the
+    topic's, -1 for the producer's. verifications: the producers whose transactions a coordinator verifies; while there
+    is one, no batch is taken. Any other append to the segment, and any change of the arguments, needs a new Runway.
     """
 
-    def __init__(self, ProducerTable producers not None, AppendIndexer indexer not None, extend, int32_t leader_epoch, *,
-                 int64_t next_offset, int64_t position, int64_t size_max, int64_t offset_max, int64_t timestamp_max,
-                 int64_t offset_slots, int64_t time_slots, bint keyed, int codec, int64_t before_max_ms,
-                 int64_t after_max_ms, int64_t max_message_bytes, dict verifications not None):
-        if position < 0 or before_max_ms < 0 or after_max_ms < 0:
-            raise ValueError((position, before_max_ms, after_max_ms))
-        self.producers, self.indexer, self.table = producers, indexer, BatchTable()
-        self.extend, self.verifications = extend, verifications
-        self.leader_epoch, self.next_offset, self.position = leader_epoch, next_offset, position
+    def __init__(self, LogState log not None, SegmentState segment not None, file, indexes, ProducerTable producers not None,
+                 failed, int32_t leader_epoch, *, int64_t size_max, int64_t offset_max, int64_t timestamp_max,
+                 bint keyed, int codec, int64_t before_max_ms, int64_t after_max_ms, int64_t max_message_bytes,
+                 dict verifications not None):
+        if segment.size < 0 or before_max_ms < 0 or after_max_ms < 0:
+            raise ValueError((segment.size, before_max_ms, after_max_ms))
+        self.log, self.segment, self.file, self.failed = log, segment, file, failed
+        self.offsets, self.times, self.indexer = indexes
+        if self.offsets is None or self.times is None or self.indexer is None:
+            raise ValueError("a segment has both indexes")
+        self.writes_directly = file.writes_directly
+        self.producers, self.verifications, self.table = producers, verifications, BatchTable()
+        self.leader_epoch = leader_epoch
         self.size_max, self.offset_max, self.timestamp_max = size_max, offset_max, timestamp_max
-        self.offset_slots, self.time_slots = offset_slots, time_slots
         self.keyed, self.codec = keyed, codec
         self.before_max_ms, self.after_max_ms = before_max_ms, after_max_ms
         self.max_message_bytes = max_message_bytes
 
     def append(self, batch not None, int64_t now_ms):
-        """Append a batch: update the producer, make the index entries, call `extend`.
+        """Append a batch: write it, update the producer, add the index entries that are due.
 
         Returns (first offset, last offset, max timestamp); None, with nothing changed, for a batch that needs the full
-        append. Errors of `extend` are raised; the producer's state is then ahead.
+        append. Raises OSError.
         """
         cdef uint8_t[::1] data = batch
         cdef Batch *b
-        if data.shape[0] < V2_HEADER or not self.takes(&data[0], data.shape[0], batch, now_ms):
+        if data.shape[0] < V2_HEADER or not self.takes(&data[0], data.shape[0], batch, 0, now_ms):
             return None
+        self.run(&data[0], data.shape[0], batch, 0)
         b = self.table.at(0)
-        self.run(&data[0], batch)
         return b.base_offset, b.last_offset, b.max_timestamp
 
-    cdef bint takes(self, const uint8_t *data, int64_t size, object batch, int64_t now_ms) except -1:
-        """Whether the batch can be appended by `run`, which must be next. batch: the object whose bytes these are.
-        Nothing is changed but the row in `table`."""
-        cdef Batch *b
+    cdef bint _has_room(self, int64_t size) noexcept nogil:
+        """Whether `size` bytes fit the segment, and both indexes have a free slot; that of the time index is besides
+        its closing entry."""
+        return (0 <= self.segment.size <= self.size_max - size and self.offsets.count < self.offsets.slots
+                and self.times.count + 1 < self.times.slots)
+
+    cdef bint takes(self, const uint8_t *data, int64_t size, object buffer, int64_t start, int64_t now_ms) except -1:
+        """Whether the batch can be appended by `run`, which must be next. buffer: the object that has the batch's bytes,
+        from `start` on. Nothing is changed but the row in `table`."""
         cdef PlainRecords found
         cdef int64_t now = max(now_ms, <int64_t>0)
         cdef int64_t earliest = now - self.before_max_ms
         cdef int64_t latest = now + self.after_max_ms if self.after_max_ms <= INT64_MAX - now else INT64_MAX
         cdef bint sound
         cdef int codec
-        if self.verifications or size < V2_HEADER or size > self.size_max - self.position or not (
-                self.offset_slots and self.time_slots):
+        if self.verifications or size < V2_HEADER or size > self.size_max or not self._has_room(size):
             return False
         codec = data[22] & 7
         if data[22] & ~7 or (codec != self.codec and self.codec >= 0):
@@ -363,66 +386,67 @@ cdef class Runway:
                 sound = plain_records(data + V2_HEADER, data + size, self.table.at(0), self.keyed, True, earliest,
                                       latest, &found)
         if sound and codec:
-            sound = self._takes_payload(codec, batch, earliest, latest, &found)
+            payload = memoryview(buffer)[start + V2_HEADER:start + size]
+            sound = self._takes_payload(codec, payload, earliest, latest, &found)
         return sound and found.max_timestamp == self.table.at(0).max_timestamp
 
     cdef bint _fits(self, Batch *b) noexcept nogil:
         """Whether the batch fits the segment, and comes next from its producer."""
-        return (0 <= self.next_offset <= self.offset_max and b.count - 1 <= self.offset_max - self.next_offset
+        cdef int64_t next_offset = self.log.log_end_offset
+        return (0 <= next_offset <= self.offset_max and b.count - 1 <= self.offset_max - next_offset
                 and b.max_timestamp <= self.timestamp_max
-                and self.indexer.takes(self.position, self.next_offset, b.count)
+                and self.indexer.takes(self.segment.size, next_offset, b.count)
                 and (b.producer_id < 0 or comes_next(self.producers._find(b.producer_id), b)))
 
-    cdef bint _takes_payload(self, int codec, object batch, int64_t earliest, int64_t latest,
+    cdef bint _takes_payload(self, int codec, object payload, int64_t earliest, int64_t latest,
                              PlainRecords *found) except -1:
         """Whether the records of a compressed batch are valid, and their offsets count up by one."""
-        cdef const uint8_t[::1] payload
+        cdef const uint8_t[::1] records
         cdef bint sound
         try:
-            payload = decompress(codec, memoryview(batch)[V2_HEADER:])
+            records = decompress(codec, payload)
         except FormatError:
             return False
-        if not payload.shape[0]:
+        if not records.shape[0]:
             return False
         with nogil:
-            sound = plain_records(&payload[0], &payload[0] + payload.shape[0], self.table.at(0), self.keyed, True,
+            sound = plain_records(&records[0], &records[0] + records.shape[0], self.table.at(0), self.keyed, True,
                                   earliest, latest, found)
         return sound and found.consecutive
 
-    cdef int run(self, uint8_t *data, object batch) except -1:
-        """Append the batch that `takes` has just taken. Raises what `extend` raises."""
-        lead_batch(data, self.table.at(0), self.next_offset, self.leader_epoch)
-        return self._run(data, batch)
+    cdef int run(self, uint8_t *data, int64_t size, object buffer, int64_t start) except -1:
+        """Append the batch that `takes` has just taken. Raises OSError."""
+        lead_batch(data, self.table.at(0), self.log.log_end_offset, self.leader_epoch)
+        return self._run(data, size, buffer, start)
 
     def follow(self, batches not None, int32_t leader_epoch_max):
-        """Append batches of a leader as they are, with one call of `extend`: all of them whole, of the Runway's leader
-        epoch, not transactional, each beginning where the one before it ends. leader_epoch_max: the partition's leader
-        epoch.
+        """Append batches of a leader as they are, with one write: all of them whole, of the Runway's leader epoch, not
+        transactional, each beginning where the one before it ends. leader_epoch_max: the partition's leader epoch.
 
         Returns (first offset, last offset, max timestamp); None, with nothing changed, for batches that need the full
-        append. Errors of `extend` are raised; the producers' state is then ahead.
+        append. Raises OSError.
         """
         cdef const uint8_t[::1] data = batches
-        cdef int64_t first = self.next_offset, max_timestamp = -1
+        cdef int64_t first = self.log.log_end_offset, max_timestamp = -1
         cdef Py_ssize_t i
         cdef bint follows
         if self.verifications or self.leader_epoch > leader_epoch_max or not data.shape[0] or (
-                data.shape[0] > self.size_max - self.position) or not (self.offset_slots and self.time_slots):
+                data.shape[0] > self.size_max) or not self._has_room(data.shape[0]):
             return None
         with nogil:
             follows = self._follows(&data[0], data.shape[0])
         if not follows:
             return None
-        self._run(&data[0], batches)
+        self._run(&data[0], data.shape[0], batches, 0)
         for i in range(self.table.count):
             max_timestamp = max(max_timestamp, self.table.at(i).max_timestamp)
-        return first, self.next_offset - 1, max_timestamp
+        return first, self.log.log_end_offset - 1, max_timestamp
 
     cdef bint _follows(self, const uint8_t *data, int64_t size) except -1 nogil:
         """Whether the bytes are batches that `follow` appends. Sets their rows in `table`."""
         cdef Py_ssize_t i
         cdef Batch *b
-        cdef int64_t next_start = 0, needed = 0, next_offset = self.next_offset
+        cdef int64_t next_start = 0, needed = 0, next_offset = self.log.log_end_offset
         self.table.count = 0
         if scan_window(data, 0, size, 0, self.table, True, False, &next_start, &needed) != SCAN_END:
             return False
@@ -431,28 +455,56 @@ cdef class Runway:
             if (b.magic != 2 or b.faults or b.attributes & ~7 or b.leader_epoch != self.leader_epoch
                     or not 0 <= next_offset == b.base_offset <= b.last_offset <= self.offset_max
                     or b.max_timestamp > self.timestamp_max or b.last_offset == INT64_MAX
-                    or not self.indexer.takes(self.position + b.start, b.last_offset, 1)
+                    or not self.indexer.takes(self.segment.size + b.start, b.last_offset, 1)
                     or (b.producer_id >= 0 and in_transaction(self.producers._find(b.producer_id)))):
                 return False
             next_offset = b.last_offset + 1
         return True
 
-    cdef int _run(self, const uint8_t *data, object batches) except -1:
-        """Append the batches in `table`, whose bytes are these. Raises what `extend` raises."""
+    cdef int _run(self, const uint8_t *data, int64_t size, object buffer, int64_t start) except -1:
+        """Append the batches in `table`, whose bytes these are. Raises OSError."""
         cdef Py_ssize_t i
         cdef Batch *b
-        cdef int64_t position = self.position
+        cdef AppendIndexer indexer = self.indexer
+        try:
+            self._write(data, size, buffer, start)
+            indexer.make(self.table, self.segment.size, self.offsets.slots - self.offsets.count,
+                         self.times.slots - self.times.count - 1)
+            if indexer.offsets.size:
+                self.offsets.add(<const uint8_t *>indexer.offsets.data, indexer.offsets.size)
+            if indexer.times.size:
+                self.times.add(<const uint8_t *>indexer.times.data, indexer.times.size)
+        except OSError as error:
+            self.failed(error)
+            raise
         for i in range(self.table.count):
             b = self.table.at(i)
             if b.producer_id >= 0:
                 self.producers._batch(b, data + b.start)
-            self.position += b.size
-        b = self.table.at(self.table.count - 1)
-        offset_entries, time_entries = self.indexer.append(self.table, position, self.offset_slots, self.time_slots)
-        self.next_offset = plus(b.last_offset, 1)
-        self.offset_slots -= len(offset_entries) // 8
-        self.time_slots -= len(time_entries) // 12
-        self.extend(batches, position, b.last_offset, offset_entries, time_entries)
+        self.segment.size += size
+        self.log.log_end_offset = self.producers.end_offset = plus(self.table.at(self.table.count - 1).last_offset, 1)
+        return 0
+
+    cdef int _write(self, const uint8_t *data, int64_t size, object buffer, int64_t start) except -1:
+        """Write bytes to the end of the .log file. Raises OSError."""
+        cdef int64_t position = self.segment.size
+        cdef ssize_t done
+        cdef int fd
+        if not self.writes_directly:
+            self.file.write((memoryview(buffer)[start:start + size],), position)
+            return 0
+        fd = self.file.fd
+        while size > 0:
+            with nogil:
+                done = pwrite(fd, data, size, position)
+            if done == 0:
+                errno = ENOSPC
+            if done <= 0 and errno != EINTR:
+                PyErr_SetFromErrnoWithFilenameObject(OSError, str(self.file.path))
+            if done > 0:
+                data += done
+                position += done
+                size -= done
         return 0
 
 

@@ -2,11 +2,16 @@
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 from formats.kernels.batches cimport Batch, BatchTable
 from formats.kernels.buffer cimport TextBuffer, put_be32
 from formats.kernels.numbers cimport be32, be64, fits_index, minus, plus, set_be32, set_be64
 from formats.kernels.scan cimport whole_batch
+
+cdef enum:
+    WAITING_MAX_BYTES = 1024
 
 
 cdef class AppendIndexer:
@@ -36,6 +41,14 @@ cdef class AppendIndexer:
         offset_slots, time_slots: the most entries for each file; later ones are left out. Raises ValueError, with
         nothing changed, for a batch whose offset or position no index entry can hold.
         """
+        self.make(table, position, offset_slots, time_slots)
+        if not self.offsets.size and not self.times.size:
+            return b"", b""
+        return (PyBytes_FromStringAndSize(self.offsets.data, self.offsets.size),
+                PyBytes_FromStringAndSize(self.times.data, self.times.size))
+
+    cdef int make(self, BatchTable table, int64_t position, int64_t offset_slots, int64_t time_slots) except -1:
+        """Write the entries that `append` returns to `offsets` and `times`."""
         cdef Py_ssize_t i
         cdef Batch *b
         cdef int64_t end = position
@@ -61,10 +74,7 @@ cdef class AppendIndexer:
                 self.unindexed = 0
             position += b.size
             self.unindexed += b.size
-        if not self.offsets.size and not self.times.size:
-            return b"", b""
-        return (PyBytes_FromStringAndSize(self.offsets.data, self.offsets.size),
-                PyBytes_FromStringAndSize(self.times.data, self.times.size))
+        return 0
 
     def last_time_entry(self):
         """Return the bytes of the time index's last entry, for the largest timestamp; empty if it has one already."""
@@ -81,6 +91,50 @@ cdef class AppendIndexer:
             put_be32(self.times, <uint32_t><uint64_t>self.max_timestamp)
             put_be32(self.times, <uint32_t>minus(self.max_timestamp_offset, self.base))
             self.indexed_timestamp = self.max_timestamp
+        return 0
+
+
+cdef class IndexTail:
+    """The end of an index file: the entries that wait in memory until there are enough of them for a write.
+
+    count: the number of entries, with those that wait in memory. slots: the number of entries that the file has room
+    for. entry_bytes: the size of an entry. waiting_bytes: the size of the entries that wait. A subclass has a method
+    `write_waiting`, which writes these to the file and calls `written`.
+    """
+
+    def __dealloc__(self):
+        free(self.entries)
+
+    def append(self, const uint8_t[::1] entries not None):
+        """Append entries, and write all that wait if there are enough of them. Raises ValueError if the file has no
+        room; also what `write_waiting` raises."""
+        if entries.shape[0]:
+            self.add(&entries[0], entries.shape[0])
+
+    def waiting(self):
+        """Return the bytes of the entries that wait in memory."""
+        return PyBytes_FromStringAndSize(<char *>self.entries, self.waiting_bytes)
+
+    def written(self):
+        """Forget the entries that wait in memory, as the file has them now, or is to lack them."""
+        self.waiting_bytes = 0
+
+    cdef int add(self, const uint8_t *entries, int64_t size) except -1:
+        cdef int64_t needed = self.waiting_bytes + size
+        cdef uint8_t *grown
+        if self.entry_bytes <= 0 or size % self.entry_bytes or size // self.entry_bytes > self.slots - self.count:
+            raise ValueError(f"{size} bytes of entries for an index with {self.count} of {self.slots} entries")
+        if needed > self.capacity:
+            grown = <uint8_t *>realloc(self.entries, max(needed, 2 * self.capacity))
+            if grown == NULL:
+                raise MemoryError
+            self.entries = grown
+            self.capacity = max(needed, 2 * self.capacity)
+        memcpy(self.entries + self.waiting_bytes, entries, size)
+        self.waiting_bytes = needed
+        self.count += size // self.entry_bytes
+        if needed >= WAITING_MAX_BYTES:
+            self.write_waiting()
         return 0
 
 

@@ -1,7 +1,7 @@
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from formats.kernels.append import Runway
+from formats.kernels.append import LogState
 
 class _Partition(Protocol):
     @property
@@ -13,20 +13,38 @@ class _Partition(Protocol):
 
 _P = TypeVar("_P", bound=_Partition)
 
-class _Log(Protocol):
-    runway: Runway | None
-
 class Lane:
     def close(self) -> None: ...
 
 class ProduceLanes(Generic[_P]):
     has_failed: Final[bool]
+    hangs_up: Final[bool]
     @property
     def waits(self) -> list[tuple[_P, int, int]]: ...
     timeout_ms: Final[int]
     def __init__(self, at_once_bytes: int) -> None: ...
     def __len__(self) -> int: ...
-    def add(self, name: bytes, topic_id: bytes, index: int, partition: _P, log: _Log, *, alone: bool) -> Lane: ...
+    def add(
+        self,
+        name: bytes,
+        topic_id: bytes,
+        index: int,
+        partition: _P,
+        log: LogState,
+        *,
+        alone: bool,
+        watchers: tuple[dict[Any, Any], dict[Any, Any]],
+    ) -> Lane: ...
     def answer(
         self, frame: memoryview, now_ms: int, may_write: Callable[[str], bool] | None = None
     ) -> bytes | None: ...
+    def serve(
+        self,
+        fd: int,
+        buffer: memoryview,
+        kept_bytes: int,
+        request_max_bytes: int,
+        turn_ns: int,
+        now_ms: int,
+        may_write: Callable[[str], bool] | None = None,
+    ) -> tuple[int, int, bytes]: ...

@@ -4,6 +4,7 @@
     lane = lanes.add(name, topic_id, index, partition, log, alone=True)
     lanes.answer(frame, now_ms, may_write)  # the response's frame; None: the request is not plain, nothing has changed
     lanes.waits                             # with acks=-1: the batches that other replicas have to have first
+    lanes.serve(fd, buffer, ...)            # the same from socket to socket, for requests that wait for nothing
 
 A request is plain if it has no transactional id and no tagged field, each of its partitions has a lane and comes once,
 the client may write to its topic, and the Runway of each partition's log takes its batch. All batches are checked
@@ -19,13 +20,17 @@ Source: ProduceRequest.json, RequestHeader.json, KIP-482. The rules for a reques
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_SetFromErrno
+from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from formats.compression import DEFAULT_LIMIT, most_bytes
 
-from formats.kernels.append cimport Runway
+from formats.kernels.append cimport LogState, Runway
+from formats.kernels.buffer cimport TextBuffer
 from formats.kernels.batches cimport V2_HEADER
 from formats.kernels.numbers cimport be16, be32, set_be16, set_be32, set_be64
 
@@ -39,6 +44,7 @@ cdef enum:
     MOST_VERSION = 13
     CODEC_MASK = 7
     ZSTD = 4
+    LENGTH_BYTES = 4             # in front of a request
     HEADER_BYTES = 10
     ID_BYTES = 16
     NAME_MAX = 249               # bytes of a topic's name
@@ -49,6 +55,27 @@ cdef enum:
     START_OFFSET_BYTES = 8
     NO_ERRORS_BYTES = 4 + 2                # no errors of records, no message
     FLEXIBLE_END_BYTES = 1 + 1 + 1         # the same, no tagged fields
+
+
+cdef extern from *:
+    """
+    #include <sys/socket.h>
+    #ifndef MSG_NOSIGNAL
+    #define MSG_NOSIGNAL 0
+    #endif
+    """
+    const int MSG_NOSIGNAL
+
+
+cdef extern from "<sys/socket.h>" nogil:
+    ssize_t recv(int fd, void *data, size_t size, int flags)
+    ssize_t send(int fd, const void *data, size_t size, int flags)
+
+
+cdef inline int64_t monotonic_ns() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
 
 
 cdef struct Part:
@@ -149,7 +176,9 @@ cdef class Lane:
     """A partition to which plain requests may be appended, until `close`."""
 
     cdef ProduceLanes lanes
-    cdef object partition, log
+    cdef object partition
+    cdef LogState log
+    cdef dict watchers, end_watchers
     cdef str topic
     cdef bytes by_name, by_id
     cdef bint alone
@@ -176,7 +205,9 @@ cdef class ProduceLanes:
 
     cdef dict by_name, by_id     # name or id, then the index -> Lane
     cdef int64_t at_once_bytes, requests
-    cdef readonly bint has_failed
+    cdef readonly bint has_failed, hangs_up
+    cdef bint is_serving                   # `serve` is running, which answers no request that waits
+    cdef TextBuffer out                    # the responses
     cdef readonly list waits
     cdef readonly int32_t timeout_ms
     cdef Part[PARTITIONS_MAX] parts
@@ -184,22 +215,26 @@ cdef class ProduceLanes:
 
     def __init__(self, int64_t at_once_bytes):
         self.by_name, self.by_id, self.waits = {}, {}, []
+        self.out = TextBuffer()
         self.at_once_bytes = at_once_bytes
 
     def __len__(self):
         return len(self.by_name)
 
-    def add(self, bytes name not None, bytes topic_id not None, int32_t index, partition, log, *, bint alone):
+    def add(self, bytes name not None, bytes topic_id not None, int32_t index, partition, LogState log not None, *,
+            bint alone, tuple watchers):
         """Open the lane of a partition, until its `close`.
 
-        partition.plain_appended(): called after an append, returns the log start offset; partition.failed(error): with
-        the error of a write; partition.lacks_replicas: whether a batch with acks=-1 is refused. log.runway: the log's
-        Runway, None where the next batch needs all checks. alone: no other replica has to have a batch before it is
-        acknowledged with acks=-1.
+        partition.plain_appended(): called after an append that somebody waits for, returns the log start offset;
+        partition.failed(error): with the error of a write; partition.lacks_replicas: whether a batch with acks=-1 is
+        refused. alone: no other replica has to have a batch before it is acknowledged with acks=-1, and the high
+        watermark moves with each append. watchers: two dicts; while both are empty, nobody waits for an append to a
+        partition whose lane is alone.
         """
         cdef Lane lane = Lane.__new__(Lane)
         cdef bytes at = index.to_bytes(4, "big", signed=True)
         lane.lanes, lane.partition, lane.log, lane.alone = self, partition, log, alone
+        lane.watchers, lane.end_watchers = watchers
         lane.topic, lane.by_name, lane.by_id = name.decode(), name + at, topic_id + at
         self.by_name[lane.by_name] = self.by_id[lane.by_id] = lane
         return lane
@@ -213,13 +248,78 @@ cdef class ProduceLanes:
         """
         cdef Py_buffer view
         cdef Plain plain
+        self.out.clear()
+        self.is_serving = False
         PyObject_GetBuffer(frame, &view, PyBUF_WRITABLE)
         try:
-            if not self._read(<const uint8_t *>view.buf, view.len, &plain):
+            if not self._read(<const uint8_t *>view.buf, view.len, &plain) or not self._append(
+                    <uint8_t *>view.buf, frame, 0, &plain, now_ms, may_write):
                 return None
-            return self._append(<uint8_t *>view.buf, frame, &plain, now_ms, may_write)
+            return PyBytes_FromStringAndSize(self.out.data, self.out.size)
         finally:
             PyBuffer_Release(&view)
+
+    def serve(self, int fd, buffer not None, int64_t kept_bytes, int64_t request_max_bytes, int64_t turn_ns,
+              int64_t now_ms, may_write=None):
+        """Receive bytes from a socket, answer the plain requests at their front, and send the responses. A request with
+        acks=-1 whose batches have to wait for other replicas ends the row, as does a request that is not plain or not
+        whole, a failed write, and the time turn_ns. After a failed write nothing is sent; with acks=0 it can only be
+        told by closing the connection (`hangs_up`).
+
+        fd: the socket, non-blocking. buffer: for the received bytes; writable. Its first kept_bytes bytes are those of a
+        request that has been received in part. request_max_bytes: a longer request ends the row. may_write: as that of
+        `answer`.
+
+        Returns (received, answered, unsent): the number of bytes received, 0 at the end of the stream; how many bytes,
+        from the buffer's first on, are answered requests; the bytes of responses that the socket has not taken. Raises
+        OSError if the socket cannot be read or written, BlockingIOError if there is nothing to read.
+        """
+        cdef Py_buffer view
+        cdef Plain plain
+        cdef uint8_t *data
+        cdef ssize_t received
+        cdef int64_t size, length, at = 0, until = 0
+        self.out.clear()
+        self.is_serving, self.hangs_up = True, False
+        PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE)
+        try:
+            if not 0 <= kept_bytes < view.len:
+                raise ValueError(f"{kept_bytes} bytes kept in a buffer of {view.len}")
+            data = <uint8_t *>view.buf
+            received = recv(fd, data + kept_bytes, view.len - kept_bytes, 0)
+            if received < 0:
+                PyErr_SetFromErrno(OSError)
+            size = kept_bytes + received
+            while size - at > LENGTH_BYTES:
+                length = <int32_t>be32(data + at)
+                if not 0 <= length <= request_max_bytes or length > size - at - LENGTH_BYTES:
+                    break
+                if not self._read(data + at + LENGTH_BYTES, length, &plain) or not self._append(
+                        data + at + LENGTH_BYTES, buffer, at + LENGTH_BYTES, &plain, now_ms, may_write):
+                    break
+                at += LENGTH_BYTES + length
+                if self.has_failed:
+                    self.hangs_up = not plain.acks
+                    return received, at, PyBytes_FromStringAndSize(self.out.data, self.out.size)
+                if at < size:                                                # the clock is not read for a single one
+                    if not until:
+                        until = monotonic_ns() + turn_ns
+                    elif monotonic_ns() > until:
+                        break
+            return received, at, self._send(fd)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef bytes _send(self, int fd):
+        """Send what `out` has. Returns the bytes that the socket has not taken. Raises OSError."""
+        cdef ssize_t sent = 0
+        if self.out.size:
+            sent = send(fd, self.out.data, self.out.size, MSG_NOSIGNAL)
+            if sent < 0:
+                if errno != EAGAIN and errno != EINTR:
+                    PyErr_SetFromErrno(OSError)
+                sent = 0
+        return PyBytes_FromStringAndSize(self.out.data + sent, self.out.size - sent)
 
     cdef bint _read(self, const uint8_t *data, int64_t size, Plain *plain) noexcept nogil:
         """Find topics, partitions and records. False for a request that is not plain."""
@@ -274,53 +374,52 @@ cdef class ProduceLanes:
                 return False
         return no_tags(&walk) and walk.p == walk.stop
 
-    cdef object _append(self, uint8_t *data, object frame, Plain *plain, int64_t now_ms, object may_write):
-        """Check all batches, then append them."""
+    cdef bint _append(self, uint8_t *data, object buffer, int64_t start, Plain *plain, int64_t now_ms,
+                      object may_write) except -1:
+        """Check all batches of the request at byte `start` of `buffer`, then append them and write the response to
+        `out`. False for a request that is not plain."""
         cdef list taken = []
-        cdef list batches = []
         cdef Lane lane
-        cdef Runway runway
         cdef Part *part
         cdef int i, codec
-        cdef int64_t work_bytes = 0
-        cdef bytes response
+        cdef int64_t size, work_bytes = 0
         cdef uint8_t *to
         self.requests += 1
         for i in range(plain.parts):
             part = &self.parts[i]
             lane = self._lane(data, part, plain.version)
             if lane is None or lane.request == self.requests:
-                return None
-            if plain.acks == ALL_ACKS and not lane.alone and lane.partition.lacks_replicas:
-                return None
+                return False
+            if plain.acks == ALL_ACKS and not lane.alone and (self.is_serving or lane.partition.lacks_replicas):
+                return False
             if may_write is not None and (i == 0 or self.parts[i - 1].topic != part.topic) and not may_write(lane.topic):
-                return None
+                return False
             lane.request = self.requests
             if lane.log.runway is None or part.size < V2_HEADER:
-                return None
-            runway = lane.log.runway
-            batch = frame[part.start:part.start + part.size]
+                return False
             codec = data[part.start + 22] & CODEC_MASK
             if codec == ZSTD and plain.version < ZSTD_VERSION:
-                return None
+                return False
             if codec:
-                work_bytes += min(most_bytes(codec, batch[V2_HEADER:]), DEFAULT_LIMIT)
+                payload = memoryview(buffer)[start + part.start + V2_HEADER:start + part.start + part.size]
+                work_bytes += min(most_bytes(codec, payload), DEFAULT_LIMIT)
                 if work_bytes > self.at_once_bytes:
-                    return None
-            if not runway.takes(data + part.start, part.size, batch, now_ms):
-                return None
-            taken.append((lane, runway))
-            batches.append(batch)
-        response = PyBytes_FromStringAndSize(NULL, self._response_bytes(plain))
-        to = self._begin(<uint8_t *>PyBytes_AS_STRING(response), len(response), plain)
+                    return False
+            if not lane.log.runway.takes(data + part.start, part.size, buffer, start + part.start, now_ms):
+                return False
+            taken.append(lane)
         self.has_failed, self.waits, self.timeout_ms = False, [], plain.timeout_ms
+        size = self._response_bytes(plain)
+        self.out.need(size)
+        to = self._begin(<uint8_t *>self.out.data + self.out.size, size, plain)
         for i in range(plain.parts):
-            lane, runway = taken[i]
-            to = self._one(to, data, plain, i, lane, runway, batches[i])
+            to = self._one(to, data, buffer, start, plain, i, <Lane>taken[i])
         set_be32(to, 0)                                                      # throttle time
         if plain.version >= FLEXIBLE_VERSION:
             to[4] = 0
-        return b"" if plain.acks == 0 else response
+        if plain.acks:
+            self.out.size += size
+        return True
 
     cdef Lane _lane(self, const uint8_t *data, Part *part, int version):
         cdef TopicParts *topic = &self.topics[part.topic]
@@ -352,12 +451,13 @@ cdef class ProduceLanes:
             to += 1
         return put_length(to, plain.topics, 4, plain.version >= FLEXIBLE_VERSION)
 
-    cdef uint8_t *_one(self, uint8_t *to, uint8_t *data, Plain *plain, int i, Lane lane, Runway runway,
-                       object batch) except NULL:
+    cdef uint8_t *_one(self, uint8_t *to, uint8_t *data, object buffer, int64_t start, Plain *plain, int i,
+                       Lane lane) except NULL:
         """Append a batch, and write its part of the response; with the topic around it, if it is the first or the last
         of its topic."""
         cdef Part *part = &self.parts[i]
         cdef TopicParts *topic = &self.topics[part.topic]
+        cdef LogState log = lane.log
         cdef int64_t first_offset = -1, log_start_offset = -1
         cdef int error = STORAGE_ERROR
         cdef bint flexible = plain.version >= FLEXIBLE_VERSION
@@ -366,12 +466,16 @@ cdef class ProduceLanes:
                 to = put_length(to, topic.size, 2, flexible)
             memcpy(to, data + topic.start, topic.size)
             to = put_length(to + topic.size, topic.count, 4, flexible)
-        if lane.log is not None and lane.log.runway is runway:               # else its log directory has just failed
+        if log is not None and log.runway is not None:                       # else its log directory has just failed
             partition = lane.partition
             try:
-                first_offset = runway.next_offset
-                runway.run(data + part.start, batch)
-                log_start_offset = partition.plain_appended()
+                first_offset = log.log_end_offset
+                log.runway.run(data + part.start, part.size, buffer, start + part.start)
+                if lane.alone and log.high_watermark == first_offset and not lane.watchers and not lane.end_watchers:
+                    log.high_watermark = log.log_end_offset
+                    log_start_offset = log.log_start_offset
+                else:
+                    log_start_offset = partition.plain_appended()
                 error = 0
             except OSError as failure:
                 partition.failed(failure)
@@ -379,7 +483,7 @@ cdef class ProduceLanes:
         if error:
             self.has_failed = True
         elif plain.acks == ALL_ACKS and not lane.alone:
-            self.waits.append((partition, runway.next_offset, i))
+            self.waits.append((partition, log.log_end_offset, i))
         set_be32(to, <uint32_t>part.index)
         set_be16(to + 4, <uint32_t>error)
         set_be64(to + 6, <uint64_t>first_offset)

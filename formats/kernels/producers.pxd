@@ -51,6 +51,7 @@ cdef class ProducerTable:
     cdef OngoingTxn *open
     cdef Py_ssize_t open_count, open_slots
     cdef readonly str reason                # why `batches` ended early
+    cdef public int64_t end_offset          # the state includes the batches below it; -1: it must not be used
     # Of the marker seen last: the transaction that it ended.
     cdef int64_t completed_first, completed_stable
     cdef bint completed_abort

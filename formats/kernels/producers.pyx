@@ -32,7 +32,7 @@ cdef class ProducerTable:
 
     control(batch bytes) -> (how, type, coordinator epoch, timestamp, reason): called for control batches that are not a
     plain end marker. how: RECOVERY_MORE (type -1: no record in it), RECOVERY_INVALID or RECOVERY_REFUSED, with the
-    reason.
+    reason. end_offset: the state includes the batches below this offset, as the caller says.
     """
 
     def __cinit__(self, control):

@@ -49,6 +49,11 @@ class DiskFile:
     ) -> None:
         self.close()
 
+    @property
+    def writes_directly(self) -> bool:
+        """Whether `write` does no more than to write to the descriptor, so that compiled code may do so itself."""
+        return type(self).write is DiskFile.write
+
     @_named
     def size(self) -> int:
         """Bytes in the file."""
@@ -101,7 +106,8 @@ class DiskFile:
 
     def close(self) -> None:
         """Close the descriptor."""
-        os.close(self.fd)
+        fd, self.fd = self.fd, -1
+        os.close(fd)
 
 
 class Disk:

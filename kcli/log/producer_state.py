@@ -120,8 +120,8 @@ def check_control(batch: bytes) -> tuple[int, int, str | None]:
 class ProducerStateManager:
     """The producers of a partition, and their snapshots in a view of its directory.
 
-    map_end_offset: the state includes the batches below this offset. unreplicated: the ended transactions whose marker
-    may not be below the high watermark yet, as first offset -> offset of the marker. now_ms: the time, for expiration.
+    unreplicated: the ended transactions whose marker may not be below the high watermark yet, as first offset -> offset
+    of the marker. now_ms: the time, for expiration.
     on_corrupt(name, error): called for each snapshot that cannot be read, and is removed for that reason.
     """
 
@@ -134,7 +134,6 @@ class ProducerStateManager:
         on_corrupt: OnCorrupt = lambda *_: None,
     ) -> None:
         self.table = ProducerTable(read_control)
-        self.map_end_offset = 0
         self.unreplicated: dict[int, int] = {}
         self._last_snapshot_offset = 0
         self._view = view
@@ -142,6 +141,15 @@ class ProducerStateManager:
         self._expiration_ms = expiration_ms
         self._on_corrupt = on_corrupt
         self._snapshots = self._listed()
+
+    @property
+    def map_end_offset(self) -> int:
+        """The state includes the batches below this offset."""
+        return self.table.end_offset
+
+    @map_end_offset.setter
+    def map_end_offset(self, offset: int) -> None:
+        self.table.end_offset = offset
 
     def _listed(self) -> dict[int, str]:
         """Return the names of the snapshots in the view, by offset. As in Kafka, the offset in a name may have any

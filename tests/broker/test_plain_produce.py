@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Timer
+from time import sleep
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 
 from formats.kernels.crc import crc32c
 from kcli.broker.partition.partitions import Partition
-from kcli.broker.wire.answers import Laid, Later
+from kcli.broker.wire.answers import Laid, Later, Served
 from kcli.broker.wire.call import Client as Peer
 from kcli.log.config import LogConfig
 from kcli.log.live.partition_log import PartitionLog
@@ -53,11 +54,12 @@ SYNC_ID = 0x7FFFFFFF
 
 
 class Broker:
-    """A broker with a clock that the test moves. plain: the number of requests that the kernel has answered."""
+    """A broker with a clock that the test moves. plain: the number of requests that the kernel has answered. wakes: how
+    often a waiting Fetch was woken."""
 
     def __init__(self, node: RunningNode, *, is_short: bool) -> None:
         self.node = node
-        self.now_ms, self.plain = NOW_MS, 0
+        self.now_ms, self.plain, self.wakes = NOW_MS, 0, 0
         self.client = node.client()
         router, server = node.node.router, node.node.server
         router.now_ms = lambda: self.now_ms
@@ -67,8 +69,16 @@ class Broker:
             self.plain += found is not None and int.from_bytes(frame[:2]) == PRODUCE
             return found
 
+        def served(fd: int, buffer: memoryview, kept: int, client: Peer, max_bytes: int, turn_ns: int) -> Served | None:
+            found = router.serve(fd, buffer, kept, client, max_bytes, turn_ns)
+            at = 0
+            while found is not None and at < found[1]:
+                at += 4 + int.from_bytes(buffer[at : at + 4])
+                self.plain += 1
+            return found
+
         if is_short:
-            server.at_once = counted
+            server.at_once, server.serve_plain = counted, served
         else:
             server.handle = router.handle  # no request is answered at once
 
@@ -102,10 +112,18 @@ class Broker:
             end = partition.log.log_end_offset
             partition.fetched(leadership.followers[FOLLOWER], end, 0, -1)
 
-    def send(self, frame: bytes) -> list[bytes]:
-        """Return the responses to requests, sent together; an empty one where the broker closes the connection."""
+    def woken(self) -> None:
+        """Count a call of a watcher."""
+        self.wakes += 1
+
+    def send(self, frame: bytes, cut: int = 0) -> list[bytes]:
+        """Return the responses to requests, sent together; an empty one where the broker closes the connection. cut:
+        how many bytes are sent first, and the others when the broker has received these."""
         found = []
-        self.client.socket.sendall(frame + SYNC)
+        if cut:
+            self.client.socket.sendall(frame[:cut])
+            sleep(0.001)
+        self.client.socket.sendall(frame[cut:] + SYNC)
         try:
             while int.from_bytes((answer := self.client.read_frame())[:4]) != SYNC_ID:
                 found.append(answer)
@@ -217,13 +235,17 @@ def frame_of(
 
 def between(requests: Requests, brokers: list[Broker], topics: list[str]) -> None:
     """Make another change to a partition of both brokers."""
-    kind = requests.pick("roll", "config", "delete", "flush", "expire", "quota", "state")
+    kind = requests.pick("roll", "config", "delete", "flush", "expire", "quota", "state", "watch", "unwatch")
     topic, index = requests.pick(*topics), requests.draw.draw(st.integers(0, PARTITIONS - 1))
     config = LogConfig(requests.pick(*CONFIGS))
     now_ms = brokers[0].now_ms
 
-    def change(partition: Partition, log: PartitionLog) -> None:
-        if kind == "roll" and log.log_end_offset:
+    def change(broker: Broker, partition: Partition, log: PartitionLog) -> None:
+        if kind == "watch":
+            partition.watch(broker.woken)
+        elif kind == "unwatch":
+            partition.unwatch(broker.woken)
+        elif kind == "roll" and log.log_end_offset:
             log.roll(now_ms)
         elif kind == "config":
             log.set_config(config)
@@ -238,7 +260,7 @@ def between(requests: Requests, brokers: list[Broker], topics: list[str]) -> Non
 
     for each in brokers:
         partition = each.partition(topic, index)
-        each.node.run(partial(change, partition, partition.log))
+        each.node.run(partial(change, each, partition, partition.log))
         if kind == "quota":
             quotas = each.node.node.router.quotas
             quotas.is_active = not quotas.is_active
@@ -287,7 +309,8 @@ def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.Dat
             frame = bytearray(frame_of(each.client, known, *request, timeout_ms=1 if fetches == "none" else 30_000))
             if change is not None and request[0] < 13:
                 frame[min(change[0], len(frame) - 1)] ^= change[1]
-            found = b"|".join(each.send(bytes(frame)))
+            cut = draw.draw(st.integers(1, len(frame) - 1)) if requests.pick(*range(6)) == 0 else 0
+            found = b"|".join(each.send(bytes(frame), cut))
             for topic_id in known.values():
                 found = found.replace(topic_id, b"a topic's own id")
             answers.append(found)
@@ -295,6 +318,7 @@ def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.Dat
         for topic in topics:
             states = [each.node.run(partial(each.state, topic)) for each in brokers]
             assert states[0] == states[1]
+        assert brokers[0].wakes == brokers[1].wakes
     for topic in topics:
         files = [each.node.run(partial(each.files, topic)) for each in brokers]
         assert files[0] == files[1]

@@ -13,8 +13,8 @@ import pyarrow as pa
 from formats.compression import compress
 from formats.errors import FormatError
 from formats.kernels.append import (
+    LogState,
     RefusedRecords,
-    Runway,
     accept_plain,
     check_append,
     check_plain_records,
@@ -56,6 +56,7 @@ from kcli.log.cleaner.rewrite import filter_window
 from kcli.log.producer_state import check_control, read_control
 from kcli.log.segment_reader import Window
 from tests.damage import extreme
+from tests.runways import bare_runway
 
 LIMIT_BYTES = 1 << 20
 INT64 = (1 << 63) - 1
@@ -389,24 +390,19 @@ def appending(given: LogInput) -> None:
         copy = bytearray(batch)
         limits = {"keyed": random.random() < 0.2, "earliest": -INT64, "latest": INT64, "max_bytes": 1 << 20}
         accept_plain(batch, BatchTable(), int64(random, near), 3, **limits)  # type: ignore[arg-type]
-        runway = Runway(
-            ProducerTable(read_control),
-            indexer,
-            lambda *_: None,
-            random.choice((0, row.leader_epoch)),
-            next_offset=random.choice((int64(random, near), row.base_offset)),
+        log = LogState()
+        log.log_end_offset = random.choice((int64(random, near), row.base_offset))
+        runway = bare_runway(
+            log,
+            indexer=indexer,
+            leader_epoch=random.choice((0, row.leader_epoch)),
             position=random.choice((0, 2**31 - 100, INT64 - 10)),
             size_max=random.choice((2**31 - 1, INT64)),
             offset_max=int64(random, near),
             timestamp_max=int64(random, row.max_timestamp),
             offset_slots=random.choice((0, 1, 100)),
             time_slots=random.choice((1, 100)),
-            keyed=False,
             codec=random.choice((-1, -1, 0, 3)),
-            before_max_ms=INT64,
-            after_max_ms=INT64,
-            max_message_bytes=1 << 20,
-            verifications={},
         )
         with suppress(ValueError):
             for _ in range(2):

@@ -8,9 +8,10 @@ import contextlib
 from array import array
 from functools import cache
 from random import Random
+from socket import socketpair
 
 from formats.errors import FormatError
-from formats.kernels.append import Runway
+from formats.kernels.append import LogState
 from formats.kernels.consumer_fetch import read_request as read_consumer_fetch
 from formats.kernels.crc import crc32c
 from formats.kernels.fetch_response import lay_out
@@ -18,15 +19,14 @@ from formats.kernels.follower_fetch import read_request, read_response
 from formats.kernels.group_requests import read_heartbeat, read_offset_commit
 from formats.kernels.indexes import AppendIndexer
 from formats.kernels.produce import ProduceLanes
-from formats.kernels.producers import ProducerTable
 from formats.kernels.wire import check, read_produce
 from formats.txn_index import AbortedTxn
 from formats.varint import uvarint
 from kcli.broker.wire.fetch_layout import PartitionAnswer
 from kcli.broker.wire.request_check import ITEMS_MAX, schema
-from kcli.log.producer_state import read_control
 from tests.damage import extreme, varint, wrapped
 from tests.log.batches import NOW_MS, batch
+from tests.runways import bare_runway
 from tests.sanitize.logs import tight
 
 TOPIC = b"\x00\x05topic"
@@ -80,32 +80,24 @@ def produce(random: Random) -> bytes:
     return bytes(data[: random.choice((len(data), random.randrange(len(data) + 1)))])
 
 
-class Led:
+class Led(LogState):
     """A partition that the broker leads, and its log. Every third write fails."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self.runway: Runway | None = Runway(
-            ProducerTable(read_control),
-            AppendIndexer(0, random.choice((0, 100)), -1, -1, 0),
-            self._extend,
-            0,
-            next_offset=random.choice((0, 0, 0, 0, 5, 2**31)),
-            position=0,
+        self.log_end_offset = random.choice((0, 0, 0, 0, 5, 2**31))
+        self.high_watermark = random.choice((0, self.log_end_offset))
+        self.runway = bare_runway(
+            self,
+            write=self._write,
+            indexer=AppendIndexer(0, random.choice((0, 100)), -1, -1, 0),
             size_max=random.choice((100, *[2**31 - 1] * 5)),
             offset_max=2**31 - 1,
-            timestamp_max=2**63 - 1,
             offset_slots=random.choice((0, *[9] * 7)),
-            time_slots=9,
             keyed=random.random() < 0.1,
-            codec=-1,
-            before_max_ms=2**63 - 1,
-            after_max_ms=2**63 - 1,
-            max_message_bytes=1 << 20,
-            verifications={},
         )
 
-    def _extend(self, *_: object) -> None:
+    def _write(self, *_: object) -> None:
         if self._random.random() < 0.3:
             raise OSError
 
@@ -164,11 +156,37 @@ def answer_plain(random: Random) -> None:
     for topic in NAMES:
         for index in (0, 1):
             led = Led(random)
-            lane = lanes.add(topic, bytes(16 - len(topic)) + topic, index, led, led, alone=random.random() < 0.5)
+            lane = lanes.add(
+                topic,
+                bytes(16 - len(topic)) + topic,
+                index,
+                led,
+                led,
+                alone=random.random() < 0.5,
+                watchers=({}, random.choice(({}, {1: 1}))),
+            )
             if random.random() < 0.05:
                 lane.close()
-    for _ in range(2):
-        lanes.answer(tight(plain_produce(random)), NOW_MS)
+    if random.random() < 0.5:
+        for _ in range(2):
+            lanes.answer(tight(plain_produce(random)), NOW_MS)
+    else:
+        serve_plain(random, lanes)
+
+
+def serve_plain(random: Random, lanes: ProduceLanes[Led]) -> None:
+    """Answer requests that come through a socket, in pieces of any size."""
+    frames = [plain_produce(random) for _ in range(random.choice((1, 2, 3)))]
+    data = b"".join(wrapped(len(frame) + random.choice((*[0] * 9, extreme(random))), 4) + frame for frame in frames)
+    client, server = socketpair()
+    with client, server, contextlib.suppress(OSError):
+        server.settimeout(0)
+        client.settimeout(0)
+        client.send(data)
+        kept = random.choice((0, 0, random.randrange(len(data))))
+        buffer = bytearray(data[:kept] + bytes(random.choice((1, 40, len(data)))))
+        for _ in range(2):
+            lanes.serve(server.fileno(), memoryview(buffer), kept, random.choice((100, 1 << 20)), 1_000_000, NOW_MS)
 
 
 def of_a_group(random: Random) -> bytes:

@@ -12,7 +12,7 @@ from kcli.broker.broker import Broker
 from kcli.broker.dispatch.handlers import answer, handler, plain_of, state_of
 from kcli.broker.dispatch.kept import KeptAnswers
 from kcli.broker.metadata.errors import NotController
-from kcli.broker.wire.answers import Answer, Laid, Later
+from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, Answer, HangUp, Laid, Later, Served
 from kcli.broker.wire.apis import CONTROLLERS, LOOKED_AT_FIRST, Api
 from kcli.broker.wire.call import Call, Client
 from kcli.broker.wire.failures import failed
@@ -49,6 +49,21 @@ class Router:
             return None
         find = self._at_once.get(int.from_bytes(frame[:2]))
         return None if find is None else find(frame, client)
+
+    def serve(
+        self, fd: int, buffer: memoryview, kept_bytes: int, client: Client, request_max_bytes: int, turn_ns: int
+    ) -> Served | None:
+        """Receive from a client's socket, and answer the plain Produce requests at the front of the received bytes (see
+        ProduceLanes.serve). Return None, with nothing received, if there is no partition for such requests, and in all
+        cases in which `at_once` returns None. Raises HangUp, OSError."""
+        broker, lanes = self.broker, self.broker.lanes
+        if not lanes or self.quotas.is_active or client.listener in self._controllers or broker.is_read_only:
+            return None
+        may_write = broker.access.writes_unaudited(client)
+        served = lanes.serve(fd, buffer, kept_bytes, request_max_bytes, turn_ns, self.now_ms(), may_write)
+        if lanes.hangs_up:
+            raise HangUp(REFUSED_WITHOUT_ACKS)
+        return served
 
     def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | Later | None] | None:
         """Return the function that handles an API's plain requests; None for an API that has no plain requests. This

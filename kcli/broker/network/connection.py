@@ -53,7 +53,7 @@ from kcli.broker.network.outgoing import Outgoing
 from kcli.broker.network.tls_socket import TlsSocket
 from kcli.broker.process.turns import LONG_BYTES, apart, has_long_list
 from kcli.broker.process.unattended import report
-from kcli.broker.wire.answers import Answer, Encoded, HangUp, Laid, Later, with_throttle
+from kcli.broker.wire.answers import Answer, Encoded, HangUp, Laid, Later, Served, with_throttle
 from kcli.broker.wire.apis import APIS, BROKER_APIS, CONTROLLER_APIS, Api
 from kcli.broker.wire.call import Call
 from kcli.broker.wire.messages import (
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 SIZE_BYTES: Final = 4
-NOTHING: Final = memoryview(b"")
+EMPTY: Final = bytearray()
 TURN_NS: Final = 2_000_000
 TURN_BYTES: Final = 256 << 10
 """A connection's turn ends after TURN_NS nanoseconds, divided by the number of connections whose turns ended before all
@@ -85,6 +85,8 @@ turn."""
 WAITING_APIS: Final = frozenset(api.key for api in APIS.values() if api.name in {"fetch", "join_group", "sync_group"})
 """The APIs whose requests may wait for data or for other clients, up to a time that the client sets."""
 UNDECODED: Final = -1
+ROOM_BYTES: Final = 1 << 20
+"""The room, in bytes, for a request that arrives in pieces, before its client has sent a quarter of so much."""
 LATE_MAX: Final = 32
 """The greatest number of Produce requests of one connection that may wait for their responses at a time."""
 
@@ -198,7 +200,8 @@ class Connection:
         "_needed_bytes",
         "_out",
         "_pending",
-        "_rest",
+        "_rest_bytes",
+        "_room",
         "_server",
         "_socket",
         "_state",
@@ -240,8 +243,9 @@ class Connection:
         self._apis = CONTROLLER_APIS if listener in server.config.controller_listener_names else BROKER_APIS
         self.last_active = server.loop.time()
         self._state = READING
-        self._rest = bytearray()  # the received bytes of requests that are not handled yet
-        self._needed_bytes = SIZE_BYTES  # how many bytes _rest needs for the whole next request, or for its length
+        self._room = EMPTY  # its first _rest_bytes bytes: the received bytes of requests that are not handled yet
+        self._rest_bytes = 0
+        self._needed_bytes = SIZE_BYTES  # how many of these bytes the whole next request, or its length, needs
         self._taken_bytes = 0  # the request memory that the next request occupies
         self._pending: deque[_Pending] = deque()
         self._out = Outgoing(sock)
@@ -312,8 +316,8 @@ class Connection:
         elif self._out:
             self._enter(UNSENT)
         else:
-            if len(self._rest) >= self._needed_bytes:
-                self._take(NOTHING)
+            if self._rest_bytes >= self._needed_bytes:
+                self._take_rest()
             if self._state is READING:
                 self._take_memory()
             if self._state is READING:
@@ -349,21 +353,70 @@ class Connection:
         if self._state is not READING:
             self._check_peer_closed()
             return
-        scratch = self._server.scratch
+        buffer, kept_bytes = self._receive_buffer()
         try:
-            count = self._socket.recv_into(scratch[:LONG_BYTES] if self._is_sparing else scratch)
+            count, answered, unsent = self._receive(buffer, kept_bytes)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self.close(str(error))
             return
+        except Exception as error:  # noqa: BLE001  (HangUp; else as in _handle)
+            self._fail(APIS[PRODUCE], error)
+            return
         if count == 0:
             self.close("by the client")
             return
         self.last_active = self._loop.time()
-        self._take(scratch[:count])
+        if unsent:
+            self._out.add([unsent])
+        if answered < kept_bytes + count:
+            self._received(buffer, kept_bytes, answered, count)
+        elif kept_bytes:
+            del buffer
+            self._served_rest()
+        if unsent and self._state is READING:
+            self._flush()
         if self._tls is not None:
             self._read_on()
+
+    def _receive_buffer(self) -> tuple[memoryview, int]:
+        """Return the buffer to receive into, and how many of its first bytes are those of an incomplete request. With
+        these, the buffer has room for no byte of a later request."""
+        if self._rest_bytes:
+            return memoryview(self._room)[: self._needed_bytes], self._rest_bytes
+        return self._server.scratch[:LONG_BYTES] if self._is_sparing else self._server.scratch, 0
+
+    def _receive(self, buffer: memoryview, kept_bytes: int) -> Served:
+        """Receive from the socket, into the buffer behind the kept_bytes. Compiled code does this and answers the plain
+        requests at once, unless the connection is encrypted or authenticated by SASL, or an earlier request is still
+        without a sent response. Raises HangUp, OSError."""
+        if self._tls is None and self._authentication is None and not (self._pending or self._out):
+            server = self._server
+            turn_ns = TURN_NS // (1 + server.yielding)
+            served = server.serve_plain(self._fd, buffer, kept_bytes, self, self._max_bytes, turn_ns)
+            if served is not None:
+                return served
+        return self._socket.recv_into(buffer[kept_bytes:]), 0, b""
+
+    def _received(self, buffer: memoryview, kept_bytes: int, answered: int, count: int) -> None:
+        """Handle the bytes that were received into the buffer, behind the kept_bytes; the first `answered` bytes of the
+        buffer are answered requests."""
+        if not kept_bytes:
+            self._take(buffer[answered:count])
+            return
+        self._rest_bytes += count
+        if self._rest_bytes == self._needed_bytes:
+            self._take_rest()
+        elif self._rest_bytes == len(buffer):
+            self._keep(buffer)
+
+    def _served_rest(self) -> None:
+        """Note that compiled code has answered the request in `_room`, and keeps no view of it."""
+        self._server.rooms.give(self._room)
+        self._room, self._rest_bytes, self._needed_bytes = EMPTY, 0, SIZE_BYTES
+        taken_bytes, self._taken_bytes = self._taken_bytes, 0
+        self._pass_on(taken_bytes)
 
     @property
     def _is_sparing(self) -> bool:
@@ -389,17 +442,18 @@ class Connection:
     def _only_waits(self) -> bool:
         """Whether all requests received are handled, and the last one waits for data or for other clients."""
         last = self._pending[-1] if self._pending else None
-        return not self._rest and last is not None and last.api_key in WAITING_APIS
+        return not self._rest_bytes and last is not None and last.api_key in WAITING_APIS
+
+    def _take_rest(self) -> None:
+        """Handle the requests in the bytes kept earlier, as long as the state is READING, and keep the remaining
+        bytes."""
+        rest = memoryview(self._room)[: self._rest_bytes]
+        self._room, self._rest_bytes = EMPTY, 0
+        self._take(rest)
 
     def _take(self, data: memoryview) -> None:
-        """Handle the requests in the bytes kept earlier (`_rest`) and in `data`, as long as the state is READING, and
-        keep the remaining bytes."""
-        if self._rest:
-            self._rest += data
-            if len(self._rest) < self._needed_bytes:
-                return
-            rest, self._rest = self._rest, bytearray()
-            data = memoryview(rest)
+        """Handle the requests in `data` as long as the state is READING, and keep the remaining bytes. No bytes were
+        kept earlier."""
         self._needed_bytes = SIZE_BYTES
         position, size = 0, len(data)
         until = perf_counter_ns() + TURN_NS // (1 + self._server.yielding)
@@ -435,10 +489,18 @@ class Connection:
         if self.is_closed:
             return
         if position < size:
-            self._rest += data[position:]
+            self._keep(data[position:])
         self._flush()
         if self._state is READING:
             self._take_memory()
+
+    def _keep(self, data: memoryview) -> None:
+        """Keep the bytes of requests that are not handled yet, with room for more of the next request: for all of it,
+        unless that is ROOM_BYTES or more, and also four times the bytes received."""
+        size = len(data)
+        self._room = self._server.rooms.take(max(size, min(self._needed_bytes, max(ROOM_BYTES, 4 * size))))
+        self._room[:size] = data
+        self._rest_bytes = size
 
     def _take_memory(self) -> None:
         """Reserve request memory for the next request, if its size is known. If no memory is free, change to

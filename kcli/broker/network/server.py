@@ -40,7 +40,7 @@ from kcli.security.principals import ANONYMOUS
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.quotas.client import Quotas
-    from kcli.broker.wire.answers import Answer, Laid, Later
+    from kcli.broker.wire.answers import Answer, Laid, Later, Served
     from kcli.broker.wire.apis import Api
     from kcli.broker.wire.call import Call, Client
     from kcli.metadata.changes import QuotaEntity
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 SCRATCH_BYTES = 256 << 10
+ROOM_BYTES_MIN = 16 << 10
+ROOM_BYTES_MAX = 2 << 20
+ROOMS_MAX = 4
+"""The sizes of the buffers that Rooms keeps, and how many it keeps."""
 ACCEPT_NS = 10_000_000
 """The longest time, in nanoseconds, for which waiting connections are accepted without a break. It is long because the
 listen backlog (socket.listen.backlog.size) is small, and a client that finds it full tries again only after a
@@ -77,6 +81,14 @@ class Requests(Protocol):
         """Return the response to a plain request, which can be handled from its bytes without decoding. Return None,
         and change nothing, for a request that has to be decoded. frame: the request without its length."""
 
+    def serve(
+        self, fd: int, buffer: memoryview, kept_bytes: int, client: Client, request_max_bytes: int, turn_ns: int
+    ) -> Served | None:
+        """Receive from a client's socket, answer the plain requests at the front of the received bytes that wait for
+        nothing, and send the responses. Return None, with nothing received, if the client has no such requests now.
+        buffer: for the received bytes; its first kept_bytes bytes are received already. turn_ns: the time, in ns, after
+        which no further request is answered. Raises HangUp, OSError."""
+
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """Return the response to a request, or an awaitable of it. wire/answers.py lists the types that a response may
         have besides kio's classes."""
@@ -102,6 +114,30 @@ def _not_at_once(_frame: memoryview, _client: Client) -> Laid | Later | None:
     return None
 
 
+def _not_served(*_: object) -> Served | None:
+    return None
+
+
+class Rooms:
+    """Buffers for requests that arrive in several pieces. Some are kept for further requests, as new memory costs more
+    time than the copy of the bytes."""
+
+    def __init__(self) -> None:
+        self._free: list[bytearray] = []
+
+    def take(self, size_bytes: int) -> bytearray:
+        """Return a buffer of at least this size, with any bytes in it."""
+        free = self._free
+        if free and ROOM_BYTES_MIN <= size_bytes <= len(free[-1]):
+            return free.pop()
+        return room(size_bytes)
+
+    def give(self, buffer: bytearray) -> None:
+        """Take back a buffer of which there is no view any more."""
+        if len(self._free) < ROOMS_MAX and ROOM_BYTES_MIN <= len(buffer) <= ROOM_BYTES_MAX:
+            self._free.append(buffer)
+
+
 class Server:
     """Listening sockets and the connections that came through them. Used in the event loop's thread only."""
 
@@ -124,10 +160,12 @@ class Server:
         self.login_turns = Turns()
         """The turns in which the long requests of such clients are handled: one request in each iteration of the event
         loop."""
+        self.rooms = Rooms()
         self.connections: set[Connection] = set()
         self.yielding = 0
         """The number of connections that wait for their next turn."""
         self.at_once: Callable[[memoryview, Client], Laid | Later | None] = _not_at_once
+        self.serve_plain: Callable[[int, memoryview, int, Client, int, int], Served | None] = _not_served
         self._handle: Handle
         self._requests: Requests | None = None
         self._listening: list[tuple[socket.socket, str]] = []
@@ -168,7 +206,7 @@ class Server:
 
     @handle.setter
     def handle(self, handle: Handle) -> None:
-        self._handle, self.at_once = handle, _not_at_once
+        self._handle, self.at_once, self.serve_plain = handle, _not_at_once, _not_served
 
     def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
         """Listen on an address, and return the host and port bound. port: 0 for a free port. host: "" for all
@@ -196,7 +234,8 @@ class Server:
         """Accept connections through `listeners`, None for all. Called once for each listener. requests: handles the
         clients' requests."""
         if self._requests is not requests:
-            self._requests, self._handle, self.at_once = requests, requests.handle, requests.at_once
+            self._requests, self._handle = requests, requests.handle
+            self.at_once, self.serve_plain = requests.at_once, requests.serve
         for sock, listener in self._listening:
             if listeners is None or listener in listeners:
                 self.loop.add_reader(sock.fileno(), self._accept, sock, listener)

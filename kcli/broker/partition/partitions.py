@@ -342,7 +342,8 @@ class Partition:
         if self._lane is None and log is not None and not (self.is_offline or self.is_deleted) and self.is_leader:
             alone = self.leadership is None and self.state.isr == (self.node_id,)
             name, topic_id = self.topic.encode(), self.topic_id.bytes
-            self._lane = lanes.add(name, topic_id, self.number, self, log, alone=alone)
+            watchers = self._watchers, self._end_watchers
+            self._lane = lanes.add(name, topic_id, self.number, self, log, alone=alone, watchers=watchers)
 
     def _close_lane(self) -> None:
         if self._lane is not None:
@@ -351,7 +352,8 @@ class Partition:
 
     def plain_appended(self) -> int:
         """Note that compiled code has appended a batch to the log (see `open_lane`): move the high watermark, and wake
-        waiting Fetches. Return the log start offset."""
+        waiting Fetches. Return the log start offset. It is not called for a replica that is alone in the ISR while no
+        Fetch waits: compiled code then moves the high watermark itself."""
         log = self._log
         assert log is not None, "the lane was opened for it"
         self._appended(log)

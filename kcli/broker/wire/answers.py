@@ -64,6 +64,9 @@ class Later:
         return self.finish(self.future)
 
 
+Served = tuple[int, int, bytes]
+"""What ProduceLanes.serve has done for a connection: the number of bytes received, how many bytes of the buffer are
+answered requests, and the bytes of responses that the socket has not taken."""
 Answer = Message | Laid | None
 """A response; None for a Produce request with acks=0, which has no response."""
 

@@ -16,20 +16,18 @@ import struct
 from bisect import bisect_left, bisect_right
 from pathlib import Path
 
-from formats.kernels.indexes import entries_up_to
+from formats.kernels.indexes import IndexTail, entries_up_to
 from kcli.log.disk import Disk, DiskFile
 
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 NO_TIMESTAMP = -1
-WAITING_MAX_BYTES = 1024
 
 
-class LiveIndex:
+class LiveIndex(IndexTail):
     """An index file with entries of a fixed size; it is opened at its first use.
 
-    count: the number of entries, with those that wait in memory; slots: the number of entries that the file has room
-    for. first: another index, whose waiting entries are written before those of this index.
+    first: another index, whose waiting entries are written before those of this index.
     """
 
     entry: struct.Struct
@@ -41,7 +39,7 @@ class LiveIndex:
         self._max_slots = max_bytes // self.entry.size
         self._file: DiskFile | None = None
         self._map: mmap.mmap | None = None
-        self._waiting = bytearray()
+        self.entry_bytes = self.entry.size
         self.first: LiveIndex | None = None
         if create:
             self._file = disk.open(path, create=True, truncate=True)
@@ -64,21 +62,13 @@ class LiveIndex:
         if self.slots != self.count:
             self._resize(self.count)
 
-    def append(self, entries: bytes) -> None:
-        """Append entries; the caller has checked that there is room."""
-        self.count += len(entries) // self.entry.size
-        assert self.count <= self.slots, "no room in the index"
-        self._waiting += entries
-        if len(self._waiting) >= WAITING_MAX_BYTES:
-            self.write_waiting()
-
     def write_waiting(self) -> None:
         """Write the entries that wait in memory."""
-        if self._waiting:
+        if self.waiting_bytes:
             if self.first is not None:
                 self.first.write_waiting()
-            self._opened().write([self._waiting], self.count * self.entry.size - len(self._waiting))
-            self._waiting = bytearray()
+            self._opened().write([self.waiting()], self.count * self.entry.size - self.waiting_bytes)
+            self.written()
 
     def cut(self, count: int) -> None:
         """Drop all entries but the first `count`; the file keeps its size."""
@@ -110,7 +100,7 @@ class LiveIndex:
         try:
             if keep:
                 self.write_waiting()
-            self._waiting = bytearray()
+            self.written()
             if trim:
                 self.trim()
         finally:

@@ -25,7 +25,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from formats.checkpoint import EpochEntry, build_leader_epochs
-from formats.kernels.append import Runway, survey_batches
+from formats.kernels.append import LogState, Runway, survey_batches
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import ATTRIBUTES, PRODUCER_ID, BatchRow
 from formats.kernels.scan import SCAN_BAD_LENGTH, scan
@@ -139,7 +139,7 @@ class OpenOptions:
     may_be_tiered: bool = False
 
 
-class PartitionLog:
+class PartitionLog(LogState):
     """The log of one partition. Methods that change it may raise OSError, and take now_ms if they need the time.
 
     runway: compiled code that appends ordinary batches after a few checks; None if the next batches need all checks.
@@ -161,7 +161,6 @@ class PartitionLog:
         self._disk = disk
         self._jitter = options.jitter
         self._failed = ""
-        self.runway: Runway | None = None
         self._recalled: set[int] = set()  # producers whose earlier batches were read from the log (see _check_producer)
         self._cuts = 0  # how often the log was truncated: `end_flush` ignores a flush that began before
         self._epochs_guard = Lock()
@@ -265,26 +264,10 @@ class PartitionLog:
         appended = runway.append(data, now_ms)
         return None if appended is None else Appended(*appended, NONE, self.log_start_offset)
 
-    def _extend(
-        self,
-        data: bytes | bytearray | memoryview,
-        position: int,
-        last_offset: int,
-        offset_entries: bytes,
-        time_entries: bytes,
-    ) -> None:
-        """Write batches that the Runway has checked, with their index entries, and advance the log end offset. data:
-        the batches. position: the byte of the active segment's .log file at which they begin. last_offset: that of the
-        last batch. offset_entries, time_entries: the bytes of the index entries. Raises OSError."""
-        active = self._segments.active
-        try:
-            active.log.write((data,), position)
-            active.grown(len(data), offset_entries, time_entries)
-        except OSError as error:
-            self.runway = None
-            self._failed = str(error)
-            raise
-        self.log_end_offset = self.producers.map_end_offset = last_offset + 1
+    def _write_failed(self, error: OSError) -> None:
+        """Refuse all further appends, as the Runway could not write batches or their index entries."""
+        self.runway = None
+        self._failed = str(error)
 
     def _new_runway(self, table: BatchTable) -> Runway | None:
         """Return the Runway for the batches that follow the one in `table`; None if they need all checks."""
@@ -295,17 +278,16 @@ class PartitionLog:
             return None
         last_before_flush = self.recovery_point + self._flush_messages - 2
         return Runway(
+            self,
+            active,
+            active.log,
+            (active.offsets, active.times, active.indexer),
             self.producers.table,
-            active.indexer,
-            self._extend,
+            self._write_failed,
             epoch,
-            next_offset=self.log_end_offset,
-            position=active.size,
             size_max=self._segment_bytes,
             offset_max=min(active.base_offset + INT_MAX, last_before_flush, LONG_MAX),
             timestamp_max=min(first_timestamp + self._segment_ms - active.jitter_ms, LONG_MAX),
-            offset_slots=active.offset_slots,
-            time_slots=active.time_slots,
             keyed=rules.compacted,
             codec=NONE if rules.codec is None else rules.codec,
             before_max_ms=rules.before_max_ms,

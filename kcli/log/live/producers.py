@@ -81,7 +81,6 @@ class LiveProducers(ProducerStateManager):
         super().__init__(view, now_ms, expiration_ms=expiration_ms)
         self.table = loaded.table
         self.unreplicated = loaded.unreplicated
-        self.map_end_offset = loaded.map_end_offset
         self._last_snapshot_offset = loaded.last_snapshot_offset
         self._live_view = view
         self.verifications: dict[int, Verification] = {}

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from formats.errors import BadLength, Truncated
 from formats.file_name import FileKind, FileName, build
+from formats.kernels.append import SegmentState
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import RecordRow
 from formats.kernels.indexes import AppendIndexer
@@ -73,7 +74,7 @@ class FoundRecord(NamedTuple):
     leader_epoch: int
 
 
-class LiveSegment:
+class LiveSegment(SegmentState):
     """The files of one segment.
 
     size: the bytes of the .log file that hold batches. created_ms: when the segment was created or opened. is_closed:
@@ -194,15 +195,9 @@ class LiveSegment:
         """Append whole batches, whose rows are in `batches`."""
         self.log.write([data], self.size)
         entries, time_entries = self.indexer.append(batches, self.size, self.offset_slots, self.time_slots)
-        self.grown(len(data), entries, time_entries)
-
-    def grown(self, size: int, offset_entries: bytes, time_entries: bytes) -> None:
-        """Count `size` bytes that were appended to the .log file, and append their index entries."""
-        self.size += size
-        if offset_entries:
-            self.offsets.append(offset_entries)
-        if time_entries:
-            self.times.append(time_entries)
+        self.size += len(data)
+        self.offsets.append(entries)
+        self.times.append(time_entries)
 
     def write_waiting(self) -> None:
         """Write the index entries that wait in memory."""

@@ -304,7 +304,7 @@ def test_those_who_never_authenticate_cost_little(secured: Secured) -> None:
             each.sendall((524_288).to_bytes(4) + bytes(1000))
 
         def kept() -> int:
-            return sum(len(each._rest) for each in secured.node.node.server.connections)
+            return sum(each._rest_bytes for each in secured.node.node.server.connections)
 
         assert secured.node.run(kept) <= 300 * 2000
     finally:

@@ -14,7 +14,7 @@ import pytest
 
 from kcli.broker import authorization
 from kcli.broker.audit import LOGGER
-from kcli.broker.wire.answers import Laid, Later
+from kcli.broker.wire.answers import Laid, Later, Served
 from kcli.broker.wire.call import Client as Peer
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
@@ -126,14 +126,20 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
         member = Member(node, client, *join(client), plain)
         for request, _, _ in REQUESTS.values():
             assert request(member) == ALLOWED  # the first request opens lanes and imports what the next ones need
-        at_once = node.node.server.at_once
+        at_once, serve = node.node.server.at_once, node.node.server.serve_plain
 
         def noted(frame: memoryview, peer: Peer) -> Laid | Later | None:
             answer = at_once(frame, peer)
             plain.append(answer is not None)
             return answer
 
-        node.node.server.at_once = noted
+        def served(*arguments: Any) -> Served | None:
+            found = serve(*arguments)
+            if found is not None and found[1]:
+                plain.append(True)
+            return found
+
+        node.node.server.at_once, node.node.server.serve_plain = noted, served
         yield member
 
 
@@ -202,7 +208,7 @@ CHECKS = [found for path in sorted(ROOT.rglob("*.py")) if path != Path(authoriza
 
 
 def test_there_are_checks() -> None:
-    assert {path.stem for path, _ in CHECKS} == {"fetch", "heartbeat", "offset_commit", "produce"}
+    assert {path.stem for path, _ in CHECKS} == {"fetch", "heartbeat", "offset_commit", "produce", "routing"}
 
 
 OF_CLIENTS = [each for each in CHECKS if each[0].stem != "fetch"]

@@ -11,7 +11,7 @@ import pytest
 
 from formats.batch_writer import write_batch
 from formats.kernels import log_check
-from formats.kernels.append import Runway, accept_plain, check_plain_records
+from formats.kernels.append import LogState, accept_plain, check_plain_records
 from formats.kernels.arrow.builder import BatchBuilder
 from formats.kernels.batches import BatchTable, odd_offsets
 from formats.kernels.buffer import TextBuffer
@@ -33,6 +33,7 @@ from formats.kernels.wire import check
 from formats.kernels.write import write_records
 from kcli.log.producer_state import check_control, read_control
 from tests.formats.kernels.test_build import SCHEMA
+from tests.runways import bare_runway
 
 LAST = 2**63 - 1
 TIME_MS = 1_700_000_000_000
@@ -276,25 +277,10 @@ def test_a_leader_at_the_end_of_offsets() -> None:
     taken: list[int] = []
 
     def append_at(offset: int) -> object:
-        runway = Runway(
-            ProducerTable(read_control),
-            AppendIndexer(LAST - 10, 0, -1, -1, LAST - 10),
-            lambda *_: taken.append(offset),
-            0,
-            next_offset=offset,
-            position=0,
-            size_max=1 << 20,
-            offset_max=LAST,
-            timestamp_max=LAST,
-            offset_slots=9,
-            time_slots=9,
-            keyed=False,
-            codec=-1,
-            before_max_ms=LAST,
-            after_max_ms=LAST,
-            max_message_bytes=1 << 20,
-            verifications={},
-        )
+        log = LogState()
+        log.log_end_offset = offset
+        indexer = AppendIndexer(LAST - 10, 0, -1, -1, LAST - 10)
+        runway = bare_runway(log, write=lambda *_: taken.append(offset), indexer=indexer)
         return runway.append(bytearray(data), TIME_MS)
 
     for offset in (LAST - 1, LAST, -1, -(2**63)):
