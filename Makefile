@@ -24,7 +24,7 @@ help:
 	@echo "make lint    ruff, mypy, import-linter, and no ring of imports"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
 	@echo "make soak    the randomized proofs in full: properties, damage beside real Kafka, 100,000 hostile frames, 200 kills with a tier, 50 of a registry, 120 of Spark and its broker, make sanitize"
-	@echo "make sanitize  1,000,000 damaged inputs into the kernels under bounds checks and sanitizers (INPUTS=..., SEED=...)"
+	@echo "make sanitize  1,000,000 damaged inputs into the kernels under bounds checks and sanitizers, and 10,000,000 Produce requests (INPUTS=..., FRAME_INPUTS=..., SEED=...)"
 	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
 	@echo "make lock    resolve the dependencies anew into .ci/*.lock"
@@ -87,6 +87,7 @@ soak: $(DEPS) $(BUILT)
 
 sanitize: $(BUILT)
 	$(BIN)/python -m tests.sanitize $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.sanitize --kind frames --inputs $(or $(FRAME_INPUTS),20000) $(if $(SEED),--seed $(SEED))
 
 chaos: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.chaos

@@ -13,10 +13,12 @@ import pytest
 
 from tests.sanitize.__main__ import AS_IT_IS, feed
 from tests.sanitize.builds import BOUNDS, BUILDS, SAMPLE, Build, NoCompiler, make
+from tests.sanitize.inputs import FRAMES
 
 SEED = 15
 INPUTS = 700
 WHOLE = 120
+FRAME_INPUTS = 20
 
 
 def made() -> tuple[Build, Path, str]:
@@ -41,7 +43,9 @@ def test_a_fixed_sample_ends_without_a_report() -> None:
     assert not whole.report
     mutated = feed(build, place, SEED, 0, INPUTS)
     assert not mutated.report
-    assert (whole.inputs, mutated.inputs) == (WHOLE, INPUTS)
+    frames = feed(build, place, SEED, 0, FRAME_INPUTS, kind=FRAMES)
+    assert not frames.report
+    assert (whole.inputs, mutated.inputs, frames.inputs) == (WHOLE, INPUTS, FRAME_INPUTS)
     if lack:
         pytest.skip(f"bounds are kept; the rest is not known: {lack}")
 
@@ -50,4 +54,4 @@ def test_a_report_is_told_with_the_input_that_runs_again(tmp_path: Path) -> None
     """A build without kernels: the run ends before its first input."""
     outcome = feed(BOUNDS, tmp_path, SEED, 0, 1)
     assert "is not of" in outcome.report
-    assert f"--build bounds --seed {SEED}" in outcome.report
+    assert f"--kind mixed --build bounds --seed {SEED}" in outcome.report

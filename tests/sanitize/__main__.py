@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.sanitize.builds import FULL, NAMED, ROOT, Build, NoCompiler, make
+from tests.sanitize.inputs import FRAMES, KINDS, MIXED
 
 INPUTS = 1_000_000
 AS_IT_IS = -1
@@ -29,13 +30,16 @@ class Outcome:
     report: str = ""
 
 
-def feed(build: Build, place: Path, seed: int, first: int, count: int, seconds: float = 1e9) -> Outcome:
-    """Run inputs [first, first + count) of a seed, or as many as the time allows. AS_IT_IS: the undamaged data."""
+def feed(
+    build: Build, place: Path, seed: int, first: int, count: int, seconds: float = 1e9, *, kind: str = MIXED
+) -> Outcome:
+    """Run inputs [first, first + count) of a kind and seed, or as many as the time allows. AS_IT_IS: the undamaged
+    data."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         note = Path(scratch, "input")
         numbers = map(str, (seed, first, count, seconds))
-        command = [sys.executable, "-m", "tests.sanitize.run", str(place), str(note), *numbers]
+        command = [sys.executable, "-m", "tests.sanitize.run", str(place), str(note), kind, *numbers]
         done = subprocess.run(
             command, cwd=ROOT, env=build.environment(), capture_output=True, text=True, errors="replace", check=False
         )
@@ -43,7 +47,7 @@ def feed(build: Build, place: Path, seed: int, first: int, count: int, seconds: 
     took = time.monotonic() - began
     if done.returncode == 0:
         return Outcome(build.name, int(done.stdout.split()[-1]), took)
-    again = f"python -m tests.sanitize --build {build.name} --seed {seed} --first {at} --inputs 1"
+    again = f"python -m tests.sanitize --kind {kind} --build {build.name} --seed {seed} --first {at} --inputs 1"
     text = (done.stdout + done.stderr)[-REPORT_CHARACTERS:]
     return Outcome(build.name, int(at) - first if at.isdecimal() else 0, took, f"{text}\ninput {at}; again: {again}")
 
@@ -52,6 +56,7 @@ def main() -> int:
     """Returns the exit status: 1 where there is a report."""
     parser = argparse.ArgumentParser(prog="python -m tests.sanitize", description=__doc__)
     parser.add_argument("--inputs", type=int, default=INPUTS, help="of all builds together")
+    parser.add_argument("--kind", choices=KINDS, default=MIXED, help=f"{FRAMES}: 500 Produce requests are an input")
     parser.add_argument(
         "--build", choices=sorted(NAMED), action="append", help="one build; without: bounds and address"
     )
@@ -73,17 +78,19 @@ def main() -> int:
         runs = []
         for number, (build, place) in enumerate(zip(builds, places, strict=True)):
             first = options.first + number * each
-            runs.append(pool.submit(run, build, place, options.seed, first, each))
+            runs.append(pool.submit(run, build, place, options.kind, options.seed, first, each))
         outcomes = [outcome for found in runs for outcome in found.result()]
     return 1 if any(outcome.report for outcome in outcomes) else 0
 
 
-def run(build: Build, place: Path, seed: int, first: int, count: int) -> list[Outcome]:
+def run(build: Build, place: Path, kind: str, seed: int, first: int, count: int) -> list[Outcome]:
     """Run the undamaged data, then the inputs of a seed; print a line after each."""
     outcomes = []
-    parts = [(seed, first, count)] if seed == AS_IT_IS or count == 1 else [(AS_IT_IS, 0, 10**9), (seed, first, count)]
+    parts = [(seed, first, count)]
+    if kind == MIXED and seed != AS_IT_IS and count > 1:
+        parts.insert(0, (AS_IT_IS, 0, 10**9))
     for part in parts:
-        outcome = feed(build, place, *part)
+        outcome = feed(build, place, *part, kind=kind)
         what = "whole" if part[0] == AS_IT_IS else "mutated"
         done = f"{outcome.inputs:,} {what} inputs in {outcome.seconds:,.0f} s"
         print(f"{build.name}: {done} {outcome.report}".rstrip(), flush=True)

@@ -1,7 +1,8 @@
 """The inputs of the kernels: golden logs and those of the samples, in pieces, and the n-th random input of a seed.
 
-(seed, n) alone decides an input, so that it can be run again. Of a hundred inputs, 70 are windows of logs, 16 columns
-of payloads, 10 frames of requests and 4 directories, which take as long as all the others.
+Kind, seed and n alone decide an input, so that it can be run again. Of a hundred inputs of the kind MIXED, 70 are
+windows of logs, 16 columns of payloads, 10 frames of requests and 4 directories, which take as long as all the others.
+An input of the kind FRAMES is 500 Produce requests for the fast path.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.conftest import GOLDEN, SAMPLES
 from tests.damage import changed, disordered, frames, segments
 from tests.sanitize import directories, logs, payloads, requests
 
+MIXED, FRAMES = KINDS = "mixed", "frames"
 WINDOW_BYTES = 3_000
 PARTITION_BYTES = 40_000
 PIECES_MAX = 3_000
@@ -54,15 +56,18 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
-def run(seed: int, n: int) -> None:
-    """Run the n-th input of a seed. Any exception is a report."""
+def run(kind: str, seed: int, n: int) -> None:
+    """Run the n-th input of a kind and seed. Any exception is a report."""
     random = Random(f"{seed}:{n}")
-    kind = random.random()
-    if kind < 0.70:
+    if kind == FRAMES:
+        requests.many_frames(random, n)
+        return
+    share = random.random()
+    if share < 0.70:
         logs.run(changed(random.choice(windows()), random, random.choice(windows())), random)
-    elif kind < 0.86:
+    elif share < 0.86:
         payloads.run(random)
-    elif kind < 0.96:
+    elif share < 0.96:
         requests.run(random)
     else:
         directory(random)

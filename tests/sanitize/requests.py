@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import contextlib
 from array import array
+from collections.abc import Sequence
 from functools import cache
 from random import Random
-from socket import socketpair
+from socket import socket, socketpair
 
 from formats.errors import FormatError
 from formats.kernels.append import LogState
@@ -31,6 +32,7 @@ from tests.sanitize.logs import tight
 
 TOPIC = b"\x00\x05topic"
 NAMES = (b"t", b"topic")
+FRAMES, FRAMES_OF_LANES, FRAMES_AT_ONCE, KNOWN = 500, 100, 4, 16
 
 
 @cache
@@ -150,8 +152,8 @@ def plain_produce(random: Random) -> bytes:
     return bytes(data[: random.choice((*[len(data)] * 5, random.randrange(1, len(data) + 1)))])
 
 
-def answer_plain(random: Random) -> None:
-    """Answer two requests one after the other, to partitions that accept batches."""
+def opened_lanes(random: Random) -> ProduceLanes[Led]:
+    """Return the lanes of partitions that accept batches."""
     lanes: ProduceLanes[Led] = ProduceLanes(1 << 20)
     for topic in NAMES:
         for index in (0, 1):
@@ -167,26 +169,73 @@ def answer_plain(random: Random) -> None:
             )
             if random.random() < 0.05:
                 lane.close()
-    if random.random() < 0.5:
-        for _ in range(2):
-            lanes.answer(tight(plain_produce(random)), NOW_MS)
-    else:
-        serve_plain(random, lanes)
+    return lanes
 
 
-def serve_plain(random: Random, lanes: ProduceLanes[Led]) -> None:
-    """Answer requests that come through a socket, in pieces of any size."""
+def answer_plain(random: Random) -> None:
+    """Answer requests to partitions that accept batches: one after the other, or through a socket."""
+    lanes = opened_lanes(random)
     frames = [plain_produce(random) for _ in range(random.choice((1, 2, 3)))]
-    data = b"".join(wrapped(len(frame) + random.choice((*[0] * 9, extreme(random))), 4) + frame for frame in frames)
+    if random.random() < 0.5:
+        for frame in frames:
+            lanes.answer(tight(frame), NOW_MS)
+    else:
+        client, server = socketpair()
+        with client, server:
+            client.settimeout(0)
+            server.settimeout(0)
+            serve_plain(random, lanes, frames, (client, server))
+
+
+@cache
+def known_frames(number: int) -> list[bytes]:
+    """Return one of KNOWN lists of plain Produce requests, some of them damaged."""
+    random = Random(number)
+    return [plain_produce(random) for _ in range(200)]
+
+
+def many_frames(random: Random, n: int) -> None:
+    """Answer FRAMES requests, most of them with a changed bit, a few at a time through a socket: the plain ones at the
+    front together, the others one after the other."""
+    known = known_frames(n % KNOWN)
     client, server = socketpair()
-    with client, server, contextlib.suppress(OSError):
-        server.settimeout(0)
+    with client, server:
         client.settimeout(0)
-        client.send(data)
-        kept = random.choice((0, 0, random.randrange(len(data))))
-        buffer = bytearray(data[:kept] + bytes(random.choice((1, 40, len(data)))))
+        server.settimeout(0)
+        for first in range(0, FRAMES, FRAMES_AT_ONCE):
+            if first % FRAMES_OF_LANES == 0:
+                lanes = opened_lanes(random)
+            frames = [bytearray(each) for each in random.choices(known, k=FRAMES_AT_ONCE)]
+            for frame in frames:
+                bit = random.getrandbits(32) % (14 * len(frame))  # beyond the frame's end: no bit is changed
+                if bit < 8 * len(frame):
+                    frame[bit >> 3] ^= 1 << (bit & 7)
+            serve_plain(random, lanes, frames, (client, server))
+            for frame in frames:
+                lanes.answer(memoryview(frame), NOW_MS)
+
+
+def serve_plain(
+    random: Random, lanes: ProduceLanes[Led], frames: Sequence[bytes | bytearray], sockets: tuple[socket, socket]
+) -> None:
+    """Answer requests that come through a socket, in pieces of any size. sockets: a client's, and the broker's."""
+    client, server = sockets
+    odd = random.randrange(9 * len(frames))
+    data = b"".join(
+        wrapped(len(frame) + (extreme(random) if i == odd else 0), 4) + frame for i, frame in enumerate(frames)
+    )
+    kept = random.choice((0, 0, random.randrange(len(data))))
+    buffer = memoryview(bytearray(data[:kept] + bytes(random.choice((1, 40, len(data), len(data))))))
+    with contextlib.suppress(OSError):
+        client.send(data[kept:])
         for _ in range(2):
-            lanes.serve(server.fileno(), memoryview(buffer), kept, random.choice((100, 1 << 20)), 1_000_000, NOW_MS)
+            lanes.serve(server.fileno(), buffer, kept, random.choice((100, 1 << 20)), 1_000_000, NOW_MS)
+    with contextlib.suppress(BlockingIOError):
+        while server.recv(1 << 16):
+            pass
+    with contextlib.suppress(BlockingIOError):
+        while client.recv(1 << 16):
+            pass
 
 
 def of_a_group(random: Random) -> bytes:

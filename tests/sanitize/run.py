@@ -1,6 +1,6 @@
 """The loop in the process with a sanitizer's build. A file always names the current input.
 
-python -m tests.sanitize.run BUILD_DIRECTORY NOTE SEED FIRST COUNT SECONDS
+python -m tests.sanitize.run BUILD_DIRECTORY NOTE KIND SEED FIRST COUNT SECONDS
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Report(Exception):
     """Something that Python told and nobody caught."""
 
 
-def main(build: Path, note: Path, seed: int, first: int, count: int, seconds: float) -> None:
+def main(build: Path, note: Path, kind: str, seed: int, first: int, count: int, seconds: float) -> None:
     """Run `count` inputs from `first` on, or as many as `seconds` allow. A seed below 0 means the undamaged data."""
     formats.kernels.__path__.insert(0, str(build / KERNELS))
     from tests.sanitize import inputs
@@ -45,7 +45,7 @@ def main(build: Path, note: Path, seed: int, first: int, count: int, seconds: fl
             if time.monotonic() > until:
                 break
         if seed >= 0:
-            inputs.run(seed, n)
+            inputs.run(kind, seed, n)
         elif not inputs.run_whole(n):
             break
         if unraisable:
@@ -67,8 +67,9 @@ if __name__ == "__main__":
     main(
         Path(sys.argv[1]),
         Path(sys.argv[2]),
-        int(sys.argv[3]),
+        sys.argv[3],
         int(sys.argv[4]),
         int(sys.argv[5]),
-        float(sys.argv[6]),
+        int(sys.argv[6]),
+        float(sys.argv[7]),
     )

@@ -376,8 +376,9 @@ class PartitionLog(LogState):
                 f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
             )
             raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
-        # No segment can hold offsets this far apart. A base offset may be damaged: the CRC does not cover it.
-        if last.last_offset - start > INT_MAX:
+        # No segment can hold offsets this far apart. A base offset may be damaged: the CRC does not cover it. The log
+        # end offset, one more than the last offset, must be an int64.
+        if last.last_offset - start > INT_MAX or last.last_offset >= LONG_MAX:
             reason = f"offsets {start:,} and {last.last_offset:,} do not fit into one segment"
             raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, reason)
         for epoch, offset in epochs:

@@ -326,6 +326,9 @@ def test_a_follower_refuses_batches_that_no_segment_can_hold(tmp_path: Path) -> 
     with pytest.raises(AppendRefused) as refusal:
         log.append_as_follower(batch(VALUE) + batch(VALUE, base_offset=1 + (1 << 40)), 0, NOW_MS)
     assert refusal.value.error == ErrorCode.CORRUPT_MESSAGE
+    with pytest.raises(AppendRefused) as refusal:
+        log.append_as_follower(batch(VALUE, base_offset=2**63 - 1), 0, NOW_MS)
+    assert refusal.value.error == ErrorCode.CORRUPT_MESSAGE
     assert log.log_end_offset == log.size == 0
     assert log.append_as_follower(batch(VALUE), 0, NOW_MS).last_offset == 0
 
