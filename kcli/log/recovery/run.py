@@ -281,8 +281,9 @@ class Recovery:
         return {**checked, **completed}
 
     def _with_copies(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
-        """Return `checked`, with the strays added that may be copies of the partitions' directories."""
-        copies = stray_copies(self._holder, self.count) if self._has_holder else {}
+        """Return `checked`, with the directories added that may be copies of the partitions' directories."""
+        others = () if self.node is None else self.node.others
+        copies = stray_copies(self._holder, self.count, others) if self._has_holder else {}
         found = [each for each in self.partitions if each.partition in copies and not each.name.state]
         return {
             **checked,
