@@ -104,6 +104,22 @@ def test_a_stray_is_no_second_copy_of_a_partition(directories: Directories) -> N
     assert "refused" not in [row["kind"] for row in recovered(directories, 0)]
 
 
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_no_duplicate_is_moved_away_where_the_start_then_loses_records(directories: Directories, damaged: int) -> None:
+    """The damage may lie in the other log directory: Kafka starts with both."""
+    one, two, _ = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    shortened(one / MOVED[0])
+    for file in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        (directories[damaged] / file).unlink(missing_ok=True)
+    name = ("java-none-0", MOVED[1])[damaged]
+    log = min((directories[damaged] / name).glob("*.log"))
+    flip(log, log.stat().st_size // 2)
+    (duplicate,) = (each for each in found(directories, with_config=False) if each.kind == "directory-duplicate")
+    assert f"; but that start would lose sound records of {name}" in duplicate.action
+    assert duplicate.command == f"kcli recover --salvage --dry-run {directories[damaged]}"
+
+
 @pytest.mark.parametrize("with_config", [True, False])
 def test_a_deleted_directory_in_the_other_log_directory_fills_damage(
     directories: Directories, tmp_path: Path, *, with_config: bool

@@ -22,7 +22,7 @@ from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE
+from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, misplaced_metadata_log
 from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -161,28 +161,36 @@ def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> I
 def salvage_first(
     findings: Iterable[Finding], around: Surroundings | None, renamed: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield the findings. For a file that keeps Kafka from starting, a finding advises to move the file away or to
-    write it anew. If Kafka, started without the file, would then lose records that `kcli recover --salvage` keeps, the
-    finding is yielded with that command as its next step.
+    """Yield the findings. For a file or directory that keeps Kafka from starting, a finding advises to move it away or
+    to write it anew. If Kafka, started without it, would then lose records that `kcli recover --salvage` keeps, in any
+    log directory of the broker, the finding is yielded with that command as its next step.
 
     around: the log directory. renamed: the directories of partitions with .log files under other names than those that
     Kafka gives: its start does not read them, and salvage does.
     """
     for each in findings:
-        is_file = each.refuses_start and each.command is not None and Path(each.path).is_file()
+        path = Path(each.path)
         is_anew = around is not None and each.command == next_steps.recover_log_directory(around.path)
-        if not is_file or around is None or not (is_anew or moves(each)):
+        if around is None or not (each.refuses_start and path.exists() and (is_anew or moves(each))):
             yield each
+            continue
+        if path == misplaced_metadata_log(around.node.metadata_home, [around.path]):
+            yield each  # salvage, too, needs the metadata log in its place
             continue
         # the partition with the file is left out: the finding already says that the file harms it
-        harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}
-        if not harmed:
+        harmed = {home: {*partitions} for home, partitions in around.harmed_of_node.items()}
+        if path.is_dir():  # logs under other names get their own back before it is moved
+            harmed[around.path] -= {path.name}
+        else:
+            harmed[around.path] = {*harmed[around.path], *renamed} - {path.parent.name}
+        home = next((home for home, partitions in harmed.items() if partitions), None)
+        if home is None:
             yield each
             continue
-        names = names_text(sorted(harmed), OTHERS_SHOWN)
+        names = names_text(sorted(set().union(*harmed.values())), OTHERS_SHOWN)
         start = "recovery" if is_anew else "that start"
         action = f"{each.action}; but {start} would lose sound records of {names}: salvage keeps them, in a copy"
-        yield replace(each, action=action, command=next_steps.salvage_log_directory(around.path))
+        yield replace(each, action=action, command=next_steps.salvage_log_directory(home))
 
 
 def _is_guessed(finding: Finding) -> bool:
