@@ -22,6 +22,7 @@ from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
+from kcli.inspector.verify.swap_file import IN_PLACE
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, misplaced_metadata_log
 from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
@@ -38,6 +39,7 @@ OF_ORDER = ("offsets-order", "offsets-overlap")
 """The maximum number of partitions, besides its own, that a finding names."""
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
+SWAP = "swap-log"
 GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
 
 
@@ -51,7 +53,8 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
     is_coordinators = name is not None and name.topic in INTERNAL_TOPICS
     is_clean = around is not None and around.is_clean
     cuts = [each for each in findings if is_clean and _is_cut(each)]
-    if not any(map(_is_guessed, findings)) and not is_coordinators and not cuts:
+    has_swaps = any(each.kind == SWAP for each in findings)
+    if not any(map(_is_guessed, findings)) and not is_coordinators and not cuts and not has_swaps:
         return list(findings)
     plan = plan_start(directory, around)
     if plan is None:
@@ -252,9 +255,11 @@ def _cut_before_clean_start(
 def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Finding:
     """Return a finding with what Kafka's start, according to `plan`, does at the bytes of the finding. is_next: whether
     the plan is that of the broker's next start, because the log directory is known."""
+    path, is_metadata = Path(finding.path), plan.options.is_metadata
+    if finding.kind == SWAP and plan.refused is not None and plan.refused.file == path.name:
+        return replace(finding, found=f"{str(finding.found).partition(IN_PLACE)[0]}{REFUSES}", refuses_start=True)
     if not _is_guessed(finding):
         return finding
-    path, is_metadata = Path(finding.path), plan.options.is_metadata
     outcome = _outcome(finding, plan)
     if outcome is not None:
         if finding.action == RECOVER and outcome == CUTS_HERE and not is_metadata:
@@ -340,7 +345,8 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
     """Return, in words, what the start does with the finding's batch; None if it does nothing with it."""
     path = Path(finding.path)
     if plan.refused is not None:
-        return f"Kafka does not start with it: {plan.refused.reason}" if plan.refused.file == path.name else None
+        is_cause = plan.refused.file.removesuffix(".swap") == path.name  # the path is that after the start
+        return f"Kafka does not start with it: {plan.refused.reason}" if is_cause else None
     for number, event in enumerate(plan.events):
         if event.file == path.name:
             outcome = _of_event(event, finding.position or 0, plan, _lost_text(plan, number))
