@@ -168,6 +168,12 @@ class PartitionPlan:
         names = (parse(name) for name in self.view.files)
         return min((name.base_offset or 0 for name in names if name and name.kind is FileKind.LOG), default=0)
 
+    def segments_behind(self, file: str) -> int:
+        """Return the number of segments behind a .log file that a start which cuts the file keeps, as it reads only
+        segments without an index."""
+        removed = {event.file for event in self.events if event.kind is EventKind.SEGMENT_REMOVED}
+        return sum(is_log(name) and name > file and name not in removed for name in self.view.original)
+
     def pass_over(self, events: Iterable[Event]) -> None:
         """Add events that lose nothing."""
         self.events = [*self.events, *events]

@@ -512,7 +512,7 @@ class Recovery:
                 passed = (Event(EventKind.PASSED_OVER, each.file, each.reason) for each in disorders)
                 planned.pass_over(passed)
             if not self.salvage:
-                planned.lost_state = lost_state(directory.name.topic, planned.events, options.home)
+                planned.lost_state = lost_state(directory.name.topic, planned.events, options.home, planned.view.files)
                 planned.misdirected = misdirected(planned)
             elif planned.saved.misdirected and options.home is not None:
                 planned.lost_state = overwritten_state(
@@ -533,7 +533,9 @@ class Recovery:
         if is_coordinators and planned.lost_state is None:
             logs = [directory.path / build(FileName(FileKind.LOG, each)) for each in hidden.below]
             home = planned.options.home or Home(directory.name.topic)
-            planned.lost_state = hidden_state(home, [each for each in logs if each.is_file()], hidden.start)
+            planned.lost_state = hidden_state(
+                home, [each for each in logs if each.is_file()], hidden.start, planned.view.files
+            )
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
         """Return the partition of the directory if its topic is a coordinator's. Return None for any other topic, if
