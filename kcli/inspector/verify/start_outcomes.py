@@ -72,6 +72,8 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
         found.append(foretold)
     if plan.load_end is not None:
         found = _with_load_end(directory, found, plan.load_end)
+    elif is_coordinators:
+        found = [_with_load(each, plan) for each in found]
     if name is None or name.topic != TRANSACTIONS_TOPIC or around is None:
         return found
     by_marker = next_steps.remove(around.path / FileKind.CLEAN_SHUTDOWN)
@@ -111,6 +113,18 @@ def _with_lost_epochs(findings: Sequence[Finding], plan: PartitionPlan, around: 
     consequences = {**error.consequences, "transaction-state-end": len(lost)}
     found[first] = replace(error, action=action, command=command, consequences=consequences)
     return found
+
+
+def _with_load(finding: Finding, plan: PartitionPlan) -> Finding:
+    """Return a finding in a coordinator's partition; one of a wrong CRC says that the coordinator loads the records, if
+    the start leaves the batch where it is."""
+    from kcli.log.recovery.coordinator_load import LOADS_ALTERED
+
+    file = Path(finding.path).name
+    altered = any(LOADS_ALTERED in event.reason for event in plan.events if event.file == file)
+    if finding.kind != "batch-crc" or not altered:
+        return finding
+    return replace(finding, action=f"its {LOADS_ALTERED}; {finding.action}")
 
 
 def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -> list[Finding]:

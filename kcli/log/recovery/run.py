@@ -62,7 +62,7 @@ from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery.apply import MOVED, apply_in_place, back_up, in_the_way, refuse_in_the_way, write_copy
 from kcli.log.recovery.backup import Backup
 from kcli.log.recovery.coordinator_keys import KEYS_OF
-from kcli.log.recovery.coordinator_load import Disorder, load_end
+from kcli.log.recovery.coordinator_load import Altered, Disorder, load_end
 from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
 from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.epoch_starts import start_by_epochs
@@ -504,12 +504,10 @@ class Recovery:
                 and (start < log_start or by_epochs)
             ):
                 planned.saved.log_start = LogStart(log_start, start, end, by_epochs=by_epochs)
-            disorders: list[Disorder] = []
-            planned.load_end = load_end(
-                directory.name.topic, planned.view, planned.offsets.log_end_offset, disorders.append
-            )
-            if planned.load_end is None and not self.salvage:  # salvage puts the batches in order
-                passed = (Event(EventKind.PASSED_OVER, each.file, each.reason) for each in disorders)
+            told: list[Disorder | Altered] = []
+            planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset, told.append)
+            if planned.load_end is None and not self.salvage:  # salvage mends these batches, or leaves them out
+                passed = (Event(EventKind.PASSED_OVER, each.file, each.reason) for each in told)
                 planned.pass_over(passed)
             if not self.salvage:
                 planned.lost_state = lost_state(directory.name.topic, planned.events, options.home, planned.view.files)
