@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+CUTS = ("cut", "emptied")
+
 EPILOG = """
 Examples:
 
@@ -723,7 +725,9 @@ def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
 def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     """Yield a row for each change that a start or salvage makes, then one with the partition's offsets afterwards."""
     for event, lost in zip(plan.events, plan.lost, strict=True):
-        yield _event_row(plan.name, event, lost, plan.snapshot_offset)
+        row = _event_row(plan.name, event, lost, plan.snapshot_offset)
+        behind = plan.segments_behind(event.file) if row["kind"] in CUTS else 0
+        yield row | ({"segments_behind": behind} if behind else {})
     if plan.refused is not None:
         yield _refusal(plan.name, plan.refused)
         return
@@ -1354,8 +1358,9 @@ def _coordinator_words(row: Row) -> str:
 def _loss_words(row: Row) -> str:
     """Return the words of a row about an event that removes bytes from a log."""
     words = f"{row['reason']}; {row['bytes']:,} bytes {'are passed over' if row['kind'] == 'end-hidden' else 'go'}"
-    if row["kind"] in ("cut", "emptied"):
-        words += f", the log then ends at offset {row['log_end_offset']:,}"
+    if row["kind"] in CUTS:
+        what = "segment" if "segments_behind" in row else "log"
+        words += f", the {what} then ends at offset {row['log_end_offset']:,}"
     if not row["lost_batches"]:
         return f"{words}; no sound batch is lost"
     first = _first_lost(row)

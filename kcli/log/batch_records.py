@@ -165,15 +165,16 @@ def _record_faults(window: Window, i: int, row: BatchRow, limit_bytes: int) -> l
     ]
 
 
-def is_readable(window: Window, i: int) -> bool:
-    """Whether consumers can read batch i of a window whose records have been decoded (`decode` sets the fault bits). A
-    payload that only exceeds kcli's limit, or has bytes after it that Java ignores, is readable. Source: Kafka's
-    DefaultRecordBatch, CompletedFetch."""
+def is_readable(window: Window, i: int, *, check_crc: bool = True) -> bool:
+    """Whether consumers can read batch i of a window whose records have been decoded (`decode` sets the fault bits);
+    with check_crc False, whether a coordinator can, which loads a batch with a wrong CRC, too. A payload that only
+    exceeds kcli's limit, or has bytes after it that Java ignores, is readable. Source: Kafka's DefaultRecordBatch,
+    CompletedFetch."""
     row = BatchRow._make(window.batches.row(i))
-    faults = row.faults & ENDS_CONSUMERS
+    faults = row.faults & ENDS_CONSUMERS & (-1 if check_crc else ~FAULT_BAD_CRC)
     if faults != FAULT_BAD_PAYLOAD:
         return not faults
-    error = faults_of(window, i)[0]
+    error = next(each for each in faults_of(window, i) if not isinstance(each, BadChecksum))
     if isinstance(error, LimitExceeded):  # Kafka has no such limit, and reads the batch
         return True
     return isinstance(error, BytesBehind)

@@ -55,7 +55,7 @@ from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
 from kcli.metadata_log.placement import MissingPartition, Placement, aside_in, futures_in, outcome_of_other_id
-from kcli.metadata_log.renamed_log import renamed_logs, renamed_metadata_log
+from kcli.metadata_log.renamed_log import renamed_logs, renamed_metadata_log, renamed_snapshot
 from kcli.metadata_log.replay import replay
 from kcli.metadata_log.stale_marker import blank_marker, stale_marker
 from kcli.metadata_log.unserved_state import counts_of_keys, unserved_state
@@ -76,7 +76,8 @@ SUSPICION = "no record has the ids of the topics that partitions here have, and 
 
 class _Read(NamedTuple):
     """What the records of a metadata log say. removed: the ids of topics that have a RemoveTopicRecord. other_logs: the
-    .log files under other names, if the log has no record that can be read."""
+    .log files under other names, if the log has no record that can be read; or the snapshot under another name without
+    which Kafka does not start."""
 
     image: MetadataImage
     removed: Collection[str]
@@ -541,10 +542,11 @@ class MetadataRecovery:
         return _Read(image, removed, other_logs)
 
     def _replayed(self, removed: set[str]) -> tuple[MetadataImage, Mapping[str, Content]]:
-        files = PartitionView(self._log).original
+        renamed = {} if self.is_missing else renamed_snapshot(self._log)
+        files = {**PartitionView(self._log).original, **renamed}
         image = replay(self._log, files, lambda _: None, around_damage=True, removed=removed)
         if self.is_missing or image.brokers or image.topics or image.metadata_version:
-            return image, {}
+            return image, renamed
         other_logs = renamed_logs(self._log)
         files = {**files, **other_logs}
         image = replay(self._log, files, lambda _: None, around_damage=True, removed=removed)

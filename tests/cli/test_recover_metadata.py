@@ -796,6 +796,31 @@ def test_a_metadata_log_that_begins_behind_all_snapshots(tmp_path: Path) -> None
     assert reason in kcli("recover", directory).stdout
 
 
+def test_the_snapshot_at_which_the_log_begins_has_another_name(tmp_path: Path) -> None:
+    """A crash of the file system after a broker had renamed the snapshot, and deleted the log below it."""
+    directory = copied(tmp_path)
+    log = directory / LOG
+    data, whole = log.read_bytes(), image_of(directory)
+    at = frames(data)[-1][0]
+    which = SnapshotId(int.from_bytes(data[at : at + 8]), int.from_bytes(data[at + 12 : at + 16]))
+    for path in log.parent.iterdir():
+        if path.suffix in (".log", ".index", ".timeindex", ".checkpoint", ".snapshot"):
+            path.unlink()
+    log.with_name(f"{which.offset:020}.log").write_bytes(data[at:])
+    part = log.with_name(f"{which.file_name}.part")
+    snapshot = image_bytes(whole, which, 0, [])
+    part.write_bytes(snapshot[:-1])
+    assert "look for the snapshot" in kcli("verify", directory).stdout
+    part.write_bytes(snapshot)
+    new = tmp_path / "new"
+    assert f"all that can be read of {part.name}" in kcli("recover", "--salvage", "--out", new, directory).stdout
+    assert list(differences(image_of(new), whole)) == []
+    (move,) = re.findall(r"Next: (mv .*)", kcli("verify", directory).stdout)
+    subprocess.run(["bash", "-c", move], check=True)
+    assert "refused" not in kcli("recover", directory).stdout
+    assert list(differences(image_of(directory), whole)) == []
+
+
 def test_snapshot_without_its_end(tmp_path: Path) -> None:
     """Kafka uses the part of the snapshot that is there, and starts."""
     directory = copied(tmp_path)

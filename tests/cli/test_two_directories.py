@@ -104,6 +104,42 @@ def test_a_stray_is_no_second_copy_of_a_partition(directories: Directories) -> N
     assert "refused" not in [row["kind"] for row in recovered(directories, 0)]
 
 
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_no_duplicate_is_moved_away_where_the_start_then_loses_records(directories: Directories, damaged: int) -> None:
+    """The damage may lie in the other log directory: Kafka starts with both."""
+    one, two, _ = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    shortened(one / MOVED[0])
+    for file in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        (directories[damaged] / file).unlink(missing_ok=True)
+    name = ("java-none-0", MOVED[1])[damaged]
+    log = min((directories[damaged] / name).glob("*.log"))
+    flip(log, log.stat().st_size // 2)
+    (duplicate,) = (each for each in found(directories, with_config=False) if each.kind == "directory-duplicate")
+    assert f"; but that start would lose sound records of {name}" in duplicate.action
+    assert duplicate.command == f"kcli recover --salvage --dry-run {directories[damaged]}"
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_a_deleted_directory_in_the_other_log_directory_fills_damage(
+    directories: Directories, tmp_path: Path, *, with_config: bool
+) -> None:
+    """A crash soon after a move between the two: the start deletes the old directory, which alone is sound."""
+    one, two, config = directories
+    left = shutil.copytree(two / MOVED[0], one / f"{MOVED[0]}.{'a' * 32}-delete")
+    log = min((two / MOVED[0]).glob("*.log"))
+    whole = log.read_bytes()
+    flip(log, len(whole) // 2)
+    (damage,) = (each for each in found(directories, with_config=with_config) if each.kind == "batch-crc")
+    assert f"{left / log.name}, a copy of the file, which a start deletes, has what it lacks" in str(damage.found)
+    assert damage.lost_first_offset is None
+    assert ("if --config FILE names both" in damage.action) is not with_config
+    (row,) = (row for row in recovered(directories, 1, "--salvage") if row["kind"] == "refilled")
+    assert row["source"] == str(left / log.name)
+    assert kcli("recover", "--salvage", "--config", config, "--out", tmp_path / "out", two).status == 0
+    assert (tmp_path / "out" / MOVED[0] / log.name).read_bytes() == whole
+
+
 def half_copied(directories: Directories) -> Path:
     """Copy a partition of the second directory to the first, as a copy that broke off. Returns the copy."""
     copy = directories[0] / MOVED[0]
@@ -382,11 +418,18 @@ def test_the_only_metadata_log_in_the_wrong_directory(directories: Directories) 
     """Without the metadata log Kafka makes a new one, and renames all partitions to -stray."""
     one, two, _ = directories
     shutil.move(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
+    for file in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        (one / file).unlink(missing_ok=True)
+    log = min((one / "java-none-0").glob("*.log"))
+    whole = log.read_bytes()
+    flip(log, len(whole) // 2)
     (finding,) = [each for each in found(directories) if each.path == str(two / "__cluster_metadata-0")]
     assert finding.refuses_start
     assert "set metadata.log.dir" in finding.action
+    assert "salvage" not in finding.action, "it needs the metadata log in its place, too"
     assert finding.command is not None
     subprocess.run(["bash", "-c", finding.command], check=True)
+    log.write_bytes(whole)
     assert found(directories) == []
 
 

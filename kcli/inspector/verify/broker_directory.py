@@ -33,7 +33,7 @@ from formats.file_name import (
 )
 from formats.properties import MetaProperties, PartitionMetadata, build_partition_metadata, parse_partition_metadata
 from kcli.coordinator.machine import TRANSACTIONS_TOPIC
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.segment_names import other_case
@@ -43,7 +43,7 @@ from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.linked_files import linked_files, links_text
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removable_marker, partition_named, unusable
 from kcli.log.partition_directory import METADATA_TOPIC_ID, is_other_case, topic_id_of
-from kcli.log.partition_view import PartitionView
+from kcli.log.partition_view import PartitionView, paths_in
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
 from kcli.log.recovery.node_directories import meta_of, same_path
 from kcli.log.recovery.shared import shared_text
@@ -1096,6 +1096,29 @@ def transaction_findings(
         )
 
 
+def _without_begin(home: Path, refused: StartRefused) -> Finding:
+    """Return the finding that the metadata log begins above all snapshots. A whole snapshot that only has
+    another name gets its own back. home: the directory of the metadata log. refused: why
+    Kafka does not start."""
+    from kcli.metadata_log.renamed_log import renamed_snapshot
+
+    finding = Finding(
+        path=str(home / refused.file),
+        kind="metadata-log-start",
+        severity="error",
+        expected="the records from offset 0 on, or a snapshot of those that are missing",
+        found=f"{refused.reason}: Kafka does not start with it",
+        action="look for the snapshot; salvage keeps the metadata of all records that are there, in a copy",
+        command=next_steps.salvage_log_directory(home.parent),
+        refuses_start=True,
+    )
+    named = [(path, home / name) for name, content in renamed_snapshot(home).items() for path in paths_in(content)]
+    if not named:
+        return finding
+    action = f"{named[0][0].name} is that snapshot, and whole: stop the node, and give it its name"
+    return replace(finding, action=action, command=next_steps.move(named))
+
+
 def contradicting_record(home: Path) -> Iterator[Finding]:
     """Yield at most one finding: that the metadata log begins above the offsets of all snapshots; or else its first
     record that contradicts the records before it. home: the directory __cluster_metadata-0."""
@@ -1107,16 +1130,7 @@ def contradicting_record(home: Path) -> Iterator[Finding]:
     try:
         without_begin = plan(home, LoadOptions(now_ms=0, is_metadata=True)).refused
         if without_begin is not None and without_begin.reason.endswith(NO_SNAPSHOT):
-            yield Finding(
-                path=str(home / without_begin.file),
-                kind="metadata-log-start",
-                severity="error",
-                expected="the records from offset 0 on, or a snapshot of those that are missing",
-                found=f"{without_begin.reason}: Kafka does not start with it",
-                action="look for the snapshot; salvage keeps the metadata of all records that are there, in a copy",
-                command=next_steps.salvage_log_directory(home.parent),
-                refuses_start=True,
-            )
+            yield _without_begin(home, without_begin)
             return
         refused = start_refusal(home, PartitionView(home).original)
     except KcliError:  # a file that cannot be read is a finding of its own

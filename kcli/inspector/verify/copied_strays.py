@@ -48,7 +48,8 @@ def with_copies(findings: Iterable[Finding], directory: Path, around: Surroundin
             continue
         changed = None
         with suppress(UnreadableInput, OSError):  # other checks report what cannot be read
-            copies = stray_copies(LogDirectory(around.path), around.partition_count) if copies is None else copies
+            if copies is None:
+                copies = stray_copies(LogDirectory(around.path), around.partition_count, around.node.others)
             changed = _of_stray(each, around, copies) if is_stray else _of_damage(each, path, around, copies)
         told |= set() if changed is None else {each.path}
         yield changed or each
@@ -132,15 +133,20 @@ def _of_damage(finding: Finding, log: Path, around: Surroundings, copies: Copies
     name = partition_named(log.absolute().parent.name)
     partition = None if name is None or name.state else TopicPartition(name.topic, name.partition)
     for stray in () if partition is None else copies.get(partition, ()):
-        copy = stray / log.name
+        copy, of = stray / log.name, partition_named(stray.name)
+        is_outside = not stray.resolve().is_relative_to(around.path.resolve())
+        if is_outside and of is not None and not of.state:
+            continue  # Kafka does not start with both: `copied_directories` tells what each has
         ranges = [*lacking_in_file(log, copy, _until(log, around))] if copy.is_file() else []
         if ranges:
+            deleted = ", which a start deletes" if of is not None and of.state == "delete" else ""
+            both = ", if --config FILE names both directories" if is_outside and not around.is_configured else ""
             return replace(
                 finding,
-                found=f"{finding.found}; {copy}, a copy of the file, has what it lacks: {_text(ranges)}",
+                found=f"{finding.found}; {copy}, a copy of the file{deleted}, has what it lacks: {_text(ranges)}",
                 lost_first_offset=None,
                 lost_last_offset=None,
-                action=_advice(finding),
+                action=f"{_advice(finding)}{both}",
                 command=next_steps.salvage_log_directory(around.path),
             )
     return None

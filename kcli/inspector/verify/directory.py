@@ -421,9 +421,9 @@ class DirectoryVerifier:
                 appended=_appended(of_log),
                 last_epoch=verifier.last_epoch,
             )
-        own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
         swaps = contents.swaps()
-        own += self._swaps([each for each in swaps if each not in completed], segments, known.gaps)
+        of_log += self._swaps([each for each in swaps if each not in completed], segments, known.gaps)
+        own += inside.foretold(path, of_log, completed) if _is_foretold(path, inside.around) else of_log
         if parsed_name is not None and parsed_name.state == "":
             lacking = (without_indexes(each, segments, known) for each in swaps)
             own += [each for each in lacking if each is not None]

@@ -22,7 +22,8 @@ from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE
+from kcli.inspector.verify.swap_file import IN_PLACE
+from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, misplaced_metadata_log
 from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -38,6 +39,7 @@ OF_ORDER = ("offsets-order", "offsets-overlap")
 """The maximum number of partitions, besides its own, that a finding names."""
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
+SWAP = "swap-log"
 GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
 
 
@@ -51,7 +53,8 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
     is_coordinators = name is not None and name.topic in INTERNAL_TOPICS
     is_clean = around is not None and around.is_clean
     cuts = [each for each in findings if is_clean and _is_cut(each)]
-    if not any(map(_is_guessed, findings)) and not is_coordinators and not cuts:
+    has_swaps = any(each.kind == SWAP for each in findings)
+    if not any(map(_is_guessed, findings)) and not is_coordinators and not cuts and not has_swaps:
         return list(findings)
     plan = plan_start(directory, around)
     if plan is None:
@@ -69,6 +72,8 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
         found.append(foretold)
     if plan.load_end is not None:
         found = _with_load_end(directory, found, plan.load_end)
+    elif is_coordinators:
+        found = [_with_load(each, plan) for each in found]
     if name is None or name.topic != TRANSACTIONS_TOPIC or around is None:
         return found
     by_marker = next_steps.remove(around.path / FileKind.CLEAN_SHUTDOWN)
@@ -108,6 +113,18 @@ def _with_lost_epochs(findings: Sequence[Finding], plan: PartitionPlan, around: 
     consequences = {**error.consequences, "transaction-state-end": len(lost)}
     found[first] = replace(error, action=action, command=command, consequences=consequences)
     return found
+
+
+def _with_load(finding: Finding, plan: PartitionPlan) -> Finding:
+    """Return a finding in a coordinator's partition; one of a wrong CRC says that the coordinator loads the records, if
+    the start leaves the batch where it is."""
+    from kcli.log.recovery.coordinator_load import LOADS_ALTERED
+
+    file = Path(finding.path).name
+    altered = any(LOADS_ALTERED in event.reason for event in plan.events if event.file == file)
+    if finding.kind != "batch-crc" or not altered:
+        return finding
+    return replace(finding, action=f"its {LOADS_ALTERED}; {finding.action}")
 
 
 def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -> list[Finding]:
@@ -161,28 +178,36 @@ def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> I
 def salvage_first(
     findings: Iterable[Finding], around: Surroundings | None, renamed: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield the findings. For a file that keeps Kafka from starting, a finding advises to move the file away or to
-    write it anew. If Kafka, started without the file, would then lose records that `kcli recover --salvage` keeps, the
-    finding is yielded with that command as its next step.
+    """Yield the findings. For a file or directory that keeps Kafka from starting, a finding advises to move it away or
+    to write it anew. If Kafka, started without it, would then lose records that `kcli recover --salvage` keeps, in any
+    log directory of the broker, the finding is yielded with that command as its next step.
 
     around: the log directory. renamed: the directories of partitions with .log files under other names than those that
     Kafka gives: its start does not read them, and salvage does.
     """
     for each in findings:
-        is_file = each.refuses_start and each.command is not None and Path(each.path).is_file()
+        path = Path(each.path)
         is_anew = around is not None and each.command == next_steps.recover_log_directory(around.path)
-        if not is_file or around is None or not (is_anew or moves(each)):
+        if around is None or not (each.refuses_start and path.exists() and (is_anew or moves(each))):
             yield each
+            continue
+        if path == misplaced_metadata_log(around.node.metadata_home, [around.path]):
+            yield each  # salvage, too, needs the metadata log in its place
             continue
         # the partition with the file is left out: the finding already says that the file harms it
-        harmed = {*(around.harmed or ()), *renamed} - {Path(each.path).parent.name}
-        if not harmed:
+        harmed = {home: {*partitions} for home, partitions in around.harmed_of_node.items()}
+        if path.is_dir():  # logs under other names get their own back before it is moved
+            harmed[around.path] -= {path.name}
+        else:
+            harmed[around.path] = {*harmed[around.path], *renamed} - {path.parent.name}
+        home = next((home for home, partitions in harmed.items() if partitions), None)
+        if home is None:
             yield each
             continue
-        names = names_text(sorted(harmed), OTHERS_SHOWN)
+        names = names_text(sorted(set().union(*harmed.values())), OTHERS_SHOWN)
         start = "recovery" if is_anew else "that start"
         action = f"{each.action}; but {start} would lose sound records of {names}: salvage keeps them, in a copy"
-        yield replace(each, action=action, command=next_steps.salvage_log_directory(around.path))
+        yield replace(each, action=action, command=next_steps.salvage_log_directory(home))
 
 
 def _is_guessed(finding: Finding) -> bool:
@@ -244,9 +269,11 @@ def _cut_before_clean_start(
 def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Finding:
     """Return a finding with what Kafka's start, according to `plan`, does at the bytes of the finding. is_next: whether
     the plan is that of the broker's next start, because the log directory is known."""
+    path, is_metadata = Path(finding.path), plan.options.is_metadata
+    if finding.kind == SWAP and plan.refused is not None and plan.refused.file == path.name:
+        return replace(finding, found=f"{str(finding.found).partition(IN_PLACE)[0]}{REFUSES}", refuses_start=True)
     if not _is_guessed(finding):
         return finding
-    path, is_metadata = Path(finding.path), plan.options.is_metadata
     outcome = _outcome(finding, plan)
     if outcome is not None:
         if finding.action == RECOVER and outcome == CUTS_HERE and not is_metadata:
@@ -332,7 +359,8 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
     """Return, in words, what the start does with the finding's batch; None if it does nothing with it."""
     path = Path(finding.path)
     if plan.refused is not None:
-        return f"Kafka does not start with it: {plan.refused.reason}" if plan.refused.file == path.name else None
+        is_cause = plan.refused.file.removesuffix(".swap") == path.name  # the path is that after the start
+        return f"Kafka does not start with it: {plan.refused.reason}" if is_cause else None
     for number, event in enumerate(plan.events):
         if event.file == path.name:
             outcome = _of_event(event, finding.position or 0, plan, _lost_text(plan, number))

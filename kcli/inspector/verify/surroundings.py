@@ -726,6 +726,12 @@ class Surroundings:
         return None if starts is None or not starts.is_readable else starts.harmed
 
     @cached_property
+    def harmed_of_node(self) -> Mapping[Path, frozenset[str]]:
+        """What `harmed` returns, for each log directory of the broker; no partitions if files cannot be read."""
+        others = self.node.of_one_node[1:]
+        return {self.path: self.harmed or frozenset()} | {each: self.of(each).harmed or frozenset() for each in others}
+
+    @cached_property
     def harmed_without_points(self) -> frozenset[str] | None:
         """The directories of the partitions of which Kafka would lose sound batches, or at which it would fail, if it
         started after a crash without recovery points. None if files cannot be read."""

@@ -29,6 +29,7 @@ from kcli.log.stored_batches import read_batches
 
 SUFFIX = ".swap"
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+IN_PLACE = ", and Kafka puts it in the place"
 
 
 def harmful(
@@ -72,7 +73,7 @@ def harmful(
         position=faults[0].position if faults else None,
         offset=swap.base,
         expected=f"a sound log of what it replaces, up to offset {end - 1:,}",
-        found=f"{why}, and Kafka puts it in the place of {names} when it starts{lost}",
+        found=f"{why}{IN_PLACE} of {names} when it starts{lost}",
         lost_first_offset=first_lost,
         lost_last_offset=last_lost,
         action="before the broker starts, move it away: what it would replace is still there",

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from formats.errors import Truncated
-from formats.kernels.batches import BatchTable
-from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, POSITION, SIZE
+from formats.errors import BadChecksum, Truncated
+from formats.kernels.batches import FAULT_BAD_CRC, BatchTable
+from formats.kernels.columns import BASE_OFFSET, FAULTS, LAST_OFFSET, POSITION, SIZE
 from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, faults_of, is_readable
 from kcli.log.partition_view import PartitionView
@@ -79,12 +79,35 @@ class Disorder:
         return f"{where}: Kafka keeps it there, and its {self.coordinator} coordinator {outcome}"
 
 
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """The batches with a wrong CRC in a .log file that a coordinator loads. file, position: the .log file, and the byte
+    in it at which the first of them begins. offset: its base offset. batches: their number."""
+
+    coordinator: str
+    file: str
+    position: int
+    offset: int
+    batches: int
+
+    @property
+    def reason(self) -> str:
+        """What the coordinator makes of the batches, in words."""
+        where = f"the batch of offset {self.offset:,} at byte {self.position:,}"
+        have = f"{where} has" if self.batches == 1 else f"{where} and {self.batches - 1:,} more have"
+        return f"{have} a wrong CRC: Kafka starts, and its {self.coordinator} {LOADS_ALTERED}"
+
+
+LOADS_ALTERED = "coordinator checks none, and loads the records as they are"
+
+
 def load_end(
-    topic: str, view: PartitionView, log_end_offset: int, on_disorder: Callable[[Disorder], None] = lambda _: None
+    topic: str, view: PartitionView, log_end_offset: int, tell: Callable[[Disorder | Altered], None] = lambda _: None
 ) -> LoadEnd | None:
     """Return where the load of a coordinator's partition ends before `log_end_offset`. Returns None if the coordinator
-    loads the whole partition, or if the topic is not one of a coordinator. on_disorder: called with the first batch
-    that the coordinator loads after others with higher offsets. Raises UnreadableInput."""
+    loads the whole partition, or if the topic is not one of a coordinator. tell: called with the first batch that the
+    coordinator loads after others with higher offsets, and with the batches of a .log file that have a wrong CRC.
+    Raises UnreadableInput."""
     if topic not in COORDINATORS:
         return None
     load, is_told = _Load(topic, log_end_offset), False
@@ -92,15 +115,17 @@ def load_end(
         load.begin_segment()
         source = view.source(name)
         try:
-            for part in read_segment(source, check_crc=False, resync=False):
+            for part in read_segment(source, resync=False):
                 found = load.end_in(part)
                 if load.disordered is not None and not is_told:
                     is_told = True
-                    on_disorder(Disorder(COORDINATORS[topic], name, *load.disordered))
+                    tell(Disorder(COORDINATORS[topic], name, *load.disordered))
                 if found is not None:
                     return LoadEnd(COORDINATORS[topic], name, *found, is_of_order=load.is_of_order)
         finally:
             source.close()
+        if load.altered:
+            tell(Altered(COORDINATORS[topic], name, *load.altered[0], len(load.altered)))
     return None
 
 
@@ -117,11 +142,14 @@ class _Load:
         self.is_of_order = False
         self.disordered: tuple[int, int, int] | None = None
         """Position and base offset of the first batch behind others with higher offsets, and the highest of these."""
+        self.altered: list[tuple[int, int]] = []
+        """Position and base offset of each batch of the segment with a wrong CRC."""
         self._highest = -1
         self._records = RecordTable(RECORDS_AT_ONCE)
 
     def begin_segment(self) -> None:
         """Begin the next segment: the windows and damage that `end_in` gets from now on are in that segment."""
+        self.altered = []
         self._begin_read(0)
 
     def _begin_read(self, position: int) -> None:
@@ -146,8 +174,11 @@ class _Load:
             stop = None
         at = batches.first_fault()
         while 0 <= at < count and (stop is None or at <= stop.batch):
-            if not is_readable(part, at):
-                return batches.field(at, POSITION), faults_of(part, at)[0].reason, None
+            if not is_readable(part, at, check_crc=False):
+                faults = (each for each in faults_of(part, at) if not isinstance(each, BadChecksum))
+                return batches.field(at, POSITION), next(faults).reason, None
+            if batches.field(at, FAULTS) & FAULT_BAD_CRC:
+                self.altered.append((batches.field(at, POSITION), batches.field(at, BASE_OFFSET)))
             at = batches.first_fault(at + 1)
         if stop is not None:
             return batches.field(stop.batch, POSITION), stop.reason, stop.offset

@@ -26,6 +26,9 @@ were to replace still exist. If these segments are gone, only the .log.swap file
 by the same rules. All other .log.swap files replace their segments at the start, and are not missed. A .log.cleaned
 file, too, is a missed log if neither the segment that it was to replace nor a .log.deleted file has its offsets.
 
+A .log.swap file that was lost as a whole (`lost_swaps`) replaces nothing: the .log.deleted files from which it was made
+are missed logs by the same rules. Kafka's start deletes them first, and then perhaps fails at the .log.swap file.
+
 Source: LogLoader.removeTempFilesAndCollectSwapFiles, LocalLog.replaceSegments.
 """
 
@@ -43,7 +46,8 @@ from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import SMALL_FILE_BYTES, Content, ContentSource
 from kcli.log.recovery.retention import Retention, largest_timestamp
 from kcli.log.recovery.superseded import Needed, needed_records
-from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.recovery.swap import has_all_batches_of
+from kcli.log.segment_reader import Damage, Window, read_segment
 
 SUFFIX = ".deleted"
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
@@ -84,6 +88,21 @@ def first_cleaned(names: Iterable[FileName]) -> int:
     return min((name.base_offset or 0 for name in names if name.state == "cleaned"), default=NEVER)
 
 
+def lost_swaps(files: Mapping[str, Content]) -> set[str]:
+    """Return the .swap files of each segment whose .log.swap file is empty, or has no batch at its beginning, and has
+    no batch that the .log and .log.deleted files lack. files: as in `missed_logs`. Raises UnreadableInput."""
+    suffixes = FileKind.LOG, f"{FileKind.LOG}{SUFFIX}"
+    logs = [content for name, content in files.items() if name.endswith(suffixes)]
+    swaps = (each for each in files.items() if each[0][:20].isdecimal() and each[0].endswith(f"{FileKind.LOG}.swap"))
+    lost = {name[:20] for name, content in swaps if _lacks_begin(name, content) and has_all_batches_of(logs, content)}
+    return {name for name in files if name.endswith(".swap") and name[:20] in lost}
+
+
+def _lacks_begin(name: str, content: Content) -> bool:
+    with closing(ContentSource(name, content)) as source:
+        return not isinstance(next(read_segment(source), None), Window)
+
+
 def missed_logs(
     files: Mapping[str, Content],
     *,
@@ -101,6 +120,8 @@ def missed_logs(
     changes neither the log start offset nor the leader epochs. retention: the topic's; None if it has none, or if its
     configuration is not known. Raises UnreadableInput.
     """
+    lost = lost_swaps(files)
+    files = {name: content for name, content in files.items() if name not in lost}
     parsed = {name: found for name in files if (found := _parsed(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
     lowest = first_cleaned(parsed.values())
@@ -116,6 +137,7 @@ def missed_logs(
     live |= {found.base_offset or 0: name for name, found in logs.items() if not found.state and files[name].size}
     emptied = {base for base, name in live.items() if base in deleted and _was_emptied(files, base, name)}
     live = {base: name for base, name in live.items() if base not in emptied}
+    emptied |= {int(name[:20]) for name in lost} - live.keys()
     bounds = _Bounds(files, live)
     missed = []
     first_epoch = None if is_tiered else next(iter(epoch_starts(files)), None)

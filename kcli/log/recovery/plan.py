@@ -33,7 +33,7 @@ from kcli.log.recovery.batch_epochs import (
 from kcli.log.recovery.batch_magic import RightMagic, with_right_magics, wrong_magics
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
-from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
+from kcli.log.recovery.deleted import SUFFIX, MissedLog, lost_swaps, missed_logs
 from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.gaps import gaps
@@ -83,6 +83,7 @@ from kcli.log.recovery.wrong_log_starts import HiddenOffsets
 LOG = FileKind.LOG
 NOT_CHECKED = Checked()
 UNREAD = -2
+NO_LOG = "it begins with no batch, and has none that the other logs lack"
 
 
 @dataclass
@@ -166,6 +167,12 @@ class PartitionPlan:
         """The base offset of the first segment after the start."""
         names = (parse(name) for name in self.view.files)
         return min((name.base_offset or 0 for name in names if name and name.kind is FileKind.LOG), default=0)
+
+    def segments_behind(self, file: str) -> int:
+        """Return the number of segments behind a .log file that a start which cuts the file keeps, as it reads only
+        segments without an index."""
+        removed = {event.file for event in self.events if event.kind is EventKind.SEGMENT_REMOVED}
+        return sum(is_log(name) and name > file and name not in removed for name in self.view.original)
 
     def pass_over(self, events: Iterable[Event]) -> None:
         """Add events that lose nothing."""
@@ -453,7 +460,7 @@ def _salvaged(
     UnreadableInput."""
     directory, options = planned.view.directory, replace(planned.options, clean=False, indexes_swaps=True)
     logs: dict[str, int] = {}
-    checked = replace(checked, removed={*checked.removed, *(name for each in missed for name in each.replaced)})
+    checked = replace(checked, removed={*checked.removed, *_replaced(planned, missed)})
     last, drops_swaps = planned, _is_swap_at_fault(planned)
     restored, outside = _restored(directory, missed, checked, given)
     exchanged = {**given, **outside}
@@ -545,6 +552,13 @@ def _named_above(view: PartitionView) -> list[str]:
     return [name for name in logs if named_above(logs, name) is not None]
 
 
+def _replaced(planned: PartitionPlan, missed: Sequence[MissedLog]) -> Iterator[str]:
+    """Yield the files that give way to the `missed` logs, and the .swap files that were lost as a whole. Raises
+    UnreadableInput."""
+    yield from lost_swaps(planned.view.original)
+    yield from (name for each in missed for name in each.replaced)
+
+
 def _complete(view: PartitionView, saved: Salvaged) -> None:
     """Write the lost end markers into the view's .log files, and list them and the .log files with exchanged names in
     `saved`. Raises UnreadableInput, StartRefused."""
@@ -617,6 +631,8 @@ def _add_unused(last: PartitionPlan, planned: PartitionPlan, checked: Checked) -
     if last.refused is None and not (options.is_compacted or options.is_deleted):
         last.saved.gaps += gaps_between(last.view, last.saved.gaps)
     taken = sorted(planned.view.taken_names)
+    swaps = [name for name in sorted(lost_swaps(planned.view.original)) if name.endswith(f"{LOG}.swap")]
+    last.saved.left_out += [LeftOut(name, NO_LOG) for name in swaps]
     last.saved.left_out += [LeftOut(name, what) for name, what in checked.moved.items()]
     last.saved.left_out += [*checked.unused, *(LeftOut(name, _no_file(last.view.directory / name)) for name in taken)]
     last.saved.gaps += _missing(last, checked)

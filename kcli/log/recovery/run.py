@@ -62,7 +62,7 @@ from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery.apply import MOVED, apply_in_place, back_up, in_the_way, refuse_in_the_way, write_copy
 from kcli.log.recovery.backup import Backup
 from kcli.log.recovery.coordinator_keys import KEYS_OF
-from kcli.log.recovery.coordinator_load import Disorder, load_end
+from kcli.log.recovery.coordinator_load import Altered, Disorder, load_end
 from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
 from kcli.log.recovery.doubtful_ends import is_doubtful
 from kcli.log.recovery.epoch_starts import start_by_epochs
@@ -281,8 +281,9 @@ class Recovery:
         return {**checked, **completed}
 
     def _with_copies(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
-        """Return `checked`, with the strays added that may be copies of the partitions' directories."""
-        copies = stray_copies(self._holder, self.count) if self._has_holder else {}
+        """Return `checked`, with the directories added that may be copies of the partitions' directories."""
+        others = () if self.node is None else self.node.others
+        copies = stray_copies(self._holder, self.count, others) if self._has_holder else {}
         found = [each for each in self.partitions if each.partition in copies and not each.name.state]
         return {
             **checked,
@@ -503,15 +504,13 @@ class Recovery:
                 and (start < log_start or by_epochs)
             ):
                 planned.saved.log_start = LogStart(log_start, start, end, by_epochs=by_epochs)
-            disorders: list[Disorder] = []
-            planned.load_end = load_end(
-                directory.name.topic, planned.view, planned.offsets.log_end_offset, disorders.append
-            )
-            if planned.load_end is None and not self.salvage:  # salvage puts the batches in order
-                passed = (Event(EventKind.PASSED_OVER, each.file, each.reason) for each in disorders)
+            told: list[Disorder | Altered] = []
+            planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset, told.append)
+            if planned.load_end is None and not self.salvage:  # salvage mends these batches, or leaves them out
+                passed = (Event(EventKind.PASSED_OVER, each.file, each.reason) for each in told)
                 planned.pass_over(passed)
             if not self.salvage:
-                planned.lost_state = lost_state(directory.name.topic, planned.events, options.home)
+                planned.lost_state = lost_state(directory.name.topic, planned.events, options.home, planned.view.files)
                 planned.misdirected = misdirected(planned)
             elif planned.saved.misdirected and options.home is not None:
                 planned.lost_state = overwritten_state(
@@ -532,7 +531,9 @@ class Recovery:
         if is_coordinators and planned.lost_state is None:
             logs = [directory.path / build(FileName(FileKind.LOG, each)) for each in hidden.below]
             home = planned.options.home or Home(directory.name.topic)
-            planned.lost_state = hidden_state(home, [each for each in logs if each.is_file()], hidden.start)
+            planned.lost_state = hidden_state(
+                home, [each for each in logs if each.is_file()], hidden.start, planned.view.files
+            )
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
         """Return the partition of the directory if its topic is a coordinator's. Return None for any other topic, if

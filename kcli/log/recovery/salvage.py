@@ -178,7 +178,7 @@ class Checked:
     parts into which a .log file was cut. unused: the files that salvage does not use, but reports. lost: the first and
     last offset of each range of offsets that no .log file of a segment has; last is None if it is not known. moved: by
     name, the .log files that salvage puts into the directories of other partitions, each with words that name the .log
-    file to which its batches belong. copies: the strays that may be copies of the directory, from whose .log files
+    file to which its batches belong. copies: the directories that may be copies of this one, from whose .log files
     salvage takes batches (see kcli.log.recovery.stray_copies). last_epoch: the last batch of the log, if a bit of its
     leader epoch was flipped.
     """
@@ -513,10 +513,10 @@ def _fill(kept: _Kept, name: str, view: PartitionView, copies: Iterable[Path], u
 
 
 def _place(copy: Path, directory: Path) -> str:
-    """Return the path of a copy of a .log file, from the log directory that has the partition's directory on."""
-    home = directory.absolute().parent
-    path = copy.absolute()
-    return str(path.relative_to(home)) if path.is_relative_to(home) else f"{copy.parent.name}/{copy.name}"
+    """Return the path of a copy of a .log file; from the log directory on that has the partition's directory, if the
+    copy is in there."""
+    home, path = directory.absolute().parent, copy.absolute()
+    return str(path.relative_to(home) if path.is_relative_to(home) else copy)
 
 
 def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int, int | None]) -> Iterator[PutBack]:

@@ -1,5 +1,6 @@
-"""Strays that are copies of a partition's directory in the same log directory, as `cp -r orders-0 orders-2` or
-`cp -a orders-0 orders-0-20261128` make them.
+"""Directories that have, or had, the log of a partition beside the one that Kafka serves: strays in the same log
+directory, as `cp -r orders-0 orders-2` or `cp -a orders-0 orders-0-20261128` make them; and what a move between two log
+directories of a broker leaves (-delete, -future), or an operator who has copied a directory to the other one.
 
 A copy of the whole log directory in there, as the snapshots of a file server are (.snapshot/hourly.0), has such copies,
 too: the directories of the same names.
@@ -16,15 +17,15 @@ left, the batches of the copy have to end where the next segment begins.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from formats.file_name import METADATA_TOPIC, FileKind, parse
 from formats.kernels.columns import BatchRow
-from kcli.errors import StartRefused
-from kcli.log.log_directory import LogDirectory, partition_named
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.segment_reader import sound_batches
@@ -35,13 +36,17 @@ BATCHES_COMPARED = 1_000
 """The maximum number of batches of a .log file that are compared to recognize a copy."""
 
 
-def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[TopicPartition, Sequence[Path]]:
-    """Return, for each partition of a log directory, the strays that may be copies of its directory: those with its
-    topic id; and the directories of its name and topic id that lie deeper than Kafka looks. count: returns a topic's
-    number of partitions; 0 if that is not known. Raises UnreadableInput."""
+def stray_copies(
+    home: LogDirectory, count: Callable[[str], int], others: Iterable[Path] = ()
+) -> Mapping[TopicPartition, Sequence[Path]]:
+    """Return, for each partition of a log directory, the directories that may be copies of its directory: the strays
+    with its topic id; with the same partition and topic id, those with -delete or -future, and all directories in the
+    `others`, the other log directories of the broker; and the directories of its name and topic id that lie deeper than
+    Kafka looks. count: returns a topic's number of partitions; 0 if that is not known. Raises UnreadableInput."""
     strays: dict[tuple[str, str], list[Path]] = {}
     served = {}
-    for each in home.partitions():
+    partitions = home.partitions()
+    for each in partitions:
         topic, number = each.partition
         if topic == METADATA_TOPIC or each.name.state not in ("", "stray"):
             continue
@@ -56,6 +61,11 @@ def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[Top
         original = next((served[begin] for begin in _names_before(name) if begin in served), None)
         if original is not None and not count(each.name.topic) and _is_same_topic(each.path, original.path):
             found.setdefault(original.partition, []).append(each.path)
+    moved = [each for each in partitions if each.name.state in ("delete", "future")]
+    for each in chain(moved, *map(_partitions, others)):
+        own = served.get(str(each.partition))
+        if own is not None and _is_same_topic(each.path, own.path):
+            found.setdefault(own.partition, []).append(each.path)
     for path in home.adrift():
         parsed = partition_named(path.name)
         own = None if parsed is None or parsed.state else served.get(path.name)
@@ -67,6 +77,13 @@ def stray_copies(home: LogDirectory, count: Callable[[str], int]) -> Mapping[Top
             if topic_id and (partition.topic, topic_id) in strays:
                 found.setdefault(partition, []).extend(strays[partition.topic, topic_id])
     return found
+
+
+def _partitions(log_directory: Path) -> Sequence[PartitionDirectory]:
+    try:
+        return LogDirectory(log_directory).partitions()
+    except UnreadableInput:  # the checks of that directory report this error
+        return []
 
 
 def is_named_copy(path: Path, directory: Path) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.inspector.verify import Verification
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery import coordinator_load
 from kcli.log.recovery.coordinator_load import LoadEnd, load_end
@@ -72,8 +73,16 @@ def test_records_that_cannot_be_parsed_end_the_load(partition: Path) -> None:
 
 
 def test_a_wrong_crc_does_not_end_the_load(partition: Path) -> None:
-    changed(partition, LAST_OF_TIMESTAMP, 1, 0x04)
+    at = changed(partition, LAST_OF_TIMESTAMP, 1, 0x04)
     assert ends(partition) is None
+    ended = kcli("recover", "--clean", "--format", "jsonl", partition.parent)
+    told = [row for row in map(json.loads, ended.stdout.splitlines()) if row["kind"] == "passed-over"]
+    assert [(ended.status, row["partition"], row["file"]) for row in told] == [(1, partition.name, LOG)]
+    assert f"at byte {at:,} has a wrong CRC: Kafka starts, and its" in told[0]["reason"]
+    (finding,) = (each for each in Verification([partition.parent]).findings() if each.kind == "batch-crc")
+    assert finding.action.startswith("its coordinator checks none, and loads the records as they are; ")
+    ended = kcli("recover", "--clean", "--salvage", "--format", "jsonl", partition.parent)
+    assert "a wrong CRC: Kafka starts" not in ended.stdout
 
 
 def test_batches_that_are_there_twice_end_the_load(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:

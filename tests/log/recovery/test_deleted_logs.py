@@ -342,3 +342,32 @@ def test_the_groups_whose_records_are_superseded_are_not_lost(tmp_path: Path) ->
     found = lost_state("__consumer_offsets", done.events)
     assert found is not None
     assert found.names == ("lost",)
+
+
+def test_a_group_whose_lost_record_has_a_later_one_behind_the_cut_is_not_lost(tmp_path: Path) -> None:
+    """A clean start cuts a segment without an index, and keeps those behind it."""
+
+    def commit(group: str, base_offset: int) -> bytes:
+        key = b"".join([bytes([0, 1]), len(group).to_bytes(2), group.encode(), b"\0\1t", bytes(4)])
+        return keyed(key, b"x", base_offset=base_offset)
+
+    directory = tmp_path / "__consumer_offsets-0"
+    directory.mkdir()
+    damaged = bytearray(commit("gone", 0) + commit("kept", 1) + commit("lost", 2))
+    damaged[len(commit("gone", 0)) - 1] ^= 1
+    (directory / f"{0:020}.log").write_bytes(damaged)
+    (directory / f"{3:020}.log").write_bytes(commit("kept", 3))
+    for kind in ("index", "timeindex"):
+        (directory / f"{3:020}.{kind}").touch()
+    done = plan(directory, replace(OPTIONS, is_compacted=True, clean=True))
+    (cut,) = [each for each in done.events if each.kind is EventKind.CUT]
+    assert done.segments_behind(cut.file) == 1
+    found = lost_state("__consumer_offsets", done.events, kept=done.view.files)
+    assert found is not None
+    assert found.names == ("lost",)
+    told = map(json.loads, kcli("recover", "--clean", "--format", "jsonl", directory).stdout.splitlines())
+    (row,) = (row for row in told if row["kind"] == "cut")
+    assert (row["log_end_offset"], row["segments_behind"]) == (0, 1)
+    assert "the segment then ends at offset 0" in kcli("recover", "--clean", directory).stdout
+    (directory / f"{3:020}.log").unlink()
+    assert "the log then ends at offset 0" in kcli("recover", "--clean", directory).stdout
