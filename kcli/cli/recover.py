@@ -737,7 +737,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         yield from _foreign_rows(plan, found, is_left_out=salvage)
     if plan.hidden is not None:
         hidden = plan.hidden
-        row: Row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
+        row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
         yield row | {"first_offset": hidden.first, "offsets": hidden.start - hidden.first, "segments": hidden.segments}
     if plan.deleted_below:
         row = {"partition": plan.name, "kind": "start-forgotten", "file": "", "deleted_below": plan.deleted_below}

@@ -514,9 +514,9 @@ class LogConfig:
         return self._int("message.timestamp.after.max.ms")
 
     @property
-    def preallocate(self) -> bool:
-        """Whether new segments are created at their full size."""
-        return bool(self.values["preallocate"])
+    def preallocated_bytes(self) -> int:
+        """The size with which new segments are created: segment.bytes with preallocate=true, else 0."""
+        return self.segment_bytes if self.values["preallocate"] else 0
 
     @property
     def min_insync_replicas(self) -> int:

@@ -13,6 +13,7 @@ from typing import Protocol
 from kcli.errors import UnreadableInput
 
 PIPE_CHUNK_BYTES = 1 << 20
+ZEROS_WINDOW_BYTES = 1 << 20
 SMALL_FILE_BYTES = 64 << 20
 SEGMENT_BYTES_MAX = 2**31 - 1
 """The size in bytes of the largest segment that Kafka opens (FileRecords)."""
@@ -252,3 +253,16 @@ def open_stdin() -> Source:
     """Return standard input as a source: it is read by position if it is a file; if it is a pipe, its bytes are copied
     to a temporary file."""
     return FileSource(STDIN, fd=0) if stat.S_ISREG(os.fstat(0).st_mode) else PipeSource(0, str(STDIN))
+
+
+def ends_in_zeros(source: Source, start: int) -> bool:
+    """Whether all bytes of `source` from byte `start` on are zeros. They are read in pieces of 1 MiB. Raises
+    UnreadableInput."""
+    size, at = source.size(), start
+    window = bytearray(min(size - start, ZEROS_WINDOW_BYTES))
+    while at < size:
+        got = source.read_at(at, memoryview(window))
+        if not got or window.count(0, 0, got) != got:
+            return False
+        at += got
+    return True

@@ -605,6 +605,7 @@ class DirectoryVerifier:
             retention=None if is_metadata else around.retention(name.topic),
             leader_epoch=around.leader_epoch(partition),
             strays=() if name.state else around.strays.get(partition, ()),
+            preallocated_bytes=0 if is_metadata else around.preallocated_bytes(name.topic),
         )
 
 

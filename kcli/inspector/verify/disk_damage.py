@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.zeros import ends_in_zeros, zeros_of
-from kcli.log.source import FileSource, Source
+from kcli.inspector.verify.zeros import zeros_of
+from kcli.log.source import FileSource, Source, ends_in_zeros
 
 SECTOR_BYTES = 512
 DAMAGE_BYTES_MAX = 1 << 20
@@ -56,6 +56,35 @@ def with_causes(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
     finally:
         if source is not None:
             source.close()
+
+
+def as_preallocated(path: Path, size: int, findings: list[Finding], preallocated_bytes: int) -> list[Finding]:
+    """Return the findings in the .log file of an active segment. With preallocate=true the file has its full size from
+    the beginning: the zeros behind its last batch are no damage. size: that of the file, in bytes. preallocated_bytes:
+    the size with which a segment begins, 0 if it is not known to begin with any. Raises UnreadableInput."""
+
+    def judged(finding: Finding) -> Finding:
+        if finding.kind != "batch-length" or not is_damage(finding) or not _is_unused(path, finding.position or 0):
+            return finding
+        return replace(
+            finding,
+            kind="log-slack",
+            severity="info",
+            expected="no zeros in a closed segment",
+            found=f"{finding.length or 0:,} bytes of zeros behind the last batch, as preallocate=true makes them",
+            action="nothing to do: Kafka trims them when it rolls or closes the segment, or starts",
+            command=None,
+        )
+
+    return findings if size != preallocated_bytes else [judged(each) for each in findings]
+
+
+def _is_unused(path: Path, start: int) -> bool:
+    source = FileSource(path)
+    try:
+        return ends_in_zeros(source, start)
+    finally:
+        source.close()
 
 
 def is_damage(finding: Finding) -> bool:

@@ -82,7 +82,8 @@ class Known:
     node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, which Kafka's start uses even if
     another broker wrote the file, and which `ends` lacks then. retention: the topic's; None if it has none, or if its
     configuration is not known. leader_epoch: the partition's in the metadata log; None if it is not known. strays: the
-    strays in the log directory whose names have the partition.
+    strays in the log directory whose names have the partition. preallocated_bytes: the size with which a segment of the
+    partition begins (preallocate=true); 0 if it is not known to begin with any.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -101,6 +102,7 @@ class Known:
     retention: Retention | None = None
     leader_epoch: int | None = None
     strays: Sequence[Path] = ()
+    preallocated_bytes: int = 0
 
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`

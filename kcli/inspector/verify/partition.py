@@ -17,7 +17,7 @@ from formats.kernels.log_check import LogCheck
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import index_files, next_start, next_steps
 from kcli.inspector.verify.causes import Causes
-from kcli.inspector.verify.disk_damage import bytes_of, is_damage, repeated_bytes, with_causes
+from kcli.inspector.verify.disk_damage import as_preallocated, bytes_of, is_damage, repeated_bytes, with_causes
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.gaps import Gaps
@@ -378,8 +378,8 @@ class LogVerifier:
         log_findings = LogFindings(str(path))
         size = self._check_log(segment, log_findings)
         of_log = log_findings.close(check.sound_batches, check.sound_bytes)
-        of_log = list(with_causes(path, told_apart(path, of_log)))
-        of_log = self._as_compressed(segment, following, of_log)
+        of_log = as_preallocated(path, size, of_log, self._known.preallocated_bytes if following is None else 0)
+        of_log = self._as_compressed(segment, following, list(with_causes(path, told_apart(path, of_log))))
         of_log = as_text_mode(path, of_log)
         has_errors = any(finding.severity == "error" for finding in of_log)
         self._errors = self._errors or has_errors

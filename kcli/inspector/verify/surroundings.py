@@ -823,6 +823,14 @@ class Surroundings:
         except InvalidConfig:  # another check reports this error
             return None
 
+    def preallocated_bytes(self, topic: str) -> int:
+        """The size with which a segment of a topic's log begins; 0 without preallocate=true, or if the configuration is
+        invalid."""
+        try:
+            return self.log_config(topic).preallocated_bytes
+        except InvalidConfig:  # another check reports this error
+            return 0
+
     def topic_id(self, topic: str) -> str | None:
         """The id of a topic in the metadata log; None if it has no such topic."""
         from kcli.metadata.partition import from_uuid

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcli.log.source import FileSource, Source
-
-WINDOW_BYTES = 1 << 20
+from kcli.log.source import FileSource, Source, ends_in_zeros
 
 
 def of_zeros(size: int) -> str:
@@ -39,16 +37,3 @@ def zeros_of(source: Source) -> str | None:
     has a byte that is not zero. The content is read in pieces of 1 MiB. Raises UnreadableInput."""
     size = source.size()
     return of_zeros(size) if size and ends_in_zeros(source, 0) else None
-
-
-def ends_in_zeros(source: Source, start: int) -> bool:
-    """Whether all bytes of `source` from byte `start` on are zeros. They are read in pieces of 1 MiB. Raises
-    UnreadableInput."""
-    size, at = source.size(), start
-    window = bytearray(min(size - start, WINDOW_BYTES))
-    while at < size:
-        got = source.read_at(at, memoryview(window))
-        if not got or window.count(0, 0, got) != got:
-            return False
-        at += got
-    return True

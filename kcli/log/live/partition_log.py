@@ -183,6 +183,7 @@ class PartitionLog(LogState):
                 max_index_bytes=config.max_index_bytes,
                 producer_expiration_ms=options.producer_expiration_ms,
                 is_tiered=self.is_tiered,
+                preallocated_bytes=config.preallocated_bytes,
             ),
         )
         self._epochs = loader.epochs
@@ -213,7 +214,7 @@ class PartitionLog(LogState):
         self._limits = SegmentLimits(
             config.index_interval_bytes,
             config.max_index_bytes,
-            config.segment_bytes if config.preallocate else 0,
+            config.preallocated_bytes,
         )
         self._segment_bytes = config.segment_bytes
         self._segment_ms = config.max_segment_ms

@@ -30,7 +30,7 @@ from kcli.errors import StartRefused
 from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES, DEFAULT_MAX_INDEX_BYTES
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.leader_epochs import LeaderEpochCache
-from kcli.log.partition_view import Content, NameTaken, PartitionView, is_unread_log, offset_of
+from kcli.log.partition_view import Content, ContentSource, NameTaken, PartitionView, is_unread_log, offset_of
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.segment import (
@@ -46,6 +46,7 @@ from kcli.log.recovery.segment import (
     SegmentOverflow,
 )
 from kcli.log.segment_reader import Damage
+from kcli.log.source import ends_in_zeros
 
 if TYPE_CHECKING:  # imported at run time only for a coordinator's topic
     from kcli.log.recovery.misdirected import Home
@@ -61,6 +62,7 @@ class EventKind(StrEnum):
     """What a start does to a file; PASSED_OVER is for a fault that the start does not notice."""
 
     CUT = "cut"
+    TRIMMED = "trimmed"
     EMPTIED = "emptied"
     SEGMENT_REMOVED = "segment-removed"
     LEFTOVER_REMOVED = "leftover-removed"
@@ -128,6 +130,7 @@ class LoadOptions:
     indexes_swaps: bool = False  # salvage rebuilds the indexes of a .log.swap file that lacks one; Kafka does not
     home: Home | None = None  # the partition; None if its topic's number of partitions is not known
     retention: Retention | None = None  # None: it deletes no segments, or its configuration is not known
+    preallocated_bytes: int = 0  # the size with which a segment begins; 0: it is not preallocated
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +409,10 @@ class LogLoader:
         return recovered.cut_bytes
 
     def _cut(self, segment: RecoverySegment, recovered: Recovered, before: Content) -> None:
-        if recovered.cut_bytes:
+        if recovered.cut_bytes and self._is_preallocated(segment, before):
+            reason = "preallocated bytes behind the last batch"
+            self._event(EventKind.TRIMMED, segment.log_name, reason, position=segment.size, bytes=recovered.cut_bytes)
+        elif recovered.cut_bytes:
             fault = recovered.fault or Fault("tail", segment.size, "bytes behind the last batch")
             self._event(
                 EventKind.CUT,
@@ -419,6 +425,17 @@ class LogLoader:
                 content=before,
             )
             self._lost_by_swap(segment.base_offset, recovered.next_offset)
+
+    def _is_preallocated(self, segment: RecoverySegment, before: Content) -> bool:
+        """Return whether the .log file of a segment, which is cut, has the size with which a segment begins, and only
+        zeros behind the cut."""
+        if before.size != self.options.preallocated_bytes:
+            return False
+        source = ContentSource(segment.log_name, before)
+        try:
+            return ends_in_zeros(source, segment.size)
+        finally:
+            source.close()
 
     def _lost_by_swap(self, base: int, end: int) -> None:
         """Mark records as lost because the segment with base offset `base` is cut at offset `end`. If the segment came

@@ -489,6 +489,7 @@ class Recovery:
             is_tiered=is_tiered,
             home=self._home(directory),
             retention=Retention.of(config, self._homes),
+            preallocated_bytes=0 if is_metadata else config.preallocated_bytes,
         )
         if is_metadata:
             return self.metadata(plan(directory.path, options, advance=self.advance, rescue=self._rescues))
