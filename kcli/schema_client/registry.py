@@ -52,7 +52,8 @@ def open_registry(place: str, access: Access = DEFAULT) -> Registry:
 
 
 class TransportRegistry:
-    """The schemas of a registry behind a transport; the last KEPT_MAX of them are kept."""
+    """A registry whose schemas are fetched with a transport. The KEPT_MAX schemas that were fetched last are kept in
+    memory."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

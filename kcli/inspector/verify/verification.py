@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from kcli.log.recovery.batch_epochs import RightEpoch
 
 METADATA_LOG_END = "metadata-log-end"
-"""The kind of the finding that the partitions of a log directory know of more than its node's metadata log has."""
+"""The kind of the finding that a node's metadata log is older than the partitions of the log directories, or has lost
+its end."""
 KRAFT = FileKind.KRAFT_SNAPSHOT
 KRAFT_SNAPSHOTS = (KRAFT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
