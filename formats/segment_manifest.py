@@ -47,7 +47,7 @@ MANIFEST_BYTES_MAX: Final = 8 << 20
 CHUNKS_MAX: Final = 1 << 20
 """The largest number of chunks of different sizes that is parsed: those of 2 GiB in chunks of 2 KiB."""
 CHUNK_BYTES_MAX: Final = 128 << 20
-"""The size in bytes of the largest chunk that is decompressed or decrypted: this takes all of the chunk at once."""
+"""The size in bytes of the largest chunk that is decompressed or decrypted: both need the whole chunk in memory."""
 NONCE_BYTES: Final = 12
 SEAL_BYTES: Final = NONCE_BYTES + 16
 """How much longer an encrypted chunk is: by its nonce and its tag."""

@@ -45,7 +45,7 @@ EVENT_NAMES = (
 # LogCheck.index_events: (entry number, cause, expected). For a time index entry `expected` is a timestamp or an offset.
 INDEX_NOT_AT_BATCH = "not-at-batch"        # no batch begins at that position, or none ends at that offset
 INDEX_WRONG_OFFSET = "wrong-offset"        # expected: the last offset of the batch there
-INDEX_WRONG_TIMESTAMP = "wrong-timestamp"  # expected: the max timestamp of the batch there
+INDEX_WRONG_TIMESTAMP = "wrong-timestamp"  # expected: the max timestamp of the batch at the entry's position
 INDEX_NOT_LARGEST = "not-largest"          # expected: the larger timestamp of an earlier batch
 INDEX_BEYOND_END = "beyond-end"
 INDEX_ORDER = "order"                      # not above the entry before it

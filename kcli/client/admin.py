@@ -75,8 +75,8 @@ class Broker(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The cluster as one broker describes it. id: None if the broker tells none. controller: with KRaft this is any
-    broker, since brokers forward requests to the controller; None if the broker knows none. details: see
+    """The cluster as one broker describes it. id: None if the broker's response has none. controller: with KRaft this
+    is any broker, since brokers forward requests to the controller; None if the broker knows none. details: see
     wire.Details."""
 
     id: str | None

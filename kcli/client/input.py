@@ -78,8 +78,8 @@ def text_records(
 ) -> Iterator[NewRecord]:
     """Yield a record for each line. The key is what comes before the first separator in the line, the value what comes
     after it; in a line without the separator, and with `separator` None, the key is null and the whole line is the
-    value. empty_is_null: whether empty keys and values become null. Raises BadInput, with the number of the line, for
-    what an encoder does not take."""
+    value. empty_is_null: whether empty keys and values become null. Raises BadInput, with the number of the line, for a
+    key or value that an encoder does not accept."""
     for number, line in enumerate(lines, 1):
         key, value = None, line
         if separator is not None:

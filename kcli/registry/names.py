@@ -100,7 +100,7 @@ def is_default_context(subject: str | None) -> bool:
 
 
 def is_global_context(subject: str | None) -> bool:
-    """Whether a name is that of the context above all."""
+    """Whether a name is that of the global context, whose configuration and mode hold for all other contexts."""
     return subject is not None and parse(subject) == (GLOBAL_CONTEXT, "")
 
 

@@ -328,7 +328,7 @@ cdef class ArrowRows:
 
 
 cdef Py_ssize_t headers_size(const uint8_t *buf, const uint8_t *end, Record *r) noexcept nogil:
-    """Return the bytes of a record's header keys and values, and 8 more for each."""
+    """Return the size of a record's headers in bytes: keys and values, and 8 bytes more for each header."""
     cdef const uint8_t *p = buf + r.headers_start
     cdef Py_ssize_t size = 8 * r.headers_count
     cdef int64_t k, n

@@ -233,8 +233,8 @@ def plan(
 
 
 def _with_special(planned: PartitionPlan, special: Sequence[Path]) -> PartitionPlan:
-    """Return the plan of a start with what it does with pipes and devices in place of files: it fails at one of them,
-    or passes them over."""
+    """Return the plan of a start with its reaction to pipes and devices (`special`) in place of files: the start fails
+    at one of them, or ignores them."""
     if planned.refused is not None:
         return planned
     options = planned.options

@@ -40,7 +40,8 @@ def check_resolved_defaults(records: Sequence[Record]) -> None:
 
 
 class _Check:
-    """Compares values with types, each pair once: a value of nested unions has exponentially many ways to fail.
+    """Compares values with types. Each pair is compared once, as the branches of nested unions have exponentially many
+    combinations.
 
     unchecked: the records whose fields' defaults are not checked yet.
     """

@@ -13,7 +13,7 @@ _ILLEGAL: Final = re.compile(
 
 
 class Uri(NamedTuple):
-    """The parts of a URI; None for what it has not. path is "" if it has none.
+    """The parts of a URI; a part that it does not have is None, a missing path is "".
 
     is_opaque: whether it has a scheme, and what follows it is no path, as in urn:x.
     """
