@@ -1,4 +1,4 @@
-"""What the registry answers if it refuses: the codes and messages of Confluent's registry, which its clients show."""
+"""The refusals of the registry: the codes and messages of Confluent's registry, which clients show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kcli.registry.messages import Operation
 
 
 class RestError(KcliError):
-    """A refusal. status: of HTTP. code: the `error_code`, whose first three digits are a status, too."""
+    """A refusal. status: the HTTP status. code: the `error_code`, which begins with three digits of an HTTP status."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class RestError(KcliError):
 
 
 class InvalidSchemaRefused(RestError):
-    """A text that is no schema: 42201."""
+    """The refusal of an invalid schema: 42201."""
 
     def __init__(self, message: str) -> None:
         super().__init__(422, 42201, message)
@@ -39,12 +39,12 @@ def method_not_allowed() -> RestError:
 
 
 def not_acceptable() -> RestError:
-    """Return the refusal of media types that the registry does not answer with."""
+    """Return the refusal of an Accept header whose media types the registry does not have."""
     return RestError(406, 406, "HTTP 406 Not Acceptable")
 
 
 def unsupported_media_type() -> RestError:
-    """Return the refusal of a body that is no JSON by its Content-Type."""
+    """Return the refusal of a body whose Content-Type is not JSON."""
     return RestError(415, 415, "HTTP 415 Unsupported Media Type")
 
 
@@ -54,7 +54,8 @@ def bad_request(message: str) -> RestError:
 
 
 def missing_body(parameter: str) -> RestError:
-    """Return the refusal of a request without a body. parameter: as the original calls it, with its method."""
+    """Return the refusal of a request without a body. parameter: the name of the body's parameter in Confluent's
+    registry, with its method."""
     return RestError(422, 422, f"{parameter} must not be null (was null)")
 
 
@@ -74,7 +75,7 @@ def version_not_found(version: int) -> RestError:
 
 
 def schema_not_found(which: int | str | None = None) -> RestError:
-    """Return 40403. which: the id or the guid that was asked for."""
+    """Return 40403. which: the id or the guid in the request."""
     return RestError(404, 40403, "Schema not found" if which is None else f"Schema {which} not found")
 
 
@@ -101,7 +102,7 @@ def version_not_soft_deleted(subject: str, version: int) -> RestError:
 
 
 def denied(operation: Operation, subject: str | None) -> RestError:
-    """Return 40301. subject: None for an operation that concerns no one subject."""
+    """Return 40301. subject: None if the operation concerns all subjects or none."""
     where = "" if subject is None else f" on Subject: {subject}"
     return RestError(403, 40301, f"User is denied operation {operation.value}{where}")
 
@@ -117,7 +118,7 @@ def mode_not_set(subject: str | None) -> RestError:
 
 
 def incompatible(subject: str, details: list[str]) -> RestError:
-    """Return the refusal of a schema that a compatibility level does not let in. details: one message a line."""
+    """Return the refusal of a schema that is incompatible by the subject's level. details: the messages, one a line."""
     listed = ", ".join(details)
     message = (
         f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{listed}]'

@@ -8,7 +8,7 @@
     {}             dict                {}, keys in the order of the text; the last of equal keys counts
 
 The canonical text is what Jackson writes of the tree that it reads with BigDecimals: no white space, characters other
-than control characters as they are. What follows the first value is ignored, as Jackson does.
+than control characters as they are. Like Jackson, the parser ignores text after the first value.
 """
 
 from __future__ import annotations
