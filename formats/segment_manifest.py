@@ -128,8 +128,8 @@ class SegmentMetadata(NamedTuple):
 
 
 class SegmentManifest(NamedTuple):
-    """A manifest. sections: by the names in INDEXES; without a transaction index there is no section for it. segment:
-    the segment that the manifest is of; None if the manifest does not say."""
+    """A manifest. sections: the sections of the .indexes object by the names in INDEXES; without a transaction index
+    there is no section for it. segment: the segment that the manifest describes; None if it does not name one."""
 
     chunks: ChunkIndex
     sections: Mapping[str, Section]

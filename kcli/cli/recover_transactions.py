@@ -22,9 +22,9 @@ Row = dict[str, Any]
 
 @dataclass
 class StateRecords:
-    """Writes the transaction coordinator's records with which producers can go on whose last epochs are lost. others:
-    the other log directories of the broker. replicas: returns the other nodes that have replicas of a partition; if
-    there are any, they have the lost records, and none are written. now_ms, expiration_ms: see
+    """Writes records of the transaction coordinator for producers whose last epochs are lost, so that these producers
+    can continue. others: the other log directories of the broker. replicas: returns the other nodes that have replicas
+    of a partition; if there are any, they have the lost records, and none are written. now_ms, expiration_ms: see
     CoordinatorCheck. copied_groups: returns the groups whose committed offsets `write` appends to the partition in
     which Kafka looks for them. written: the contradictions that `write` has mended."""
 

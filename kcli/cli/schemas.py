@@ -291,7 +291,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
 
 
 def _tell(found: Sequence[Comparison], level: str, output: Format) -> int:
-    """Show what is not compatible. Returns the exit status."""
+    """Show the incompatibilities. Return the exit status."""
     status = FINDINGS if found else 0
     with verdict(status):
         if output is Format.JSONL:
@@ -509,14 +509,14 @@ def import_(
 
 
 def _client(options: RegistryOptions, data_dirs: list[Path] | None) -> RegistryClient:
-    """Return the client of a registry or, with --data-dir, of what the files of `_schemas` say."""
+    """Return the client of a registry or, with --data-dir, of the schemas in the files of `_schemas`."""
     return _client_and_schemas(options, data_dirs)[0]
 
 
 def _client_and_schemas(
     options: RegistryOptions, data_dirs: list[Path] | None
 ) -> tuple[RegistryClient, Callable[[], Registry]]:
-    """Return the same client, and what returns the schemas among which references are looked up."""
+    """Return the client of `_client`, and a function that returns the Registry in which references are looked up."""
     from kcli.schema_client.client import RegistryClient
 
     if not data_dirs:

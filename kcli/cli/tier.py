@@ -98,7 +98,7 @@ TopicId = Annotated[
     typer.Option("--topic-id", metavar="ID", help="The topic's id, if the tier has several topics of this name."),
 ]
 TRIES = 3
-"""How often a fetch begins anew if a running broker deletes what it is about to copy."""
+"""How often a fetch is begun at most, if a running broker deletes segments before they are copied."""
 Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
 Severity = Annotated[
     Least | None,
@@ -173,7 +173,7 @@ HEADINGS = ("TOPIC", "PARTITION", "OFFSETS", "EPOCHS", "SIZE", "STATE", "LOCAL",
 
 
 def _offsets(first: int, last: int | None) -> str:
-    """Return a range of offsets; `?` for a last one that is not known."""
+    """Return the text of a range of offsets, with `?` for a last offset that is not known."""
     return f"{first:,}..{'?' if last is None else f'{last:,}'}"
 
 

@@ -56,8 +56,8 @@ class LivePartition(InputPartition):
 
 
 class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Where]):
-    """What Spark asks of every streaming query about offsets. A subclass knows where the records are: `Where` is what
-    it knows of a partition that exists.
+    """The methods by which Spark asks every streaming query for offsets. A subclass finds the partitions; `Where` is
+    its type for an existing partition.
 
     Raises UsageError for ending offsets.
     """

@@ -63,8 +63,8 @@ class Work:
     """The settings that the tasks of an export share.
 
     staging: the run's staging directory. dead_keys: whether records without a key become dead letters, because a
-    --latest-by-key table has no row for them. schema: that of the files, if the table has one of its own, to which the
-    rows are brought; None for that of the rows. read: reads a split.
+    --latest-by-key table has no row for them. schema: the schema to which rows are converted for the files, if the
+    table has one of its own; None for the schema of the rows. read: reads a split.
     """
 
     staging: str

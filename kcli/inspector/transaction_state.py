@@ -186,7 +186,7 @@ def unfit(
     now_ms: int | None = None,
     expiration_ms: int = DEFAULT_EXPIRATION_MS,
 ) -> Iterator[Unfit]:
-    """Yield what CoordinatorCheck.unfit does."""
+    """Yield the contradictions that CoordinatorCheck.unfit yields."""
     return CoordinatorCheck(homes, after_start, now_ms, expiration_ms).unfit()
 
 
@@ -315,10 +315,10 @@ def _outcome(transaction: Transaction, batches: Sequence[tuple[TopicPartition, P
 def _mended(
     transaction: Transaction, newest: Producer, batches: Iterable[tuple[TopicPartition, Producer]]
 ) -> Transaction | None:
-    """Return the state with which a transactional id can go on whose last records are lost. It has the producer's
-    highest epoch in the partitions, and is Ongoing if they have an open transaction, which the coordinator then aborts;
-    else Empty. Return None if the open transaction has a lower epoch: its end was decided, but no file says how. Return
-    None also if the last record announces another producer id (next_producer_id).
+    """Return the state that replaces the lost last records of a transactional id, so that its producer can continue. It
+    has the producer's highest epoch in the partitions, and is Ongoing if they have an open transaction, which the
+    coordinator then aborts; else Empty. Return None if the open transaction has a lower epoch: its end was decided, but
+    no file says how. Return None also if the last record announces another producer id (next_producer_id).
 
     newest: the producer with the highest epoch. batches: the producer in all partitions.
     """

@@ -1,8 +1,8 @@
-"""TopologyTestDriver: a topology at work in a test, without brokers, threads or waiting.
+"""TopologyTestDriver: runs a topology in a test, without brokers, threads or waiting.
 
-A record that is piped in is processed at once, and so is all that follows from it in repartition topics. Time stands
-still unless the test advances it. Stores of the DSL have no cache: every change of a table is sent on, as Kafka Streams
-does with statestore.cache.max.bytes=0. Source: TopologyTestDriver, TestInputTopic, TestOutputTopic of Kafka's
+A record that is piped in is processed at once, with all records in repartition topics that follow from it. Time stands
+still unless the test advances it. Stores of the DSL have no cache: every change of a table is forwarded, as in Kafka
+Streams with statestore.cache.max.bytes=0. Source: TopologyTestDriver, TestInputTopic, TestOutputTopic of Kafka's
 streams/test-utils.
 """
 

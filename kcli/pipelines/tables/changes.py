@@ -3,8 +3,8 @@
     before the first commit   NO_VERSION
     version                   Delta: its number; Iceberg: the id of the snapshot
     first                     all files of the version
-    afterwards                those that commits have added since. Commits that only rewrite files (compaction) add
-                              none; one that changes or removes rows is an error: a topic takes nothing back
+    afterwards                the files that commits have added since. Commits that only rewrite files (compaction) add
+                              none. A commit that changes or removes rows is an error, as records of a topic stay
 
 The order of files is that of their paths, so that it is the same each time. Source: Delta's protocol, "Add File and
 Remove File"; Iceberg's specification, "Snapshots".
