@@ -1,6 +1,6 @@
-"""What `kcli recover` tells of producers whose epochs the transaction coordinator has lost, and what its salvage writes
-for them: see kcli.inspector.transaction_state. Salvage also writes the committed offsets of groups in a topic that has
-grown: see kcli.inspector.verify.unserved_records."""
+"""The rows of `kcli recover` about producers whose epochs the transaction coordinator has lost, and the records that
+its salvage writes for them: see kcli.inspector.transaction_state. Salvage also writes the committed offsets of groups
+in a topic that has grown: see kcli.inspector.verify.unserved_records."""
 
 from __future__ import annotations
 

@@ -257,16 +257,16 @@ class HttpConnection(asyncio.Protocol):
     # the parser's calls
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request. The parser calls this at its first byte."""
         self._start_of_head()
         self._is_reading = True
 
     def on_url(self, url: bytes) -> None:
-        """A part of the request target."""
+        """Append a part of the request target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header, or a trailer field."""
+        """Add a header, or a trailer field."""
         if not self._in_head:
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -274,7 +274,7 @@ class HttpConnection(asyncio.Protocol):
         self._headers[key] = text if known is None else f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
-        """The head is complete: refuse a body that is too large, or answer that the client may send it."""
+        """Called when the head is complete: refuse a body that is too large, or answer that the client may send it."""
         self._in_head = False
         limits = self._shared.limits
         self._method = self._parser.get_method().decode("latin-1")
@@ -302,7 +302,7 @@ class HttpConnection(asyncio.Protocol):
         return "," not in host if host is not None else self._parser.get_http_version() in ("0.9", "1.0")
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Append a part of the body, within the limits."""
         if self._ends:
             return
         shared, size = self._shared, len(body)
@@ -318,7 +318,7 @@ class HttpConnection(asyncio.Protocol):
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """A request is complete: answer it, unless an earlier request is still waiting for its answer."""
+        """Called when a request is complete: answer it, unless an earlier request is still waiting for its answer."""
         if self._ends or self._parser.should_upgrade():
             return
         self._in_head, self._head_size, self._is_reading = True, 0, False

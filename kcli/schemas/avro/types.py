@@ -215,7 +215,7 @@ def _parts(schema: Schema) -> list[Schema]:
 
 
 def _docs(schema: Schema) -> object:
-    """Return what a schema tells to people and to readers of other names, to be compared."""
+    """Return the docs, aliases and enum defaults of a schema, in a form that can be compared."""
     match schema:
         case Record():
             fields = [(each.doc, frozenset(each.aliases)) for each in schema.fields.values()]

@@ -1,11 +1,11 @@
 """JSON Schema, drafts 4 to 2020-12, as Confluent's Schema Registry handles it.
 
-text         JSON to values, and the canonical text
+text         parses JSON, and writes the canonical text
 model        a schema as a tree of nodes
-drafts4to7, drafts2019   JSON to nodes: loading and references check what Confluent's loaders check, patterns Java's
-             regular expressions, uris Java's URIs
+drafts4to7, drafts2019   make nodes of JSON. They use loading and references for the checks of Confluent's loaders,
+             patterns for Java's regular expressions, uris for Java's URIs
 comparison   compares two schemas; shapes finds parts with the same text, matching pairs the parts of two schemas
-differences  kinds and messages
+differences  the kinds of differences, and their messages
 
 A schema without `$schema`, or with an unknown one, is of draft 7.
 """

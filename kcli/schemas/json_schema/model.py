@@ -1,4 +1,4 @@
-"""Schemas as they are compared: trees of nodes, each of one type, with references between them.
+"""The model by which schemas are compared: trees of nodes, each of one type, with references between them.
 
     Anything         {} or true                        Nothing      false
     Text, Number, Array, Object, Boolean, Null         a type, or keywords of one without `type`
@@ -25,7 +25,8 @@ Limit: TypeAlias = "int | Decimal"
 
 @dataclass(eq=False)
 class Node:
-    """What every node has. default: whether it has one. notes: title and other annotations, and unknown keywords."""
+    """The base of all nodes. has_default: whether the schema has the keyword `default`. notes: title and other
+    annotations, and unknown keywords."""
 
     has_default: bool = field(default=False, kw_only=True)
     notes: Mapping[str, Json] = field(default_factory=dict, kw_only=True)
@@ -71,7 +72,7 @@ class Text(Node):
 
 @dataclass(eq=False)
 class Number(Node):
-    """exclusive: draft 4's exclusiveMinimum and exclusiveMaximum."""
+    """Restricts numbers. exclusive...: draft 4's Boolean exclusiveMinimum and exclusiveMaximum."""
 
     is_required: bool = False
     is_integer: bool = False
@@ -156,7 +157,7 @@ class Negation(Node):
 
 @dataclass(eq=False)
 class Reference(Node):
-    """target is set when the schema of the URI is loaded."""
+    """A `$ref`. target: None until the schema with the URI is loaded."""
 
     uri: str = ""
     target: Node = field(default_factory=Anything)

@@ -1,4 +1,4 @@
-"""JSON text of a schema: to values, and to the canonical text.
+"""Parses the JSON text of a schema, and writes its canonical text.
 
     text           value               canonical text
     1, -0          int                 1, 0
@@ -48,7 +48,7 @@ def parse_json(text: str) -> Json:
 
 
 def depth_of(text: str) -> int:
-    """Return how deep the arrays and objects of a text are nested."""
+    """Return the depth of nested arrays and objects in a text."""
     depth = most = 0
     for match in _TOKEN.finditer(text):
         if match[0] in "[{":

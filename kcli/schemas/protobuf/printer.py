@@ -78,7 +78,7 @@ class _Text:
         self.pieces.append(text)
 
     def start(self, text: str) -> None:
-        """Write the start of a line."""
+        """Begin a line with this text, after the indentation."""
         self.write(_INDENT * self.depth + text)
 
     def line(self, text: str) -> None:

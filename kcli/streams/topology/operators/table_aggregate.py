@@ -90,7 +90,8 @@ def _read_varint(data: bytes) -> tuple[int, int]:
 
 
 class TableAggregate(TableOperator):
-    """The table of the aggregates of a grouped table. reduces: the first value is the first aggregate."""
+    """The table of the aggregates of a grouped table. reduces: whether the first value of a group is its first
+    aggregate."""
 
     def __init__(
         self, store: str, initial: Initializer, add: Aggregator, subtract: Aggregator, *, reduces: bool = False
