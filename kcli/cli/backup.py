@@ -1,4 +1,4 @@
-"""kcli backup: adds what is new in a node's log directories, or in a cluster, to a backup in a directory or a
+"""kcli backup: adds the new bytes of a node's log directories, or of a cluster, to a backup in a directory or a
 bucket."""
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Pipe(Protocol):
     """The interval (s) at which the pipe looks for new records, unless the caller gives another."""
 
     def plan(self) -> Plan:
-        """Return what the pipe would read."""
+        """Return the plan: the parts that the pipe would read."""
         ...
 
     def run(
@@ -165,7 +165,7 @@ def _into_table(  # noqa: PLR0913 (one parameter an option)
 
 
 def show_plan(plan: Plan, output: Format) -> None:
-    """Show what a pipe would do."""
+    """Show the plan of a pipe."""
     if output is Format.JSONL:
         for part in plan.parts:
             line = {"type": "part", "name": part.name, "start": part.start, "end": part.end, "unread": part.unread}

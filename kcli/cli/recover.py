@@ -483,7 +483,7 @@ class _Show:
         for each in found:
             name = str(each.partition)
             if each.transactional_id and not each.error:
-                continue  # the producer goes on
+                continue  # the producer continues without an error
             if each.transactional_id:
                 mends = self._records.mends(each)
                 self._is_bad = True

@@ -25,8 +25,8 @@ DAMAGE = "damage"
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What this run exported of a topic. missing: the number of offsets without a record; dead: the number of dead
-    letters; bytes_read: bytes of segments that were read."""
+    """The records of a topic that this run exported. missing: the number of offsets without a record; dead: the number
+    of dead letters; bytes_read: bytes of segments that were read."""
 
     topic: str
     partitions: int

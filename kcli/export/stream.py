@@ -73,7 +73,7 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
         self._latest: Offsets | None = None
         self._triggered_s = -math.inf  # the monotonic time of the last batch
 
-    # what a subclass knows
+    # what a subclass implements
 
     @abstractmethod
     def _found(self, known: Collection[TopicPartition] | None = None) -> Mapping[TopicPartition, Where]:

@@ -79,7 +79,7 @@ class Work:
 
 @dataclass(slots=True)
 class SplitReport:
-    """What a task read from one split.
+    """The result of reading one split in a task.
 
     stop: the byte position where the split ends. crc32c: of the split's bytes, None for a remote segment. records: the
     number of all records, dead letters included. first, last: the lowest and highest offset of the records, None

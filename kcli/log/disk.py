@@ -130,8 +130,8 @@ class Disk:
         self.sync_directory(path.parent)
 
     def write_private_file(self, path: Path, data: bytes) -> None:
-        """Replace a small file as `write_file` does, for data that has secrets: nobody but the owner may read or write
-        the file."""
+        """Replace a small file as `write_file` does, for data that has secrets: only the owner may read or write the
+        file."""
         temporary = path.with_name(path.name + ".tmp")
         self.remove(temporary)
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

@@ -43,7 +43,7 @@ million objects of a long response, and delays all clients."""
 
 
 class Companion(Protocol):
-    """What runs in the node's process, on its event loop: a schema registry."""
+    """A service that runs beside the node in its process, on its event loop: a schema registry."""
 
     async def stop(self) -> None:
         """Stop, while the node still serves."""

@@ -222,8 +222,8 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
 
 
 def _not_given(around: Surroundings) -> Iterator[Finding]:
-    """Yield a note if the metadata log places partitions in other log directories of the node, and nothing tells where
-    these are."""
+    """Yield a note if the metadata log places partitions in other log directories of the node, and it is not known
+    where these are."""
     count = around.count_of_unknown
     right_ids = {*around.mended_ids.values()}
     placed = [each for home, found in around.in_absent_directories.items() if home not in right_ids for each in found]

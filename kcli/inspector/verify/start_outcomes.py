@@ -77,8 +77,8 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
 
 
 def _with_lost_epochs(findings: Sequence[Finding], plan: PartitionPlan, around: Surroundings) -> list[Finding]:
-    """Return the findings of a partition of __transaction_state. The first error in its log also tells what becomes of
-    a producer whose last epochs are lost by it; its next step is salvage, if that lets the producer go on.
+    """Return the findings of a partition of __transaction_state. The first error in its log also has the consequence
+    for a producer whose last epochs it has lost; its next step is salvage, if the producer can then continue.
 
     plan: the plan of the start to which the next step of the findings leads. around: the log directory.
     """
@@ -162,7 +162,7 @@ def salvage_first(
     findings: Iterable[Finding], around: Surroundings | None, renamed: Collection[str] = ()
 ) -> Iterator[Finding]:
     """Yield the findings. For a file that keeps Kafka from starting, a finding advises to move the file away or to
-    write it anew. If Kafka, started without the file, would then lose records that `kcli recover --salvage` keeps, the
+    write it again. If Kafka, started without the file, would then lose records that `kcli recover --salvage` keeps, the
     finding is yielded with that command as its next step.
 
     around: the log directory. renamed: the directories of partitions with .log files under other names than those that

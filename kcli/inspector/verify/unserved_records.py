@@ -82,13 +82,13 @@ def copied_groups(around: Surroundings) -> list[str]:
 
 
 def copied_text(state: UnservedState, copied: Collection[str]) -> str:
-    """Return what salvage does for the groups `copied`, in words."""
+    """Return, in words, the effect of salvage on the groups `copied`."""
     whose = "their committed offsets" if len(copied) == len(state.places) else f"those of {len(copied):,} of them"
     return f"salvage appends {whose} to the partition in which Kafka looks"
 
 
 def unserved_text(state: UnservedState, names: list[str]) -> str:
-    """Return what is wrong with the records of these ids of a topic, in words."""
+    """Return, in words, the fault of the records of these ids of a topic."""
     places = (state.places[name] for name in names)
     shown = [
         f"{name} (in {_number(place.directory)}, looked for in {place.home})"
