@@ -18,7 +18,7 @@ from kcli.schema_client.sources import Reference, RegisteredSchema, registered_s
 PAGE = 500
 """The number of schemas that one request for a page asks for."""
 VERSIONS_MAX = 1_000_000
-"""How many versions a listing may have."""
+"""The greatest number of versions that a listing may have."""
 MESSAGE_MAX = 4000
 """The number of characters of a message that are read."""
 

@@ -46,7 +46,7 @@ class Companion(Protocol):
     """A service that runs beside the node in its process, on its event loop: a schema registry."""
 
     async def stop(self) -> None:
-        """Stop, while the node still serves."""
+        """Stop the service. Called before the node stops, so that the service can still send it requests."""
 
 
 def serve(  # noqa: PLR0913 (what Node takes, and the process's own)
