@@ -4,7 +4,7 @@
                      log, is the brokers' id of the topic; likewise the cluster id of meta.properties, if there is one
     start            the log start offset on the disk. Offsets below it are fetched from the brokers, if they have them
     end              the switch offset, from which on the brokers are asked: one above the last whole batch on the disk,
-                     but not above the high watermark of the checkpoint file, below which no leader takes a record back;
+                     but not above the high watermark of the checkpoint file, below which no leader removes a record;
                      with read_committed the last stable offset there
 
 The disk may belong to a running broker of the cluster, or be a copy of such a disk. With the option `tier`, tiered

@@ -8,7 +8,7 @@ tell their ends.
     disk        with bootstrapFrom, the offsets that the disk has when the query begins are read there (disk.py). They
                 are in the offsets of each micro-batch until the partition has passed their end, the switch offset:
                 {"orders": {"0": 23}, "disk offsets": {"orders": {"0": [0, 1000]}}}; from then on the disk is not
-                needed. Partitions that come later are read from the brokers alone
+                needed. Partitions that are created later are read only from the brokers
     brokers     after the first answer a broker that does not answer is asked again, for kafka.request.timeout.ms
 
 Source: KafkaMicroBatchStream.

@@ -1,4 +1,4 @@
-"""How a follower begins its log above the offsets that the leader has in tiered storage alone, without fetching these.
+"""How a follower begins its log above the offsets that the leader has only in tiered storage, without fetching these.
 
     asked of the leader   the log start offset; the start: the earliest local offset, with its leader epoch (or with
                           follower.fetch.last.tiered.offset.enable the earliest offset that is not in the tier yet,

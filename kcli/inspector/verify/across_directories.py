@@ -328,7 +328,7 @@ def _moved(around: Surroundings) -> Iterator[Finding]:
 def exchanged_checkpoints(around: Surroundings) -> tuple[list[Finding], set[str]]:
     """Return the finding that checkpoints in this log directory belong to another one, and the paths of these
     checkpoints. If two verified log directories have each other's checkpoints, only the one whose path sorts first gets
-    the finding; the other gets the paths alone. Raises UnreadableInput."""
+    the finding; for the other, only the paths are returned. Raises UnreadableInput."""
     if not around.is_broker:
         return [], set()
     image = around.image

@@ -496,7 +496,7 @@ class BrokerDirectory:
     @property
     def _is_for_metadata_alone(self) -> bool:
         """Whether the directory has the metadata log and no partition: that of metadata.log.dir, if log.dirs does not
-        have it, too. A broker registers the directories of log.dirs alone."""
+        have it, too. A broker registers only the directories of log.dirs."""
         names = {each.name.topic for each in LogDirectory(self._around.path).partitions()}
         return (self._around.path / METADATA_DIRECTORY).is_dir() and names <= {METADATA_TOPIC}
 

@@ -203,8 +203,8 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
 
 def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: int) -> Iterator[Finding]:
     """Yield a finding if an index has no entries but should have some: the time index of a segment with timestamps; or
-    the offset index, if the time index has at least CLOSINGS_MANY entries (closing a log may add one to the time index
-    alone). max_timestamp: the largest timestamp in the segment, in ms; -1 if there is none."""
+    the offset index, if the time index has at least CLOSINGS_MANY entries (closing a log may add an entry only to the
+    time index). max_timestamp: the largest timestamp in the segment, in ms; -1 if there is none."""
     if times.count == 0 and max_timestamp >= 0:
         if times.size == 0:
             yield _missing(times, "warning", "the segment's largest timestamp")

@@ -546,8 +546,8 @@ class Recovery:
         return Home(name.topic, name.partition, count) if count else None
 
     def _reached(self, directory: PartitionDirectory) -> tuple[int, str, int]:
-        """Return the offset that the log had reached, in words the files that say so, and the offset that it had
-        reached by the checkpoints alone; 0 if no file says so."""
+        """Return the offset that the log had reached, the names of the files that show this, as a text, and the offset
+        that it had reached according to only the checkpoints; each offset is 0 if no file shows one."""
         ends = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
         known = max(self._believed(each).get(directory.partition, 0) for each in ends)
         strays = self._strays.get(directory.partition, ()) if known and not directory.name.state else ()

@@ -80,7 +80,8 @@ class WrongLogStarts(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether no broker can have written these entries; else a leader-epoch-checkpoint may be older than them."""
+        """Whether no broker can have written these entries. If False, they may be right, and a leader-epoch-checkpoint
+        older than they are."""
         return self.is_whole or bool(self.impossible)
 
     @property

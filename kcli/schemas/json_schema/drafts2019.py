@@ -458,8 +458,8 @@ def _joined(one: Node, other: Node) -> Node:
 
 
 def _flat(node: Node) -> Sequence[Node]:
-    """Return the parts of a node that was generated for the keywords of one schema; for any other node, the node
-    alone."""
+    """Return the parts of a node that was generated for the keywords of one schema; for any other node, only the node
+    itself."""
     is_generated = isinstance(node, model.Combined) and node.is_generated and node.criterion == "allOf"
     return node.parts if is_generated and isinstance(node, model.Combined) else [node]
 
