@@ -56,7 +56,7 @@ def archive_named(head: bytes | bytearray) -> Archive | None:
 def inflated(archive: Archive, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the content of a compressed file part by part, each of at most 16 MB.
 
-    chunks: the bytes of the file, in order; each is taken only when the ones before it are decompressed. Raises
+    chunks: the bytes of the file, in order; a chunk is requested only when those before it are decompressed. Raises
     BadCompression for damage, for a file that ends inside a member, stream or frame, and for an empty file.
     """
     step, begin, damage = _DECOMPRESSORS[archive]()
@@ -81,7 +81,8 @@ def inflated(archive: Archive, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _decompressed(member: Any, fed: bytes) -> Iterator[bytes]:
-    """Yield what the bytes `fed` decompress to, in parts of at most CHUNK_BYTES where the decompressor has a limit."""
+    """Decompress the bytes `fed`. Yield the result in parts of at most CHUNK_BYTES, if the decompressor supports such a
+    limit."""
     if not hasattr(member, "needs_input"):
         if out := member.decompress(fed):
             yield out

@@ -47,7 +47,7 @@ MOST_FOR_ONE = (1, 1032, 22, 255)
 """The most bytes that one compressed byte decompresses to, by codec id: deflate's longest match takes two bits,
 snappy's 64 bytes take three bytes, an lz4 match grows by 255 for each byte of its length. For zstd _zstd_most computes
 it."""
-WHOLE = 2**62  # a `step`, the input bytes of one call, larger than any payload: one call then takes all of it
+WHOLE = 2**62  # a `step` (the input bytes of one call) larger than any payload, so that one call takes all of it
 PREFIX_STEP = 16  # input bytes at a time for `decompress_prefix`
 
 Chunks = Iterator[bytes | memoryview]
@@ -343,7 +343,7 @@ def _lz4_compress(data: bytes, level: int | None, magic: int) -> bytes:
 # zstd: one or more frames
 
 ZSTD_WINDOW_MAX = 128 * 1024 * 1024  # bytes; the largest window that Kafka's zstd-jni accepts
-ZSTD_BLOCK = 128 * 1024  # bytes that a block decompresses to at most; a block itself takes at least 3 bytes
+ZSTD_BLOCK = 128 * 1024  # the most bytes that a block decompresses to; a block itself takes at least 3 bytes
 ZSTD_REPEATED, ZSTD_COMPRESSED = 1, 2  # types of blocks: one byte to repeat, compressed bytes
 ZSTD_BLOCKS_COUNTED = 64
 ZSTD_STEP = 256  # input bytes of one call: at most 85 blocks, 11 MB of output
@@ -386,7 +386,7 @@ def _zstd_whole(context: ZstdDecompressor, data: memoryview, limit: int) -> byte
 
 
 def _zstd_frame_end(data: memoryview) -> int:
-    """Return the position behind the first frame, from the sizes of its blocks; len(data) + 1 if the frame is cut."""
+    """Return the position after the first frame, by the sizes of its blocks; len(data) + 1 if the frame is cut off."""
     import zstandard
 
     position = zstandard.frame_header_size(data)

@@ -52,7 +52,7 @@ class Header0(NamedTuple):
 
     @property
     def timestamp(self) -> int:
-        """-1: a magic 0 message has no timestamp."""
+        """The timestamp -1, as a magic 0 message has none."""
         return NO_TIMESTAMP
 
 

@@ -58,7 +58,7 @@ def read_uvarint(data: bytes, position: int, name: str = "a varint") -> tuple[in
     """Return the unsigned varint of at most five bytes at a position as a signed 32-bit integer, as Kafka reads it,
     and the position behind it.
 
-    name: what the error calls the varint. Raises Truncated, BadVarint.
+    name: the varint's name in the error. Raises Truncated, BadVarint.
     """
     begin = position
     end = len(data)

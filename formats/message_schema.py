@@ -136,8 +136,8 @@ class Slot:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A struct in one version. `slots`: the untagged fields, in the order of the bytes; `tagged`: the tagged fields, by
-    tag; `names`: of all fields, in the order of the schema. `refused_tags`: tags that the schema has only in other
-    versions. `readable`: False if Kafka's class refuses to read this version of the struct.
+    tag; `names`: the names of all fields, in the order of the schema. `refused_tags`: tags that the schema has only in
+    other versions. `readable`: False if Kafka's class refuses to read this version of the struct.
     """
 
     name: str

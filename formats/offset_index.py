@@ -16,7 +16,8 @@ from formats.fixed import Field, FixedLayout
 
 
 class OffsetIndexEntry(NamedTuple):
-    """One entry: the offset relative to the segment's base offset, the byte in the `.log`."""
+    """One entry: a batch's last offset, less the segment's base offset, and the byte in the `.log` where the batch
+    begins."""
 
     relative_offset: int
     position: int

@@ -108,7 +108,7 @@ class _NullableBytes(AnyConstruct):
 
 
 class Array(AnyConstruct):
-    """The Construct of a varint count and that many items; `title`: what kcli-formats(5) calls the items."""
+    """The Construct of a varint count and that many items. title: the name of the items in kcli-formats(5)."""
 
     def __init__(self, item: AnyConstruct, title: str) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[\\=:#! \t\n\r\f]|[^ -~]")
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 BYTE_ORDER_MARK = codecs.BOM_UTF8
-"""What some editors write before the first line; Java reads it as a part of that line."""
+"""The byte order mark that some editors write before the first line; Java reads it as a part of that line."""
 READ_AT_ONCE_BYTES = 8192
 """How many bytes a Java BufferedReader decodes before it returns the first line: bytes after these may be invalid UTF-8
 without an error, as Kafka reads only the first lines."""

@@ -21,7 +21,7 @@ from formats.errors import BadValue, UnknownVersion
 _BITS = {"leaderId": 32, "leaderEpoch": 32, "votedId": 32, "voterId": 32, "appliedOffset": 64}
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?")
 EPOCH_MAX = (1 << 31) - 1
-"""The highest leader epoch: behind it there is none for another election."""
+"""The highest leader epoch: after it, no further election is possible."""
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -40,8 +40,8 @@ class QuorumState:
 
     @property
     def refusal(self) -> str:
-        """Why Kafka does not start with this state, in words; "" if it does. A voter alone begins a new epoch as it
-        starts, and the number behind EPOCH_MAX is negative."""
+        """Why Kafka does not start with this state, in words; "" if it does. Each start of a single voter begins a new
+        epoch, and the epoch after EPOCH_MAX would be a negative int32."""
         if self.leader_epoch != EPOCH_MAX:
             return ""
         reason = "invalid partition leader epoch entry"

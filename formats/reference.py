@@ -89,7 +89,7 @@ def sections() -> Iterator[Section]:
 
 
 def page() -> str:
-    """Return the whole page as mdoc text."""
+    """Return the manual page kcli-formats(5) as mdoc text."""
     lines = [
         '.\\" Made by python -m formats.reference: change the formats, not this file.',
         ".Dd November 21, 2026",

@@ -47,7 +47,7 @@ MANIFEST_BYTES_MAX: Final = 8 << 20
 CHUNKS_MAX: Final = 1 << 20
 """The largest number of chunks of different sizes that is parsed: those of 2 GiB in chunks of 2 KiB."""
 CHUNK_BYTES_MAX: Final = 128 << 20
-"""The size in bytes of the largest chunk that is decompressed or decrypted: this takes all of the chunk at once."""
+"""The size in bytes of the largest chunk that is decompressed or decrypted: both need the whole chunk in memory."""
 NONCE_BYTES: Final = 12
 SEAL_BYTES: Final = NONCE_BYTES + 16
 """How much longer an encrypted chunk is: by its nonce and its tag."""
@@ -128,8 +128,8 @@ class SegmentMetadata(NamedTuple):
 
 
 class SegmentManifest(NamedTuple):
-    """A manifest. sections: by the names in INDEXES; without a transaction index there is no section for it. segment:
-    the segment that the manifest is of; None if the manifest does not say."""
+    """A manifest. sections: the sections of the .indexes object by the names in INDEXES; without a transaction index
+    there is no section for it. segment: the segment that the manifest describes; None if it does not name one."""
 
     chunks: ChunkIndex
     sections: Mapping[str, Section]

@@ -51,7 +51,7 @@ class UnreadableInput(KcliError):
 
     @property
     def is_denied(self) -> bool:
-        """Whether this user may not read the file."""
+        """Whether the cause is that this user has no permission to read the file."""
         return self.errno in (EACCES, EPERM)
 
     @property

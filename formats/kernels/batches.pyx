@@ -98,7 +98,7 @@ cdef class BatchTable(RowTable):
         return self._row(i)
 
     def field(self, Py_ssize_t i, Py_ssize_t column):
-        """Return one cell of row i; column: its index in BATCH_COLUMNS."""
+        """Return one cell of row i. column: the index of the cell's column in BATCH_COLUMNS."""
         if i < 0 or i >= self.count or column < 0 or column >= self.width:
             raise IndexError((i, column))
         return self.cells[i * self.width + column]

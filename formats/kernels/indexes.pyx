@@ -199,7 +199,7 @@ cdef class SegmentIndexes:
 
 
 def entries_up_to(const uint8_t[::1] entries not None, Py_ssize_t count, int64_t value, *, bint of_positions):
-    """How many of the first `count` entries of an offset index come before or at a value, by binary search.
+    """Return how many of the first `count` entries of an offset index are at or below a value, by binary search.
 
     of_positions: compare the entries' positions, else their relative offsets. Raises ValueError where the bytes hold
     fewer entries.

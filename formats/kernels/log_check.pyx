@@ -45,7 +45,7 @@ EVENT_NAMES = (
 # LogCheck.index_events: (entry number, cause, expected). For a time index entry `expected` is a timestamp or an offset.
 INDEX_NOT_AT_BATCH = "not-at-batch"        # no batch begins at that position, or none ends at that offset
 INDEX_WRONG_OFFSET = "wrong-offset"        # expected: the last offset of the batch there
-INDEX_WRONG_TIMESTAMP = "wrong-timestamp"  # expected: the max timestamp of the batch there
+INDEX_WRONG_TIMESTAMP = "wrong-timestamp"  # expected: the max timestamp of the batch at the entry's position
 INDEX_NOT_LARGEST = "not-largest"          # expected: the larger timestamp of an earlier batch
 INDEX_BEYOND_END = "beyond-end"
 INDEX_ORDER = "order"                      # not above the entry before it
@@ -61,16 +61,16 @@ cdef enum:
 
 cdef struct Producer:
     int64_t id
-    int64_t last_offset         # of its last batch; -1: none in this epoch
+    int64_t last_offset         # last offset of its last batch; -1: none in this epoch
     int64_t timestamp           # ms; -1: not known
     int64_t txn_first           # first offset of its open transaction; -1: none
     int64_t txn_slot            # its place in LogCheck.open
     int32_t last_sequence       # -1: none in this epoch, -2: not known
     int32_t offset_delta
     int32_t coordinator_epoch
-    int64_t seen_breaks         # LogCheck.breaks when it was last seen
-    int64_t sequence_breaks     # ... and when its last sequence, if it is not -2, was known to be the last
-    int64_t txn_breaks          # ... and when its transaction began
+    int64_t seen_breaks         # LogCheck.breaks at the producer's last batch
+    int64_t sequence_breaks     # LogCheck.breaks when last_sequence, if it is not -2, was known to be the last
+    int64_t txn_breaks          # LogCheck.breaks when its open transaction began
     int16_t epoch
     int8_t used
     int8_t txn_certain          # nothing of the open transaction can lie before txn_first
@@ -84,7 +84,7 @@ cdef struct IndexKey:
     int64_t entry
 
 cdef struct Spot:
-    int64_t position            # of a batch
+    int64_t position            # byte where a batch begins
     int64_t size
     int64_t base_offset
     int64_t sound_batches       # before it
@@ -100,7 +100,7 @@ cdef int compare_index_keys(const void *a, const void *b) noexcept nogil:
 
 
 cdef inline int64_t offset_behind(int64_t offset) noexcept nogil:
-    """Return the offset behind `offset`; the largest offset has none, and is returned itself."""
+    """Return the offset after `offset`; for the largest offset, return the offset itself."""
     return offset + 1 if offset < INT64_MAX else offset
 
 
@@ -148,12 +148,13 @@ cdef class IndexCursor:
         qsort(self.order, self.count, sizeof(IndexKey), compare_index_keys)
 
     cdef inline int64_t key(self, Py_ssize_t i) noexcept nogil:
-        """Return the field that entries are ordered by here: position (offset index) or relative offset (time index).
+        """Return the field of an entry by which the cursor orders the entries: the position (offset index) or the
+        relative offset (time index).
         """
         return <int32_t>be32(self.data + i * self.width + self.width - 4)
 
     cdef inline int64_t lead(self, Py_ssize_t i) noexcept nogil:
-        """Return the other field: relative offset (offset index) or timestamp (time index)."""
+        """Return the other field of an entry: the relative offset (offset index) or the timestamp (time index)."""
         if self.width == 8:
             return <int32_t>be32(self.data + i * 8)
         return <int64_t>be64(self.data + i * 12)
@@ -173,7 +174,7 @@ cdef class IndexCursor:
         return 0
 
     cdef int skip(self, int64_t below) except -1 nogil:
-        """Skip the entries with a key below `below`, as not checkable."""
+        """Skip the entries with a key below `below`, as they cannot be checked."""
         cdef Py_ssize_t i
         while True:
             i = self.entry()
@@ -228,7 +229,7 @@ cdef class LogCheck:
     cdef Py_ssize_t open_head, open_count, open_slots
     cdef readonly bint complete         # no batch since offset 0 is missing
     cdef readonly bint cleaned          # a batch has fewer records than offsets: the cleaner removed some
-    cdef readonly int64_t breaks        # gaps and faults so far
+    cdef readonly int64_t breaks        # the number of gaps and faults so far
     cdef int64_t last_offset            # largest offset of the partition so far; -1 before its first batch
     cdef Spot previous                  # the batch before the current one
     cdef int64_t previous_count, before_previous
@@ -287,7 +288,7 @@ cdef class LogCheck:
 
     @property
     def next_offset(self):
-        """The offset behind the largest so far; 0 before the first batch."""
+        """The offset after the largest offset so far; 0 before the first batch."""
         return <object>self.last_offset + 1
 
     def events(self):
@@ -489,7 +490,7 @@ cdef class LogCheck:
             with gil:
                 self._event(E_NAME, here, self.base, first)
             self.before_previous = first - 1
-        if last - self.base > 0x7fffffff or last == INT64_MAX:    # no offset comes behind INT64_MAX
+        if last - self.base > 0x7fffffff or last == INT64_MAX:    # there is no offset after INT64_MAX
             return self._misplaced(E_BEYOND_INT, here, min(self.base, INT64_MAX - <int64_t>0x80000000) + <int64_t>0x7fffffff, last)
         if last >= self.next_base:
             return self._misplaced(E_NEXT_SEGMENT, here, self.next_base - 1, last)
@@ -530,11 +531,13 @@ cdef class LogCheck:
         return True
 
     cdef bint _stands_ahead(self, int64_t first, int64_t last, Batch *following) noexcept nogil:
-        """Whether of two batches out of order `previous` is at fault, and not the batch [first, last] after it.
+        """Of two batches that are out of order, whether the earlier one (`previous`) is at fault, rather than the batch
+        [first, last] after it.
 
-        It is if the offsets between before_previous and `first` are exactly as many as those of `previous`. If they are
-        more (a compacted log), it is if the batch `following` begins at or below the end of `previous` too; at the end
-        of the log, if `previous` begins further above `last` than there is room before `first`.
+        It is at fault if exactly as many offsets as `previous` has lie between before_previous and `first`. If more
+        offsets lie between them (in a compacted log), it is at fault if the batch `following` begins at or below the
+        end of `previous`, too; at the end of the log, if `previous` begins further above `last` than there is room
+        before `first`.
         """
         cdef int64_t room = first - self.before_previous - 1
         cdef int64_t span = self.last_offset - self.previous.base_offset + 1
@@ -725,7 +728,7 @@ cdef class LogCheck:
         return 0
 
     cdef Producer *_find(self, int64_t producer_id) noexcept nogil:
-        """Return the producer's cell, or the free cell for it."""
+        """Return the cell of a producer in the hash table, or the free cell where it belongs."""
         cdef uint64_t mask = self.slots - 1
         cdef uint64_t i = (<uint64_t>producer_id * 0x9e3779b97f4a7c15ULL >> 20) & mask
         while self.producers[i].used and self.producers[i].id != producer_id:

@@ -155,7 +155,7 @@ cdef class RecordTable(RowTable):
         if b.faults & (FAULT_SHORT_HEADER | FAULT_BAD_CODEC):
             return False
         if b.faults & FAULT_BAD_PAYLOAD and not self.view.shape[0]:
-            return False                                # no byte of it decompresses
+            return False                                # nothing of the payload can be decompressed
         if self.payload and b.magic < 2 and b.faults & FAULT_BAD_RECORD:
             return False                                # a wrapper without a value; see payload_bounds
         if self.payload:

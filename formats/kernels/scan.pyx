@@ -18,7 +18,8 @@ cdef enum:
 
 
 cdef inline void read_header(const uint8_t *p, int64_t size, Batch *b) noexcept nogil:
-    """A magic 2 header (also read so for an unknown magic above 2, as Kafka does)."""
+    """Read the header of a magic 2 batch. A batch with an unknown magic above 2 is read in the same way, as in
+    Kafka."""
     b.leader_epoch = <int32_t>be32(p + 12)
     b.crc = be32(p + 17)
     b.attributes = <int16_t>be16(p + 21)
@@ -38,7 +39,7 @@ cdef inline void read_header(const uint8_t *p, int64_t size, Batch *b) noexcept 
 
 
 cdef inline void read_legacy_header(const uint8_t *p, int64_t size, Batch *b) noexcept nogil:
-    """A magic 0 or 1 message, which is its own batch."""
+    """Read the header of a magic 0 or 1 message, which is a batch of its own."""
     b.last_offset = b.base_offset
     b.leader_epoch = -1
     b.crc = be32(p + 12)

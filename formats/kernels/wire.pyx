@@ -26,8 +26,8 @@ from formats.java_text import java_utf8
 FIXED, SIZED, STRUCT, ARRAY_FIXED, ARRAY_SIZED, ARRAY_STRUCT = range(6)
 
 cdef enum:
-    STRING_MAX = 0x7fff  # bytes of a string, also where its length is a varint: Kafka's readers refuse a longer one
-    DEPTH_MAX = 64  # nested structs; no message of Kafka has ten
+    STRING_MAX = 0x7fff  # the most bytes of a string, even if its length is a varint: Kafka refuses a longer one
+    DEPTH_MAX = 64  # the greatest depth of nested structs; no message of Kafka has a depth of ten
 
 cdef enum:
     K_FIXED, K_SIZED, K_STRUCT, K_ARRAY_FIXED, K_ARRAY_SIZED, K_ARRAY_STRUCT
@@ -222,7 +222,7 @@ def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, 
 
 
 def behind_tags(const uint8_t[::1] data not None, int64_t position):
-    """The position behind the tagged fields, all of them unknown, that begin at byte `position` of the data. Raises
+    """Return the byte after the tagged fields, all of them unknown, that begin at byte `position` of the data. Raises
     Truncated, BadVarint."""
     cdef Walk walk
     cdef Fault fault

@@ -94,7 +94,7 @@ cdef inline int64_t part_size(object part) except -1:
 
 
 cdef inline uint8_t *varint_at(uint8_t *p, int64_t value) noexcept nogil:
-    """Write a number that is not negative as a zigzag varint; return the address behind it."""
+    """Write a number that is not negative as a zigzag varint; return the address after it."""
     cdef uint64_t raw = <uint64_t>value << 1
     while raw >= 0x80:
         p[0] = <uint8_t>(raw | 0x80)

@@ -57,7 +57,7 @@ CHUNK_BYTES = 4 << 20
 HEADER_BYTES = 61
 LENGTH_BYTES = 12
 NO_TOPIC_ID = "A" * 22
-"""What stands in names for the topic id of a partition without partition.metadata."""
+"""The text that names have in place of the topic id of a partition without partition.metadata."""
 FILES_DIRECTORY = "files"
 TEXT_BYTES_MAX = 1 << 20
 
@@ -72,7 +72,8 @@ class FilesChanged(KcliError):
 
 
 class InTwoDirectories(FilesChanged):
-    """A partition is in two log directories: for a moment, while a broker ends a move of the partition, or for good."""
+    """A partition is in two log directories: for a moment, while a broker ends a move of the partition, or
+    permanently."""
 
     def __init__(self, one: Path, other: Path) -> None:
         KcliError.__init__(self, f"{one} and {other}: one partition, and Kafka does not start with both")
@@ -81,8 +82,8 @@ class InTwoDirectories(FilesChanged):
 @dataclass(slots=True)
 class Result:
     """The result of a run. name: that of the manifest's object. copied, objects: the bytes and the number of new
-    objects. troubles: a text for each damage or missing file. left_out: in a backup over the network, what a cluster
-    does not tell a client, as texts."""
+    objects. troubles: a text for each damage or missing file. left_out: in a backup over the network, the settings that
+    brokers do not show to a client, as texts."""
 
     name: str
     manifest: Manifest

@@ -443,8 +443,8 @@ class _Log:
         self.base, self.position, self.last, self.tail, self.parts = None, 0, None, None, []
 
     def add(self, batches: BatchTable, data: memoryview, first: int, stop: int) -> None:
-        """Append the batches [first, stop), which have room in the segment. data: the bytes in which the column START
-        is a position."""
+        """Append the batches [first, stop) of the table to the segment, which has room for them. data: the bytes that
+        the table describes: column START has the position of each batch in them."""
         assert self.base is not None, "room_until is called before"
         known = self.epochs[-1][0] if self.epochs else -1
         if batches.field(stop - 1, LEADER_EPOCH) > known:

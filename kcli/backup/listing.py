@@ -26,8 +26,9 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Files:
-    """A listing of a partition's files: of each kind by the offset in their names, KRaft snapshots by name. is_settled:
-    whether no file was removed during the listing, and no `.swap` file of the cleaner was there."""
+    """The files of a partition that a listing found: for each kind the files by the offset in their names, and the
+    KRaft snapshots by name. is_settled: whether no file was removed during the listing, and no `.swap` file of the
+    cleaner was there."""
 
     directory: Path
     logs: dict[int, Found] = field(default_factory=dict)

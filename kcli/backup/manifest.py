@@ -132,8 +132,8 @@ class BackedDirectory:
 
 
 class ClusterState(NamedTuple):
-    """What a backup over the network keeps of a cluster besides its logs. next_producer_id: above each producer id in a
-    batch of any of its runs."""
+    """The state of a cluster, besides its logs, in a backup over the network. next_producer_id: an id above all
+    producer ids in the batches of the backup's runs."""
 
     next_producer_id: int
 

@@ -43,6 +43,6 @@ class Uploads:
 
 def _still_there(store: Store, previous: Manifest) -> set[str]:
     """Return the names of the previous run's objects that the store still has, in their right sizes. The other objects,
-    which somebody has deleted or cut, are copied again. Raises UnreadableInput."""
+    which were deleted or cut, are copied again. Raises UnreadableInput."""
     sizes = {each.name: each.size for each in store.list_objects() if each.odd is None}
     return {each.name for each in previous.pieces if sizes.get(each.name) == each.size}

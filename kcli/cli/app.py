@@ -102,7 +102,7 @@ COMMANDS = {
     "pipe": Target(
         "kcli.cli.pipe",
         "pipe",
-        "Pipe records from one end to another, each once, and go on where the last run has ended.",
+        "Pipe records from one end to another, each once; a later run continues where the last one ended.",
     ),
     "cluster": Target(
         "kcli.cli.cluster",

@@ -1,4 +1,4 @@
-"""kcli backup: adds what is new in a node's log directories, or in a cluster, to a backup in a directory or a
+"""kcli backup: adds the new bytes of a node's log directories, or of a cluster, to a backup in a directory or a
 bucket."""
 
 from __future__ import annotations
@@ -106,11 +106,12 @@ def backup(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Back up a node's log directories: segments, leader epochs, producers, the metadata log, groups, transactions.
 
-    With --bootstrap-server, back up a cluster as its brokers answer: all that is told to a client that may read
-    everything, so not the passwords of SCRAM users.
+    With --bootstrap-server, back up a cluster over the network: everything that brokers show to a client with all
+    rights, which does not include the passwords of SCRAM users.
 
-    Each run copies what the store does not have yet, and ends with a manifest: the run is whole, or not there. The
-    broker goes on meanwhile; nothing in a log directory is written. kcli restore makes log directories of a run.
+    Each run copies the bytes that the store does not have yet, and writes a manifest at its end; a run without a
+    manifest does not count. Brokers may run meanwhile; nothing in a log directory is written. kcli restore makes log
+    directories of a run.
 
     Exit status: 0 done, 1 something is damaged, or there are orphans, 2 usage or unreadable input.
     """
@@ -266,8 +267,8 @@ def _check(store: Store, output: Format) -> None:
 
 
 def _tell_orphans(store: Store, sound: Sound) -> None:
-    """Write how many objects no run needs, and the command that names them. Write nothing if a manifest is damaged: it
-    may name any of these objects."""
+    """Write the number of objects that no run needs, and the command that names them. Write nothing if a manifest is
+    damaged: it may name any of these objects."""
     from kcli.backup.garbage import unnamed
     from kcli.inspector.verify.next_steps import orphans_of_backup
 

@@ -34,7 +34,7 @@ PLOT_WIDTH = 60
 DAMAGE_SHOWN = 20
 LEVELS = " ▁▂▃▄▅▆▇█"
 TABLES: dict[str, dict[str, str]] = {"iceberg": {"date": "day(timestamp)"}, "delta": {"day(timestamp)": "date"}}
-"""Formats of tables, each with its own name for what --partition-by calls by another."""
+"""Formats of tables, each with its own names for terms of --partition-by."""
 
 
 def source_options(  # noqa: PLR0913 (one parameter an option)
@@ -188,8 +188,9 @@ def run(
     compacts: bool = False,
 ) -> int:
     """Export, and show the summary. Return the exit status 0; a failed export raises an error, such as SparkFailed.
-    master, conf, environment: see SparkSettings. debug: whether to write Spark's own error to stderr. table: what the
-    export adds to, None for a directory of Parquet files. compacts: whether its small files are joined."""
+    master, conf, environment: see SparkSettings. debug: whether to write Spark's own error to stderr. table: the table
+    to which the export adds records, None for a directory of Parquet files. compacts: whether its small files are
+    joined."""
     line = _Bar()
     line.show(JobProgress("starting Spark", 0, 0, 0, 0, 0))
     settings = SparkSettings(master, conf, environment)
@@ -285,7 +286,7 @@ class _Bar(StatusLine):
 
 def _text(options: ExportOptions, outcome: Outcome, *, adds: bool) -> str:
     """Return the summary as text: the topics, their records over time, and a line of sums. adds: whether the export
-    adds to what earlier ones made."""
+    adds to the result of earlier ones."""
     if outcome.finished_earlier:
         note("kcli: an export that was interrupted has been finished first")
     if not outcome.topics:

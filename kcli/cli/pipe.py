@@ -1,4 +1,4 @@
-"""kcli pipe: records from a topic, a log directory or a table to a topic or a table, on Spark."""
+"""kcli pipe: copies records from a topic, a log directory or a table to a topic or a table, with Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ kcli pipe delta:lake/orders kafka://broker:9092/orders --checkpoint back.pipe --
 
 
 def _schemes(incomplete: str) -> list[str]:
-    """How an end may begin, for the shell's completion."""
+    """Return the texts with which an end may begin, for the shell's completion."""
     return [each for each in ("kafka://", "log:", "iceberg:", "delta:") if each.startswith(incomplete)]
 
 
@@ -140,7 +140,7 @@ def pipe(  # noqa: PLR0913, PLR0917 (one parameter an option)
     debug: Debug = False,
     output: Annotated[Format, typer.Option("--format", help="How to show the plan and the result.")] = Format.TABLE,
 ) -> None:
-    """Pipe records from one end to another, each once, and go on where the last run has ended.
+    """Pipe records from one end to another, each once; a later run continues where the last one ended.
 
     FROM is a topic, a topic in a log directory, or a table; TO a topic that exists, or a table. A pipe that was killed
     is started again with the same command. Exit status: 0 done, 1 a failure, 2 usage or unreadable input.

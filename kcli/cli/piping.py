@@ -38,16 +38,17 @@ class Pipe(Protocol):
     """A pipe of any kind."""
 
     interval_s: float
-    """How often it looks for more, unless told otherwise (s)."""
+    """The interval (s) at which the pipe looks for new records, unless the caller gives another."""
 
     def plan(self) -> Plan:
-        """Return what the pipe would read."""
+        """Return the plan: the parts that the pipe would read."""
         ...
 
     def run(
         self, settings: SparkSettings, watch: Callable[[PipeProgress], None], follow_s: float | None
     ) -> PipeProgress:
-        """Pipe what there is; with follow_s (s) what comes, too, until Ctrl-C."""
+        """Copy all records that exist; with follow_s also new ones, which the pipe looks for at this interval (s),
+        until Ctrl-C."""
         ...
 
 
@@ -164,7 +165,7 @@ def _into_table(  # noqa: PLR0913 (one parameter an option)
 
 
 def show_plan(plan: Plan, output: Format) -> None:
-    """Show what a pipe would do."""
+    """Show the plan of a pipe."""
     if output is Format.JSONL:
         for part in plan.parts:
             line = {"type": "part", "name": part.name, "start": part.start, "end": part.end, "unread": part.unread}
@@ -200,8 +201,9 @@ def show_plan(plan: Plan, output: Format) -> None:
 def run(
     pipe: Pipe, master: str, conf: Mapping[str, str], follow_s: float | None, output: Format, *, debug: bool
 ) -> None:
-    """Run a pipe, with its progress on stderr, and show the summary. follow_s: how often to look for more (s), None to
-    end at what is there. debug: whether Spark's own error is shown. Raises what the pipe raises."""
+    """Run a pipe, with its progress on stderr, and show the summary. follow_s: the interval (s) at which to look for
+    new records; None to end when all present records are copied. debug: whether Spark's own error is shown. Raises what
+    the pipe raises."""
     plan = pipe.plan()
     line, began = _Line(), time.monotonic()
     last = PipeProgress(0, 0, 0.0, plan.unread)

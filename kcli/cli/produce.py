@@ -225,7 +225,7 @@ def _header(text: str) -> Header:
 
 
 def _encoders(topic: str, key: str | None, value: str | None, options: RegistryOptions) -> Encoders:
-    """Return what encodes keys and values by the schemas of --key-schema and --value-schema; a file is registered under
+    """Return the encoders of keys and values for --key-schema and --value-schema; a schema file is registered under
     TOPIC-key or TOPIC-value. Raises UsageError, UnreadableInput, SchemaError, RegistryError."""
     from kcli.client.input import NO_ENCODERS, Encoders
 

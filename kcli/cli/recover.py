@@ -143,7 +143,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         exchanged_by_keys=metadata.exchanged_by_keys,
         checked=partial(_checked, partial(checked, directory, settings.server), coverage),
         keeps_all=topics.keeps_all,
-        finds_gaps=topics.keeps_all if coverage is None else lambda _: False,  # with a tier, its rows tell them
+        finds_gaps=topics.keeps_all if coverage is None else lambda _: False,  # with a tier, its rows report them
         count=topics.partition_count,
         of_others=of_others,
         node=metadata.node,
@@ -208,7 +208,7 @@ def _unserved(topics: KnownTopics, recovery: Recovery, metadata: MetadataRecover
 
 
 def _coverage(tier: str, directory: Path, copies: ExitStack) -> TierCoverage:
-    """Return what the tier at a path or a URL has of the logs of a directory. copies: removes the local copies of
+    """Return the coverage of a directory's logs by the tier at a path or a URL. copies: removes the local copies of
     objects when it is closed. Raises UsageError, UnreadableInput."""
     from kcli.inspector.tier.coverage import TierCoverage
     from kcli.log.log_directory import holds_segments, is_log_directory
@@ -485,7 +485,7 @@ class _Show:
         for each in found:
             name = str(each.partition)
             if each.transactional_id and not each.error:
-                continue  # the producer goes on
+                continue  # the producer continues without an error
             if each.transactional_id:
                 mends = self._records.mends(each)
                 self._is_bad = True
@@ -575,7 +575,7 @@ class _Show:
             self._has_next = self._has_next or is_there
 
     def _of_missing_in_tier(self, each: MissingPartition) -> Row:
-        """Return the fields of a missing partition's row that say what the tier has of it."""
+        """Return the fields of a missing partition's row that name the offsets that the tier has of it."""
         from kcli.inspector.verify.next_steps import fetch_from_tier
 
         ranges = [] if self._coverage is None else self._coverage.alone(*each.partition)
@@ -1434,7 +1434,8 @@ class _Totals:
         self._in_part = 0
 
     def add(self, plan: PartitionPlan, rows: list[Row], *, is_refused: bool) -> None:
-        """Add a partition. rows: those that are shown of it. is_refused: whether its log keeps Kafka from starting."""
+        """Add a partition. rows: the rows that are shown for it. is_refused: whether its log keeps Kafka from
+        starting."""
         self._partitions += 1
         self.refused += is_refused
         self.refused_partitions += is_refused

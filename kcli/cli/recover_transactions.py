@@ -1,6 +1,6 @@
-"""What `kcli recover` tells of producers whose epochs the transaction coordinator has lost, and what its salvage writes
-for them: see kcli.inspector.transaction_state. Salvage also writes the committed offsets of groups in a topic that has
-grown: see kcli.inspector.verify.unserved_records."""
+"""The rows of `kcli recover` about producers whose epochs the transaction coordinator has lost, and the records that
+its salvage writes for them: see kcli.inspector.transaction_state. Salvage also writes the committed offsets of groups
+in a topic that has grown: see kcli.inspector.verify.unserved_records."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Row = dict[str, Any]
 
 @dataclass
 class StateRecords:
-    """Writes the transaction coordinator's records with which producers can go on whose last epochs are lost. others:
-    the other log directories of the broker. replicas: returns the other nodes that have replicas of a partition; if
-    there are any, they have the lost records, and none are written. now_ms, expiration_ms: see
+    """Writes records of the transaction coordinator for producers whose last epochs are lost, so that these producers
+    can continue. others: the other log directories of the broker. replicas: returns the other nodes that have replicas
+    of a partition; if there are any, they have the lost records, and none are written. now_ms, expiration_ms: see
     CoordinatorCheck. copied_groups: returns the groups whose committed offsets `write` appends to the partition in
     which Kafka looks for them. written: the contradictions that `write` has mended."""
 

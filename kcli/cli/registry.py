@@ -73,8 +73,8 @@ def registry(
     """Run a schema registry that keeps its schemas in a topic of any Kafka, as Confluent's does.
 
     Prints one line on stdout when it serves; logs go to stderr. SIGTERM or SIGINT ends it in order, a second one at
-    once. Registries with one group id elect a leader, also together with Confluent's; the others forward to it what
-    changes anything.
+    once. Registries with one group id elect a leader, also together with Confluent's; the others forward to it
+    requests that change anything.
     """
     from kcli.broker.process.log_lines import set_up_logging
 

@@ -73,13 +73,13 @@ Schemas = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class AccessOptions:
-    """How a registry is reached."""
+    """The options with which a command connects to a registry."""
 
     ca: CaFile = None
     login: LoginFile = None
 
     def access(self) -> Access:
-        """Return what the options say. Raises UsageError, UnreadableInput."""
+        """Return the login and the authorities that the options name. Raises UsageError, UnreadableInput."""
         from kcli.schema_client.http import Access
 
         login = None if self.login is None else _login(self.login)
@@ -93,8 +93,8 @@ class SchemasOptions(AccessOptions):
     schemas: Schemas = None
 
     def reader(self) -> PayloadReader | None:
-        """Return what decodes keys and values with the schemas of --schemas; None without it. Raises UsageError,
-        UnreadableInput, SchemaError."""
+        """Return a reader that decodes keys and values with the schemas of --schemas; None without this option. Raises
+        UsageError, UnreadableInput, SchemaError."""
         if self.schemas is None:
             return None
         from kcli.schema_client.reading import PayloadReader
@@ -109,7 +109,8 @@ class RegistryOptions(AccessOptions):
     url: Url = None
 
     def transport(self) -> Transport:
-        """Return what takes requests to the registry. Raises UsageError, also without a URL, UnreadableInput."""
+        """Return the transport that sends requests to the registry. Raises UsageError, also if no URL is given;
+        UnreadableInput."""
         from kcli.schema_client.http import HttpTransport
 
         if self.url is None:

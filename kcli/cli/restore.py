@@ -65,7 +65,7 @@ def restore(
 ) -> None:
     """Make a log directory of a backup: the same offsets, leader epochs, groups, transactions, metadata.
 
-    Kafka opens it as after a crash. Every object is held against its checksum. NEW is whole, or not there.
+    Kafka opens it as after a crash. Every object is compared with its SHA-256. NEW is complete, or does not exist.
 
     Exit status: 0 done, 1 something in the backup is damaged or was when it was made, 2 usage or unreadable input.
     """
@@ -95,7 +95,7 @@ def restore(
 
 def _newest(store: Store, found: list[Run], outs: list[Path], topics: list[str]) -> Manifest:
     """Return the manifest of the newest of the runs `found`. If it is damaged, raises UnreadableInput with the command
-    that restores the run before it: older data is restored only if the user asks for it."""
+    that restores the run before it, as older data is restored only on request."""
     from kcli.backup.runs import read_each
     from kcli.inspector.verify.next_steps import restore_backup
 

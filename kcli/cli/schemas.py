@@ -1,4 +1,4 @@
-"""kcli schemas: what a schema registry has, compared, checked, changed, exported and imported."""
+"""kcli schemas: shows, compares, checks, changes, exports and imports the schemas of a registry."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def show(
 
 
 def _write_schema(text: str) -> None:
-    """Write a schema's text: every character of it, but on a terminal none that is hidden."""
+    """Write a schema's text unchanged; on a terminal, hidden characters are escaped."""
     if on_terminal():
         write_text(text.expandtabs(TAB))
     else:
@@ -204,7 +204,7 @@ def register(
     *,
     options: RegistryOptions,
 ) -> None:
-    """Register a schema under a subject, and print its id; or say why it is not compatible.
+    """Register a schema under a subject, and print its id, or the reasons why it is not compatible.
 
     A schema that the subject has already keeps its version and id.
     """
@@ -291,7 +291,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
 
 
 def _tell(found: Sequence[Comparison], level: str, output: Format) -> int:
-    """Show what is not compatible. Returns the exit status."""
+    """Show the incompatibilities. Return the exit status."""
     status = FINDINGS if found else 0
     with verdict(status):
         if output is Format.JSONL:
@@ -346,7 +346,7 @@ def diff(
 ) -> None:
     """Show what changed between two schemas: the text, and what readers of either cannot read of the other.
 
-    For a version alone, the one before it is the older one.
+    If only one version is named, it is compared with the version before it.
     """
     from kcli.schema_client import checking
 
@@ -481,8 +481,8 @@ def import_(
 ) -> None:
     """Register all schemas of a directory, with their ids and versions, or anew; without --execute show what would be.
 
-    Ids and versions need the mode IMPORT, which each subject has while it is imported. Exit status: 1 if a version is
-    in the way of another one.
+    Ids and versions need the mode IMPORT, which each subject has while it is imported. Exit status: 1 if the registry
+    has another schema where a version is to be imported.
     """
     from kcli.schema_client import changes
 
@@ -509,14 +509,14 @@ def import_(
 
 
 def _client(options: RegistryOptions, data_dirs: list[Path] | None) -> RegistryClient:
-    """Return the client of a registry or, with --data-dir, of what the files of `_schemas` say."""
+    """Return the client of a registry or, with --data-dir, of the schemas in the files of `_schemas`."""
     return _client_and_schemas(options, data_dirs)[0]
 
 
 def _client_and_schemas(
     options: RegistryOptions, data_dirs: list[Path] | None
 ) -> tuple[RegistryClient, Callable[[], Registry]]:
-    """Return the same client, and what returns the schemas among which references are looked up."""
+    """Return the client of `_client`, and a function that returns the Registry in which references are looked up."""
     from kcli.schema_client.client import RegistryClient
 
     if not data_dirs:

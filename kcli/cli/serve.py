@@ -207,10 +207,11 @@ def _check_not_closed(data_dir: Path | None, options: Mapping[str, str], nodes: 
 
 
 class Beside:
-    """What --registry asks for. address, config: the values of --registry and --registry-config."""
+    """The registry that --registry starts beside the broker. address, config: the values of --registry and
+    --registry-config."""
 
     def __init__(self, address: str, config: Path | None) -> None:
-        """Raises UsageError, UnreadableInput."""
+        """Read the configuration. Raises UsageError, UnreadableInput."""
         from kcli.cli.registry import registry_properties
 
         host, port = _address(address, "--registry")

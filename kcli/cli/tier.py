@@ -98,7 +98,7 @@ TopicId = Annotated[
     typer.Option("--topic-id", metavar="ID", help="The topic's id, if the tier has several topics of this name."),
 ]
 TRIES = 3
-"""How often a fetch begins anew if a running broker deletes what it is about to copy."""
+"""How often a fetch is begun at most, if a running broker deletes segments before they are copied."""
 Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
 Severity = Annotated[
     Least | None,
@@ -139,9 +139,9 @@ def list_segments(
 ) -> None:
     """List the segments in the tier: offsets, leader epochs, size, state, objects, and whether they are local, too.
 
-    The state is that of the metadata log; a dash where the objects alone tell. Where they have no batch that tells the
-    last offset, there is a question mark. A segment that lacks objects is named by kcli tier verify, objects without a
-    segment by kcli tier orphans.
+    The state is that in the metadata log; a dash if only the objects were read. A question mark stands for a last
+    offset that no batch shows. kcli tier verify names segments that lack objects, kcli tier orphans names objects
+    without a segment.
 
     Exit status: 0 listed, 2 something could not be read.
     """
@@ -173,7 +173,7 @@ HEADINGS = ("TOPIC", "PARTITION", "OFFSETS", "EPOCHS", "SIZE", "STATE", "LOCAL",
 
 
 def _offsets(first: int, last: int | None) -> str:
-    """Return a range of offsets; `?` for a last one that is not known."""
+    """Return the text of a range of offsets, with `?` for a last offset that is not known."""
     return f"{first:,}..{'?' if last is None else f'{last:,}'}"
 
 
@@ -327,8 +327,9 @@ def fetch_partitions(
 ) -> None:
     """Write a topic's partitions to a new log directory: segments of the tier, then the local log, each offset once.
 
-    The files have the names that Kafka gives them, with indexes, snapshots and leader epochs: Kafka opens them. Of an
-    offset that several segments have, the leader epochs tell whose it is. NEW is whole, or not there.
+    The files have the names that Kafka gives them, with indexes, snapshots and leader epochs: Kafka opens them. If
+    several segments have an offset, the leader epochs decide from which it is taken. NEW is complete, or does not
+    exist.
 
     Exit status: 0 all offsets are there, 1 some are missing, 2 usage or unreadable input.
     """

@@ -51,7 +51,7 @@ class Partition(NamedTuple):
 
 class Topic(NamedTuple):
     """A topic. id: base64, as Kafka prints it; configs: the values that differ from Kafka's defaults, empty until
-    `with_configs` sets them; None for a value that brokers do not tell."""
+    `with_configs` sets them; None for a value that brokers do not show."""
 
     name: str
     id: str
@@ -66,7 +66,7 @@ class Topic(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A broker's id, host, port and rack (None without a rack), as brokers tell them to clients."""
+    """A broker's id, host, port and rack (None without a rack), as in responses to clients."""
 
     id: int
     host: str
@@ -75,8 +75,8 @@ class Broker(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The cluster as one broker describes it. id: None if the broker tells none. controller: with KRaft this is any
-    broker, since brokers forward requests to the controller; None if the broker knows none. details: see
+    """The cluster as one broker describes it. id: None if the broker's response has none. controller: with KRaft this
+    is any broker, since brokers forward requests to the controller; None if the broker knows none. details: see
     wire.Details."""
 
     id: str | None

@@ -1,11 +1,11 @@
-"""The settings in a cluster's metadata log, besides topics and brokers, as far as brokers tell them to a client.
+"""The settings in a cluster's metadata log, other than topics and brokers, as far as brokers show them to a client.
 
     features    ApiVersions           configurations   DescribeConfigs, ListConfigResources: those that are set
     quotas      DescribeClientQuotas  ACLs             DescribeAcls
 
-Brokers do not tell the salted passwords of SCRAM users (DescribeUserScramCredentials has their names), delegation
-tokens' keys, and configurations of the type PASSWORD. Configurations of a single broker are not read: they are about
-its listeners and disks. Source: KIP-226, KIP-546, KIP-554, KIP-584, KIP-1000, KIP-1142.
+Brokers do not show the salted passwords of SCRAM users (DescribeUserScramCredentials has their names), the keys of
+delegation tokens, and configurations of the type PASSWORD. Configurations of a single broker are not read, as they
+concern its listeners and disks. Source: KIP-226, KIP-546, KIP-554, KIP-584, KIP-1000, KIP-1142.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from kio.static.primitive import i8
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 """Types of resources that have configurations."""
 SET = {TOPIC: 1, BROKER: 3, CLIENT_METRICS: 7, GROUP: 8}
-"""Where a configuration of a resource comes from if it is set for this resource, as DescribeConfigs tells it."""
+"""The source, as a code of DescribeConfigs, of a configuration that is set for a resource itself, by the type of the
+resource."""
 TOGETHER = 100
 ALL_ACLS = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
 
@@ -64,7 +65,7 @@ class Quota(NamedTuple):
 class Settings:
     """The settings of a cluster. features: finalized levels. configs: configurations that are not defaults.
     segment_bytes: segment.bytes of each topic, also if it is the default. tombstones_ms: delete.retention.ms of each
-    compacted topic. left_out: the settings that brokers do not tell, in words."""
+    compacted topic. left_out: the settings that brokers do not show, in words."""
 
     features: dict[str, int]
     configs: dict[Resource, dict[str, str]] = field(default_factory=dict)
@@ -76,8 +77,8 @@ class Settings:
 
 
 def read_settings(brokers: AnyBroker, topics: Iterable[str]) -> Settings:
-    """Return the settings of a cluster. topics: those whose configurations are read. Raises NobodyAnswers, ErrorAnswer,
-    KcliError if the finalized features cannot be read."""
+    """Return the settings of a cluster. topics: the topics whose configurations are read. Raises NobodyAnswers,
+    ErrorAnswer, KcliError if the finalized features cannot be read."""
     known = brokers.ask(details).features
     if known is None:
         raise KcliError("no broker tells the finalized features of the cluster (ApiVersions)")
@@ -158,7 +159,7 @@ def _acls(brokers: AnyBroker) -> list[Acl]:
 
 
 def without_tier(settings: Settings) -> None:
-    """Take out the configurations by which topics use tiered storage, and say so in `left_out`."""
+    """Remove the configurations by which topics use tiered storage, and add a text about them to `left_out`."""
     tiered = []
     for resource, values in settings.configs.items():
         if resource.type == TOPIC and [values.pop(each) for each in TIERED if each in values]:

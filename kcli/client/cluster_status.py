@@ -74,7 +74,7 @@ class PartitionState(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """The state of the cluster. id: None if the brokers tell none. topics, partitions: their numbers. quorum: None if
+    """The state of the cluster. id: None if the brokers return none. topics, partitions: their numbers. quorum: None if
     it is not known. quorum_error: why it is not known; None if it is known, and if the brokers have no DescribeQuorum
     (before KRaft)."""
 

@@ -1,12 +1,13 @@
 """A record as text, with key and value decoded by the schemas that they were written with.
 
-table   JSON in place of bytes; bytes that do not decode, and behind them the reason
+table   JSON in place of bytes; bytes that do not decode are followed by the reason
 jsonl   the object of kcli.client.formats, and in it
           "decoded": {"key": JSON, "key_schema": id, "value": JSON, "value_schema": id}
         for what does not decode, "key_error" or "value_error" is the reason; `key` and `value` are the bytes, as ever
 %s      %k and %s are JSON; bytes that do not decode are bytes
 
-A key without a schema's id is none that a registry knows: most keys are plain text. It is shown as without a registry.
+A key without a schema id was not encoded by a schema: most keys are plain text. It is shown in the same way as without
+a registry.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _text(data: bytes | None, _: Record, fold: int) -> str:
 def table(fold: int, styles: list[Style] | None, key_text: FieldText = _text, value_text: FieldText = _text) -> Printer:
     """Return a function that returns a record as a line of the table. fold: the maximum number of bytes shown of a key
     or value, -1 for all. styles: the terminal codes around partition, offset, time, labels and values; None for no
-    codes. key_text, value_text: return what is shown of a key or value: (bytes, its record, fold) -> text."""
+    codes. key_text, value_text: return the text of a key or value: (bytes, its record, fold) -> text."""
     place, offset, time, label, value = styles or [(b"", b"")] * 5
 
     def dressed(style: Style, text: str) -> bytes:

@@ -5,7 +5,7 @@ jsonl  {"value": FIELD, "key": FIELD, "headers": [[name, FIELD], ...], "partitio
        FIELD is null, a string (UTF-8) or {"base64": "..."}; only value is required; other members are ignored,
        and so are lines with "is_control": true: only brokers write control records
 
-With an encoder, a key or value is any JSON, in text as well, and null stays null.
+With an encoder, a key or value may be any JSON, also in the format `text`; null stays null.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class BadInput(KcliError):
 
 
 class Encoders(NamedTuple):
-    """What makes bytes of a key and a value that are JSON; None for one that is bytes or text already."""
+    """The functions that encode a key and a value that are JSON; None for a key or value that is bytes or text
+    already."""
 
     key: Encode | None = None
     value: Encode | None = None
@@ -78,8 +79,8 @@ def text_records(
 ) -> Iterator[NewRecord]:
     """Yield a record for each line. The key is what comes before the first separator in the line, the value what comes
     after it; in a line without the separator, and with `separator` None, the key is null and the whole line is the
-    value. empty_is_null: whether empty keys and values become null. Raises BadInput, with the number of the line, for
-    what an encoder does not take."""
+    value. empty_is_null: whether empty keys and values become null. Raises BadInput, with the number of the line, for a
+    key or value that an encoder does not accept."""
     for number, line in enumerate(lines, 1):
         key, value = None, line
         if separator is not None:

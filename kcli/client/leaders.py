@@ -110,11 +110,11 @@ class Leaders:
         return self._described
 
     def described(self) -> Described:
-        """Return what the last look-up has found; look up, if there was none. Raises as `describe`."""
+        """Return the result of the last look-up; look up the topics now if there was none. Raises as `describe`."""
         return self._described or self.describe()
 
     def describe_patiently(self) -> Described:
-        """Return what `describe` does, but ask again, as long as a failed request is repeated, while no broker answers.
+        """As `describe`, but while no broker answers, repeat the request for as long as a failed request is repeated.
         Raises as `describe`."""
         try:
             return self.describe()

@@ -1,7 +1,8 @@
 """Appends whole batches to the logs of partitions, at their leaders: Produce with acks=all.
 
-A request that fails is repeated. Batches without a producer id may then be in the log twice; of others a leader
-recognizes the sequence. Source: ProduceRequest.json; KIP-98, KIP-467 (why a batch was refused).
+A request that fails is repeated. Batches without a producer id may then be in the log twice; a leader recognizes
+repeated batches of a producer by their sequences. Source: ProduceRequest.json; KIP-98, KIP-467 (why a batch was
+refused).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class LogAppender(Leaders):
     """Appends batches to partitions; a context manager, which closes the connections."""
 
     def __init__(self, brokers: AnyBroker, transactional_id: str | None = None) -> None:
-        """transactional_id: of the transaction to which all batches belong, None for none."""
+        """transactional_id: the transactional id of the transaction to which all batches belong; None for batches
+        without a transaction."""
         super().__init__(brokers, ())
         self._transactional_id = None if transactional_id is None else TransactionalId(transactional_id)
 

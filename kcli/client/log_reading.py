@@ -1,8 +1,9 @@
 """Reads the logs of a cluster's partitions from their leaders, batch by batch: ListOffsets, Fetch.
 
-Batches come as they are in the log, aborted and control batches included: up to the high watermark, or with `committed`
-up to the last stable offset, with the aborted transactions among them. Source: FetchRequest.json,
-ListOffsetsRequest.json; KIP-74 (the first batch is whole, however large it is), KIP-98 (aborted transactions).
+Batches are returned as they are in the log, aborted and control batches included: up to the high watermark, or with
+`committed` up to the last stable offset, together with a list of the aborted transactions among them. Source:
+FetchRequest.json, ListOffsetsRequest.json; KIP-74 (the first batch is whole, however large it is), KIP-98 (aborted
+transactions).
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ class OffsetOutOfRange(ErrorAnswer):
 
 
 class Fetched(NamedTuple):
-    """A leader's answer to a Fetch of one partition. records: the batches from the one with the offset on; the first is
-    whole, the last may be cut off; b"" if no batch is there yet. aborted: the producer id and the first offset of each
-    aborted transaction that may be among them, () if they were not asked for. end: the offset up to which this leader
-    lets a consumer read: the high watermark, or the last stable offset."""
+    """A leader's response to a Fetch of one partition. records: batches, from the one that has the offset on; the first
+    is whole, the last may be cut off; b"" if the log has no batch there yet. aborted: the producer id and the first
+    offset of each aborted transaction that may be among them, () if the Fetch did not ask for them. end: the offset up
+    to which this leader lets a consumer read: the high watermark, or the last stable offset."""
 
     records: bytes
     aborted: tuple[tuple[int, int], ...]
@@ -94,7 +95,7 @@ class LogReader(Leaders):
         return found
 
     def fetch(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes | None:
-        """Return the records of what `fetch_from` returns, aborted ones too. Raises as `fetch_from`."""
+        """Return the batches that `fetch_from` returns, including aborted ones. Raises as `fetch_from`."""
         fetched = self.fetch_from(partition, offset, max_bytes)
         return None if fetched is None else fetched.records
 
@@ -102,8 +103,8 @@ class LogReader(Leaders):
         self, partition: TopicPartition, offset: int, max_bytes: int, *, committed: bool = False
     ) -> Fetched | None:
         """Return the batches of a partition from the one with `offset` on; None if the partition is deleted or has no
-        leader. max_bytes: about how many bytes. committed: only batches below the last stable offset, and which of
-        their transactions were aborted. Raises OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
+        leader. max_bytes: the approximate size of the batches. committed: return only batches below the last stable
+        offset, with a list of their aborted transactions. Raises OffsetOutOfRange, NobodyAnswers, ErrorAnswer."""
         deadline = time.monotonic() + self.timeout_s
         while True:
             described = self.described()

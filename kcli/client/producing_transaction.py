@@ -1,15 +1,15 @@
-"""A transaction whose batches are appended by LogAppender, and which commits one offset of a group with them.
+"""A transaction whose batches LogAppender appends; it commits one offset of a group together with them.
 
     FindCoordinator v4        the coordinator of the transactional id, and of the group
     InitProducerId v4         aborts what an earlier producer of the id has left open, and fences that producer
     AddPartitionsToTxn v3     before the first batch of a partition
     AddOffsetsToTxn v3, TxnOffsetCommit v3
                               the offset, which becomes visible with the batches, or never
-    EndTxn v3                 commit or abort
-    OffsetFetch v8            the offset that the last commit has left; waits for a transaction that ends (KIP-447)
+    EndTxn v3                 commits or aborts
+    OffsetFetch v8            the last committed offset, once a transaction that is ending has ended (KIP-447)
 
-A request that fails is repeated. These versions are the clients' of transaction.version 1, which brokers of version 2
-take, too. Source: KIP-98, KIP-360, KIP-447.
+A request that fails is repeated. Clients of transaction.version 1 send these versions; brokers with version 2 accept
+them, too. Source: KIP-98, KIP-360, KIP-447.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RETRIED = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""Errors after which a request is sent again, to the coordinator as it is then."""
+"""Errors after which a request is sent again, to the coordinator that is looked up again."""
 
 
 class _Producer(NamedTuple):
@@ -73,8 +73,8 @@ class ProducingTransaction:
     """The producer of a transactional id, with one transaction at a time."""
 
     def __init__(self, brokers: AnyBroker, transactional_id: str, group: str, timeout_ms: int) -> None:
-        """group: the group whose offset a transaction commits. timeout_ms: after which the coordinator aborts the
-        transaction."""
+        """group: the group whose offset a transaction commits. timeout_ms: the time after which the coordinator aborts
+        a transaction."""
         self._brokers = brokers
         self._id, self._group = transactional_id, group
         self._timeout_ms = timeout_ms
@@ -84,17 +84,17 @@ class ProducingTransaction:
 
     @property
     def producer_id(self) -> int:
-        """The producer id of batches."""
+        """The producer id for the batches of the transaction."""
         return self._producer.producer_id
 
     @property
     def producer_epoch(self) -> int:
-        """The producer epoch of batches."""
+        """The producer epoch for the batches of the transaction."""
         return self._producer.epoch
 
     def begin(self) -> None:
-        """Become the only producer of the id: what another has left open is aborted. Raises ErrorAnswer, NobodyAnswers,
-        KcliError."""
+        """Become the only producer of the transactional id: fence earlier producers, and abort a transaction that they
+        have left open. Raises ErrorAnswer, NobodyAnswers, KcliError."""
         request = InitProducerIdRequest(
             transactional_id=TransactionalId(self._id),
             transaction_timeout=i32Timedelta.parse(timedelta(milliseconds=self._timeout_ms)),
@@ -149,8 +149,8 @@ class ProducingTransaction:
         self._added.update(new)
 
     def commit(self, place: TopicPartition, offset: int) -> None:
-        """Commit the transaction together with an offset of the group. Raises as `begin`: the transaction may then be
-        committed or not, which `begin` and `committed` find out."""
+        """Commit the transaction together with an offset of the group. Raises as `begin`; it is then unknown whether
+        the transaction was committed: call `begin`, then `committed`, to find out."""
         group = GroupId(self._group)
         added = AddOffsetsToTxnRequest(
             transactional_id=TransactionalId(self._id),
@@ -193,8 +193,8 @@ class ProducingTransaction:
         self._added.clear()
 
     def _ask(self, kind: int, request: Any, response_type: type[Any], codes: Any) -> Any:
-        """Send a request to the coordinator of the transactional id or of the group (kind), again after an error that
-        passes. codes: returns the error codes in the response."""
+        """Send a request to the coordinator of the transactional id or of the group (kind); repeat it after a temporary
+        error. codes: returns the error codes in the response."""
         deadline = time.monotonic() + self._brokers.timeout_s
         while True:
             failure: KcliError
@@ -236,4 +236,4 @@ class ProducingTransaction:
 
 
 class _NoCoordinator(ErrorAnswer):
-    """No broker is the coordinator at the moment."""
+    """No broker is the coordinator at present."""

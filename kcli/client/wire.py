@@ -116,12 +116,12 @@ class AnyBroker:
         self._servers = [self.server(host, port) for host, port in _addresses(bootstrap)]
 
     def server(self, host: str, port: int) -> Server:
-        """Return a broker of the same cluster, to be reached as these brokers are."""
+        """Return a broker of the same cluster, with the security and the time-out of these brokers."""
         return Server(host, port, self.timeout_s, self._security, self._client_id)
 
     def ask(self, send: Callable[[Server], T]) -> T:
-        """Return what `send` returns for the first broker that answers. send: sends a request to a Server; OSError and
-        NoAnswer mean that the broker does not answer. Raises NobodyAnswers."""
+        """Call `send` with one broker after the other; return its result for the first broker that answers. send: sends
+        a request to a Server; OSError and NoAnswer mean that the broker does not answer. Raises NobodyAnswers."""
         last: Exception = NoAnswer("no address")
         for server in list(self._servers):
             try:

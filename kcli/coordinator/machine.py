@@ -92,11 +92,11 @@ class Machine(Protocol):
         answer."""
 
     def tick(self, now_ms: int) -> Outcome:
-        """Do what is due by now_ms, such as removing members whose sessions have expired, or aborting transactions that
-        have exceeded their timeouts."""
+        """Act on all timeouts that have passed by now_ms: remove members whose sessions have expired, for example, or
+        abort transactions that have been open too long."""
 
     def deadline_ms(self) -> int | None:
-        """Return the time at which to call `tick` next; None if nothing will be due by time alone."""
+        """Return the time at which to call `tick` next; None if no timeout is running."""
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:
         """Apply a record of the log; called in the log's order. producer_id: -1 for a record outside a transaction.

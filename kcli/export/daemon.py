@@ -1,7 +1,7 @@
 """The daemon that forks Spark's Python workers on this machine, with the installed PySpark instead of pyspark.zip.
 
 Python compiles modules in an archive at every start, and Spark's own daemon imports the worker module and its
-dependencies anew in each fork; together this costs more than a second of each session. This daemon imports them once,
+dependencies again in each fork; together this costs more than a second of each session. This daemon imports them once,
 before it forks. Spark runs it as `python -m kcli.export.daemon WORKER-MODULE`.
 """
 

@@ -1,4 +1,4 @@
-"""What an export is asked for: the records, the columns, the decoding of keys and values, and the form of the table."""
+"""The options of an export: the records, the columns, the decoding of keys and values, and the form of the table."""
 
 from __future__ import annotations
 

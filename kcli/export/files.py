@@ -28,7 +28,7 @@ log = logging.getLogger("kcli.export")
 BLOCK_BYTES = 8 << 20
 FILE_SCHEME = "file://"
 TIER = "tier+"
-"""What the address of an object of a tier begins with, if it is no file of this machine; its URL follows."""
+"""The prefix of the address of a tier's object that is not a file of this machine; the object's URL follows it."""
 
 
 class Entry(NamedTuple):

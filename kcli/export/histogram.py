@@ -34,7 +34,7 @@ class Histogram:
             self._count(low + at, int(records[at]), int(weights[at]))
 
     def merge(self, other: Histogram) -> None:
-        """Add the counts of another histogram, which stays as it is."""
+        """Add the counts of another histogram, which is not changed."""
         while other.width_ms < self.width_ms:
             other = other.coarser()
         while self.width_ms < other.width_ms:

@@ -78,7 +78,7 @@ def _homes(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _version(home: Path) -> int | None:
-    """Return the feature version of the Java at `home`; None if it has no bin/java, or that does not start."""
+    """Return the feature version of the Java at `home`; None if there is no bin/java, or it cannot be started."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return None

@@ -25,8 +25,8 @@ DAMAGE = "damage"
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What this run exported of a topic. missing: the number of offsets without a record; dead: the number of dead
-    letters; bytes_read: bytes of segments that were read."""
+    """The records of a topic that this run exported. missing: the number of offsets without a record; dead: the number
+    of dead letters; bytes_read: bytes of segments that were read."""
 
     topic: str
     partitions: int
@@ -79,7 +79,7 @@ def damage_directory(out: Path) -> Path:
 
 def damaged(staged: Path, place: Path, run: str) -> tuple[list[Damage], dict[Path, Path]]:
     """Return the rows of the damage files in the directory `staged`, and the renames of these files to the directory
-    `place` (staged path -> final path). run: what the names of this run's files have, and no others."""
+    `place` (staged path -> final path). run: a part of the names of only this run's files."""
     found: list[Damage] = []
     renames: dict[Path, Path] = {}
     for path in sorted(staged.glob("*.parquet")):
@@ -143,7 +143,7 @@ def lost(following: Mapping[TopicPartition, int], read: Sequence[Extent]) -> tup
 
 def placed(staging: Path, staged: Sequence[StagedFile], top: Path, run: str) -> tuple[list[DataFile], dict[Path, Path]]:
     """Return the entries of staged files with their final paths below the directory `top`, and their renames (staged
-    path -> final path). run: what the names of this run's files have, and no others."""
+    path -> final path). run: a part of the names of only this run's files."""
     files: list[DataFile] = []
     renames: dict[Path, Path] = {}
     for number, each in enumerate(staged):
@@ -155,7 +155,8 @@ def placed(staging: Path, staged: Sequence[StagedFile], top: Path, run: str) -> 
 
 
 def topics(reports: Sequence[TaskReport], dead: Sequence[DataFile]) -> tuple[TopicOutcome, ...]:
-    """Return what each topic gave. dead: the files of dead letters."""
+    """Return the outcome of each topic: how many records were exported, are missing, or became dead letters. dead: the
+    files of dead letters."""
     found = []
     all_extents = extents(reports)
     parts: Mapping[TopicPartition, list[SplitReport]] = dict(by_partition(reports))

@@ -85,8 +85,8 @@ def read(
 
 
 def _anew(split: Split, on_corruption: OnCorruption) -> list[Split]:
-    """Return new splits for the offsets of a split whose segment was cleaned or deleted after planning: a segment that
-    was local may now be in the tier alone.
+    """Return new splits for the offsets of a split whose segment was cleaned or deleted after planning. For example, a
+    segment that was local may now be only in the tier.
 
     Raises DataLoss if no replica has the offsets any more, and UnreadableInput. With `split.may_vanish` it raises
     neither, but logs a warning and returns splits for what can still be read.

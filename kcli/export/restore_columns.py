@@ -217,8 +217,8 @@ def layout(path: str, schema: pa.Schema, directories: Mapping[str, str]) -> Layo
 
 
 def notes(layouts: Sequence[Layout]) -> list[str]:
-    """Return notes for the user: what is not restored because a file lacks columns, and which columns are text; [] if
-    there is nothing to note."""
+    """Return notes for the user: about the parts of records that are not restored because a file lacks columns, and
+    about columns that are text; [] if there is nothing to note."""
 
     def lacking(names: tuple[str, ...]) -> list[str]:
         return [name for name in names if not all(each.has(name) for each in layouts)]

@@ -187,8 +187,8 @@ def interruptible(context: SparkContext) -> AbstractContextManager[None]:
 
 @contextmanager
 def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """Turn Ctrl-C inside the `with` into a call of `stop`, in another thread, which ends what is waited for; then a
-    KeyboardInterrupt."""
+    """On Ctrl-C inside the `with` block, call `stop` in another thread, which ends the call that the block waits for;
+    then raise KeyboardInterrupt."""
 
     def stop_if_there() -> None:
         with suppress(Exception):  # the JVM may have ended already

@@ -186,7 +186,7 @@ def _stable(best: PartitionFiles, options: SourceOptions, end: int) -> int:
 
 
 def _selected(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, int]:
-    """Return what `bounds` returns, but with an end that may be above the last stable offset."""
+    """As `bounds`, but the end may be above the last stable offset."""
     best = copies[0]
     partition = TopicPartition(best.topic, best.partition)
     first = log_start(copies)
@@ -282,8 +282,8 @@ def _splits(offsets_read: Range, options: SourceOptions, split_bytes: int) -> It
 def _cuts(
     segment: SegmentFile, from_offset: int, to_offset: int, split_bytes: int, max_records: int | None
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    """Yield consecutive parts of a segment that hold [from_offset, to_offset): start byte, stop byte (None: the
-    segment's end), first offset and exclusive end offset.
+    """Yield consecutive parts of a segment that together have the offsets [from_offset, to_offset). Each part has a
+    start byte, a stop byte (None: the segment's end), a first offset and an exclusive end offset.
 
     split_bytes, max_records: a part ends at the first batch in the offset index that is at least split_bytes bytes or
     max_records offsets after the part's start; max_records None: only bytes count.

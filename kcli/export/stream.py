@@ -56,8 +56,8 @@ class LivePartition(InputPartition):
 
 
 class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Where]):
-    """What Spark asks of every streaming query about offsets. A subclass knows where the records are: `Where` is what
-    it knows of a partition that exists.
+    """The methods by which Spark asks every streaming query for offsets. A subclass finds the partitions; `Where` is
+    its type for an existing partition.
 
     Raises UsageError for ending offsets.
     """
@@ -73,7 +73,7 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
         self._latest: Offsets | None = None
         self._triggered_s = -math.inf  # the monotonic time of the last batch
 
-    # what a subclass knows
+    # what a subclass implements
 
     @abstractmethod
     def _found(self, known: Collection[TopicPartition] | None = None) -> Mapping[TopicPartition, Where]:

@@ -61,7 +61,7 @@ class TableFormat:
     layout: columns of LAYOUT that become directories, named as Hive does (`topic=orders`). codec, level: compression of
     the Parquet pages; level None: the codec's default. file_bytes: the size at which a file is finished and the next
     one begun. is_whole: whether the files have these columns too; then the layout may have transforms of columns
-    (TRANSFORM), and `date` and `hour` are none of them.
+    (TRANSFORM), which does not include `date` and `hour`.
     """
 
     layout: tuple[str, ...] = ()

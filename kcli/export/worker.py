@@ -63,8 +63,8 @@ class Work:
     """The settings that the tasks of an export share.
 
     staging: the run's staging directory. dead_keys: whether records without a key become dead letters, because a
-    --latest-by-key table has no row for them. schema: that of the files, if the table has one of its own, to which the
-    rows are brought; None for that of the rows. read: reads a split.
+    --latest-by-key table has no row for them. schema: the schema to which rows are converted for the files, if the
+    table has one of its own; None for the schema of the rows. read: reads a split.
     """
 
     staging: str
@@ -79,7 +79,7 @@ class Work:
 
 @dataclass(slots=True)
 class SplitReport:
-    """What a task read from one split.
+    """The result of reading one split in a task.
 
     stop: the byte position where the split ends. crc32c: of the split's bytes, None for a remote segment. records: the
     number of all records, dead letters included. first, last: the lowest and highest offset of the records, None

@@ -65,11 +65,11 @@ class NoMetadata:
         return None
 
     def partition_count(self, topic_id: UUID) -> int:  # noqa: ARG002 (the signature in Metadata)
-        """Return 0."""
+        """Return 0: no topic exists."""
         return 0
 
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:  # noqa: ARG002 (the signature in Metadata)
-        """Return no partitions."""
+        """Return no racks: no topic exists."""
         return {}
 
     def settings(self, group_id: str) -> ConsumerSettings:  # noqa: ARG002 (the signature in Metadata)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class FileType(StrEnum):
-    """What a file holds; the values are those of the option --type."""
+    """The type of a file's content; the values are those of the option --type."""
 
     LOG = "log"
     INDEX = "index"

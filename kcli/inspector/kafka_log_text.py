@@ -28,7 +28,7 @@ GAPS_KEPT = 1000
 
 @dataclass(slots=True)
 class LogOutcome:
-    """What printing a log found: errors, at each of which Kafka's tool would have ended, and gaps between offsets.
+    """The result of printing a log: errors, at each of which Kafka's tool would have ended, and gaps between offsets.
 
     gaps: the offsets of the records before and after a gap, for the first GAPS_KEPT of gap_count gaps. last_offset: of
     the last record, -1 if there is none. shown: the number of batches or records printed.

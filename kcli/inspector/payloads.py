@@ -25,8 +25,8 @@ def payload_json(reader: PayloadReader) -> DecodedJson:
 
 
 def payload_text(reader: PayloadReader, fold: int) -> PayloadText:
-    """Return a function (offset, key, value) that returns what a table shows of both. fold: the maximum number of
-    characters, -1 for all."""
+    """Return a function (offset, key, value) that returns the texts of key and value for a table. fold: the maximum
+    number of characters, -1 for all."""
 
     def decode(_: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
         return text_of(key, reader.read(key).as_key(), fold), text_of(value, reader.read(value), fold)

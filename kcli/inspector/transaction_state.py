@@ -81,7 +81,7 @@ class Unfit:
 
 
 class _Read(NamedTuple):
-    """What a broker's log directories have. files: the transactions in them. producers: the producers of each
+    """The content of a broker's log directories. files: the transactions in them. producers: the producers of each
     partition. known: the coordinator's transactions by transactional id."""
 
     files: TransactionFiles
@@ -109,7 +109,8 @@ class CoordinatorCheck:
 
     @cached_property
     def _read(self) -> _Read | None:
-        """What the directories have; None if they have no partition of __transaction_state, or if it cannot be read."""
+        """The content of the directories; None if they have no partition of __transaction_state, or if it cannot be
+        read."""
         if not self._after_start and not any(
             each.name.topic == TOPIC and not each.name.state
             for at in self._homes
@@ -186,7 +187,7 @@ def unfit(
     now_ms: int | None = None,
     expiration_ms: int = DEFAULT_EXPIRATION_MS,
 ) -> Iterator[Unfit]:
-    """Yield what CoordinatorCheck.unfit does."""
+    """Yield the contradictions that CoordinatorCheck.unfit yields."""
     return CoordinatorCheck(homes, after_start, now_ms, expiration_ms).unfit()
 
 
@@ -276,8 +277,8 @@ def _newest(batches: Iterable[tuple[TopicPartition, Producer]]) -> tuple[TopicPa
 
 def _outcome(transaction: Transaction, batches: Sequence[tuple[TopicPartition, Producer]]) -> tuple[str, str] | None:
     """Return the error that the producer of a transactional id gets after a start, and what Kafka does, in words; None
-    if the producer goes on. transaction: the state in its last record. batches: the producer in the partitions that
-    have its epochs."""
+    if the producer can continue. transaction: the state in its last record. batches: the producer in the partitions
+    that have its epochs."""
     if not batches:
         return None
     place, newest = _newest(batches)
@@ -315,10 +316,10 @@ def _outcome(transaction: Transaction, batches: Sequence[tuple[TopicPartition, P
 def _mended(
     transaction: Transaction, newest: Producer, batches: Iterable[tuple[TopicPartition, Producer]]
 ) -> Transaction | None:
-    """Return the state with which a transactional id can go on whose last records are lost. It has the producer's
-    highest epoch in the partitions, and is Ongoing if they have an open transaction, which the coordinator then aborts;
-    else Empty. Return None if the open transaction has a lower epoch: its end was decided, but no file says how. Return
-    None also if the last record announces another producer id (next_producer_id).
+    """Return the state that replaces the lost last records of a transactional id, so that its producer can continue. It
+    has the producer's highest epoch in the partitions, and is Ongoing if they have an open transaction, which the
+    coordinator then aborts; else Empty. Return None if the open transaction has a lower epoch: its end was decided, but
+    no file says how. Return None also if the last record announces another producer id (next_producer_id).
 
     newest: the producer with the highest epoch. batches: the producer in all partitions.
     """

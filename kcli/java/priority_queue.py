@@ -1,5 +1,5 @@
-"""The order in which Java's PriorityQueue gives elements of equal priority: that of its binary heap, which differs from
-the heap of Python's heapq. Source: PriorityQueue (offer, poll)."""
+"""The order in which Java's PriorityQueue returns elements of equal priority: its binary heap differs from that of
+Python's heapq. Source: PriorityQueue (offer, poll)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PriorityQueue(Generic[E]):
         return len(self._heap)
 
     def peek(self) -> E:
-        """Return the first element, which stays. Raises IndexError if there is none."""
+        """Return the first element, without removing it. Raises IndexError if the queue is empty."""
         return self._heap[0]
 
     def offer(self, element: E) -> None:

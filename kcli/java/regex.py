@@ -2,8 +2,8 @@
 
 RE2 finds what Java finds, in time linear in the text, if the text has no line break. RE2 has no look-around, no
 reference to a group within the pattern, and no possessive quantifier: a pattern with any of these is refused, and so is
-what Java reads in a way of its own (nested classes, \\b, \\p, flags other than a leading (?i), the repetition of a
-group that captures and may be empty).
+syntax that RE2 reads differently than Java (nested classes, \\b, \\p, flags other than a leading (?i), the repetition
+of a group that captures and may be empty).
 
     .             any character but a line break
     $             the end of the text

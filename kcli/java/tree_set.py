@@ -1,5 +1,6 @@
-"""The order in which Java's TreeSet iterates over elements whose order changes while they are in it: that of its
-red-black tree, which an element enters by the order of that moment. Source: TreeMap (put, fixAfterInsertion)."""
+"""The order in which Java's TreeSet iterates over elements whose order changes while they are in it. A TreeSet is a
+red-black tree, in which an element keeps the place that its order gave it when it was added. Source: TreeMap (put,
+fixAfterInsertion)."""
 
 from __future__ import annotations
 
@@ -19,13 +20,14 @@ class _Node(Generic[E]):
 
     @property
     def side(self) -> int:
-        """On which side of its parent the node is."""
+        """The side of its parent on which the node is."""
         assert self.parent is not None
         return LEFT if self.parent.children[LEFT] is self else RIGHT
 
 
 class TreeSet(Generic[E]):
-    """A set of elements. order: what an element is compared by, now; elements of equal order are one."""
+    """A set of elements. order: returns the key by which an element is compared at present; of elements with equal keys
+    the set keeps the first."""
 
     def __init__(self, order: Callable[[E], Any]) -> None:
         self._order = order
@@ -35,7 +37,7 @@ class TreeSet(Generic[E]):
         return self._in_order(self._root)
 
     def add(self, element: E) -> None:
-        """Add an element, unless the way to its place passes one of equal order."""
+        """Add an element, unless the search for its place meets an element with an equal key."""
         parent, node, side = None, self._root, LEFT
         while node is not None:
             own, other = self._order(element), self._order(node.element)
@@ -73,7 +75,8 @@ class TreeSet(Generic[E]):
         self._root.is_red = False
 
     def _rotate(self, node: _Node[E], side: int) -> None:
-        """Put the node below its child on the other side, on this side of it."""
+        """Rotate the node downwards, towards `side`: its child on the other side takes its place, and becomes its
+        parent."""
         child = node.children[1 - side]
         assert child is not None
         moved = child.children[side]

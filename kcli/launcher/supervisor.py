@@ -135,8 +135,8 @@ class Supervisor:
             hastened.cancel()
 
     async def _hasten(self) -> None:
-        """Shorten the first election: once all controllers listen, make one after the other a candidate, again and
-        again until this task is cancelled, so that no controller waits for an election timeout."""
+        """Shorten the first election: once all controllers listen, make each controller in turn a candidate, again and
+        again until this task is cancelled, so that none waits for an election timeout."""
         voters = [each for each in self.children.values() if each.plan.is_controller]
         await asyncio.gather(*(each.listening for each in voters))
         for each in cycle(voters):

@@ -1,4 +1,4 @@
-"""Files and directories that Linux lets nobody change, not even root: those with the attribute `i` (immutable) or `a`
+"""Files and directories that Linux lets no user change, not even root: those with the attribute `i` (immutable) or `a`
 (append only) of chattr. Kafka opens or changes these when it starts, and fails with "Operation not permitted":
 
     .log, .txnindex      of every segment
@@ -52,8 +52,8 @@ _INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 @dataclass(frozen=True, order=True)
 class Sealed:
-    """A file or directory that nobody may change. attributes: `i`, `a` or both. refuses: whether Kafka fails at it when
-    it starts."""
+    """A file or directory that no user can change. attributes: `i`, `a` or both. refuses: whether Kafka fails at it
+    when it starts."""
 
     path: Path
     attributes: str
@@ -67,7 +67,7 @@ class Sealed:
 
     @property
     def words(self) -> str:
-        """What the attributes are called."""
+        """The names of the attributes, in words."""
         return f"{' and '.join(_WORDS[each] for each in self.attributes)} (chattr +{self.attributes})"
 
 
@@ -90,8 +90,8 @@ def attributes_of(path: Path) -> str:
 
 
 def sealed(path: Path, name: FileName, active: int | None) -> Sealed | None:
-    """Return what is known about a regular file of a partition if nobody may change it; None if it may be changed.
-    active: the base offset of the partition's active segment; None if there is none."""
+    """Return a Sealed for a regular file of a partition that no user can change; None if it can be changed. active: the
+    base offset of the partition's active segment; None if there is none."""
     attributes = attributes_of(path)
     if not attributes:
         return None
@@ -102,13 +102,13 @@ def sealed(path: Path, name: FileName, active: int | None) -> Sealed | None:
 
 def sealed_files(home: Path) -> Iterator[Sealed]:
     """Yield the files of the partitions in a log directory, the directories of these, the log directory and the files
-    in it, that nobody may change. Raises UnreadableInput."""
+    in it, that no user can change. Raises UnreadableInput."""
     for directory in (home, *(each.path for each in LogDirectory(home).partitions())):
         yield from sealed_in(directory)
 
 
 def sealed_in(directory: Path) -> Iterator[Sealed]:
-    """Yield a log directory or a partition's directory, and Kafka's files in it, that nobody may change."""
+    """Yield a log directory or a partition's directory, and Kafka's files in it, if no user can change them."""
     if attributes := attributes_of(directory):
         yield Sealed(directory, attributes, refuses=True)
     try:

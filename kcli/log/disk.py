@@ -116,8 +116,8 @@ class Disk:
     waits = True
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
-        """Open a file for reading and writing, with `read_only` for reading alone; with `create`, create it if it does
-        not exist. With `truncate`, a symbolic link is an error (ELOOP): the file that it points to must not be
+        """Open a file for reading and writing, or with `read_only` only for reading; with `create`, create it if it
+        does not exist. With `truncate`, a symbolic link is an error (ELOOP): the file that it points to must not be
         overwritten."""
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         flags |= (os.O_CREAT if create else 0) | (os.O_TRUNC | os.O_NOFOLLOW if truncate else 0)
@@ -136,8 +136,8 @@ class Disk:
         self.sync_directory(path.parent)
 
     def write_private_file(self, path: Path, data: bytes) -> None:
-        """Replace a small file as `write_file` does, for data that has secrets: nobody but the owner may read or write
-        the file."""
+        """Replace a small file as `write_file` does, for data that has secrets: only the owner may read or write the
+        file."""
         temporary = path.with_name(path.name + ".tmp")
         self.remove(temporary)
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

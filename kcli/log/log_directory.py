@@ -167,7 +167,7 @@ class PartitionDirectory:
 
 
 class LogDirectory:
-    """A log directory. Every call reads the files anew. Only `write_offsets` and `remove_marker` write."""
+    """A log directory. Every call reads the files again. Only `write_offsets` and `remove_marker` write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -385,8 +385,8 @@ class LogDirectory:
         return shared
 
     def expected_partitions(self) -> list[PartitionDirectory]:
-        """Return what `partitions` returns. Raises UnreadableInput also if there is no partition, and no file that only
-        a broker's log directory has."""
+        """As `partitions`, but raises UnreadableInput also if there is neither a partition nor a file that only a
+        broker's log directory has."""
         found = self.partitions()
         if not found and not is_log_directory(self.path):
             inside = log_directories_in(self.path)

@@ -23,7 +23,7 @@ from kcli.log.config import LogConfig
 
 
 class AgedSegment(Protocol):
-    """What retention needs to know of a segment."""
+    """The facts about a segment that decide whether retention deletes it."""
 
     @property
     def base_offset(self) -> int:
@@ -45,7 +45,7 @@ Condition = Callable[[AgedSegment, AgedSegment | None], bool]
 
 
 class Tier(NamedTuple):
-    """What retention needs to know of a log with tiered storage. highest_tiered_offset: the last offset that is in
+    """The facts about a log with tiered storage that retention uses. highest_tiered_offset: the last offset that is in
     remote storage, -1 for none."""
 
     local_log_start_offset: int

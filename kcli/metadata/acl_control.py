@@ -30,7 +30,7 @@ _TOO_MANY_TO_DELETE: Final = Error(
 def check_acls(acls: Iterable[AclFields]) -> dict[AclFields, Error]:
     """Return for each ACL that is to be created its error, or NO_ERROR. This does not read the image.
 
-    Errors: INVALID_REQUEST. Raises Refused(UNKNOWN_SERVER_ERROR) if an ACL has a code that occurs in filters alone.
+    Errors: INVALID_REQUEST. Raises Refused(UNKNOWN_SERVER_ERROR) if an ACL has a code that only filters may have.
     """
     return {acl: _error_of(acl) for acl in acls}
 

@@ -168,7 +168,7 @@ class MetadataImage:
 
     def broker_configs(self, node_id: int | None) -> dict[str, str]:
         """The dynamic configurations of a broker: the cluster-wide defaults, overridden by its own. node_id: None for
-        the defaults alone."""
+        only the defaults."""
         own = _NOTHING if node_id is None else self.configs(BROKER_RESOURCE, str(node_id))
         return {**self.configs(BROKER_RESOURCE, ""), **own}
 

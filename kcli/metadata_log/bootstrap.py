@@ -1,7 +1,7 @@
 """bootstrap.checkpoint: the records with which a new metadata log begins. Every node of Kafka reads it at each start.
 If the file
 
-    is missing                           Kafka uses metadata.version alone, at its latest level
+    is missing                           Kafka uses only metadata.version, at its latest level
     has no record of metadata.version    Kafka does not start
     has an unreadable batch or record    Kafka does not start
     has a wrong CRC, an incomplete batch at the end, or no header or footer: Kafka reads the records all the same

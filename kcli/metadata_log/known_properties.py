@@ -59,7 +59,7 @@ def known_properties(
     beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
     if meta is not None and unusable(meta) is None:
         is_home = len(beside) == 1 and (node.directory / METADATA_DIRECTORY).is_dir()
-        # if two log directories differ in cluster.id alone, the one without the metadata log is the foreign one
+        # if two log directories differ only in cluster.id, the one without the metadata log is the foreign one
         is_sure = not is_home or meta.node_id != beside[0].node_id
         return _as_registered(meta, beside, image) if is_sure else None
     if path.exists() and not (path.is_file() or path.is_dir()):

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from kcli.log.recovery.plan import PartitionPlan  # not imported when a broker starts, as only salvage needs it
 
 PARTITION_MAX = 99_999
-"""The highest number that a partition of a lost topic may have: a directory with a higher one has a date behind its
-name."""
+"""The highest number that a partition of a lost topic may have: a directory with a higher number is a copy with a date
+after its name."""
 
 
 @dataclass(frozen=True, slots=True)

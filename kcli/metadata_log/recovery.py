@@ -532,8 +532,8 @@ class MetadataRecovery:
 
     @cached_property
     def _read(self) -> _Read:
-        """What all records say that can be read, also after damage; those of .log files under other names, if the log
-        has none; empty if the log cannot be read."""
+        """The result of reading all readable records, also those after damage. If the log has no readable record, those
+        of .log files under other names are read; the result is empty if the log cannot be read at all."""
         removed: set[str] = set()
         try:
             image, other_logs = self._replayed(removed)

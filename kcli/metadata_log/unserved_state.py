@@ -1,15 +1,16 @@
-"""Groups and transactional ids whose records lie in another partition of a coordinator's topic than the one in which
+"""Groups and transactional ids whose records are in another partition of a coordinator's topic than the one in which
 Kafka looks for them.
 
 Kafka takes the partition from a hash of the id, modulo the topic's number of partitions. Kafka lets a topic of a
 coordinator grow (`kafka-topics --alter --partitions`) and moves no record: most ids then have another partition, in
-which they have no record. A coordinator still loads the old records, and no client's request comes to them.
+which they have no record. A coordinator still loads the old records, but does not use them for any client's request.
 
-A topic has grown if the records of the metadata log show partitions that were created later than the first, and most
-records outside of their partition fit the number of partitions before. If the records of the metadata log are gone (a
-snapshot stands for them), it has grown if all records outside of their partition fit one smaller number of partitions,
-and that is no chance. Other causes, such as exchanged directories, are found by
-kcli.log.recovery.exchanged_names and kcli.log.recovery.misdirected; a grown topic is none of theirs.
+A record is misplaced if the hash of its id gives another partition than the one that has the record. A topic has grown
+if the records of the metadata log show partitions that were created later than the first ones, and most misplaced
+records are where the earlier number of partitions puts them. If a snapshot has replaced the records of the metadata
+log, the topic has grown if all misplaced records are where one smaller number of partitions puts them, and this is too
+unlikely to be chance. Other causes, such as exchanged directories, are found by kcli.log.recovery.exchanged_names and
+kcli.log.recovery.misdirected. Those modules do not report a topic that has grown.
 
 Source: GroupCoordinatorService.partitionFor, TransactionStateManager.partitionFor; ReplicationControlManager
 .createPartitions.
@@ -41,9 +42,9 @@ grown topic."""
 
 
 class Place(NamedTuple):
-    """Where records of an id lie. directory: that of the partition which has them. home: the number of the partition in
-    which Kafka looks. is_here: whether that partition is in one of the log directories. is_new: whether it is, and has
-    no record of the id, not even one that deletes another."""
+    """The place of an id's records. directory: the directory of the partition that has them. home: the number of the
+    partition in which Kafka looks for them. is_here: whether that partition is in one of the log directories. is_new:
+    whether it is, and has no record of the id, not even a tombstone."""
 
     directory: Path
     home: int
@@ -53,7 +54,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UnservedState:
-    """The ids of one topic that have records, and none in the partition in which Kafka looks for them. what: "group",
+    """The ids of one topic that have records, but none in the partition in which Kafka looks for them. what: "group",
     "transactional id" or "share group". count: the topic's number of partitions. before: a smaller number that it had
     earlier; 0 if none is known. places: by id, in order."""
 
@@ -65,8 +66,9 @@ class UnservedState:
 
 
 def unserved_state(homes: Sequence[Path], image: MetadataImage | None) -> dict[str, UnservedState]:
-    """Return the ids that Kafka does not find, by topic. A topic is left out if its first records show nothing of this;
-    a topic that has grown is there even if Kafka finds all its ids.
+    """Return by topic the ids whose records Kafka does not find. The result has each topic with such ids, and each
+    topic that has grown, even if Kafka finds all its ids; but no topic whose partitions all begin with records that
+    belong there.
 
     homes: the log directories of a node. image: the content of its metadata log; None if it is not known. Files that
     cannot be read are passed over: other checks report them.
@@ -91,8 +93,9 @@ def unserved_state(homes: Sequence[Path], image: MetadataImage | None) -> dict[s
 
 
 def counts_of_keys(image: MetadataImage | None, found: Mapping[str, UnservedState]) -> dict[str, int]:
-    """Return the numbers of partitions by topic, without the topics that have grown: their records were written by
-    several numbers, so that a key does not show in which partition the record belongs. found: by unserved_state."""
+    """Return the numbers of partitions by topic, without the topics that have grown: their records were placed by
+    several numbers of partitions, so that a key does not show in which partition its record belongs. found: by
+    unserved_state."""
     topics = [] if image is None else image.topics.values()
     grown = {topic for topic, each in found.items() if each.before}
     return {each.name: len(each.partitions) for each in topics if each.name not in grown}

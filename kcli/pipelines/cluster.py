@@ -1,16 +1,17 @@
-"""The options of a live source that begin with `kafka.`: settings of Kafka's consumer, and connections made by them.
+"""The options of a live source that begin with `kafka.`: settings of Kafka's consumer. `Cluster` makes connections by
+them.
 
     bootstrap.servers                            HOST:PORT,...
     security.protocol, sasl.*, ssl.*             TLS and login, as in a file of --command-config (kcli.client)
     client.id                                    sent with each request after the login
     isolation.level                              another name for the option `isolation`
-    request.timeout.ms                           how long to wait for a response, and to repeat a request that failed
+    request.timeout.ms                           how long a task waits for a response, and repeats a failed request
     max.partition.fetch.bytes, fetch.max.bytes   about how many bytes one Fetch asks for: the lower of the two
     group.id and what else concerns groups       accepted; there is no group, so they have nothing to apply to
     fetch.min.bytes, fetch.max.wait.ms           accepted; a task reads what is there, and waits for nothing
 
-Any other setting is refused: none is given and not honoured. Source: ConsumerConfig; KafkaSourceProvider, which refuses
-auto.offset.reset, enable.auto.commit, deserializers and interceptors.
+Any other setting is refused, so that no setting is silently without effect. Source: ConsumerConfig;
+KafkaSourceProvider, which refuses auto.offset.reset, enable.auto.commit, deserializers and interceptors.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ _INSTEAD: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How to reach a cluster, on the driver and in tasks. properties: librdkafka's, with keys and certificates as
-    texts, so that executors need no files.
+    """How the driver and the tasks reach a cluster. properties: librdkafka's, with keys and certificates as texts, so
+    that executors need no files.
 
     timeout_s: how long to wait for a response, and to repeat a request that failed. poll_timeout_s: how long a task
     waits for a record that the driver has seen. fetch_bytes: about how many bytes one Fetch asks for.
@@ -74,8 +75,8 @@ class Cluster:
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> tuple[Cluster, dict[str, str]]:
-        """Return the cluster that options of a query name, and the options that are not about the connection. options:
-        by lower-case name, kafka.bootstrap.servers among them. Raises UsageError."""
+        """Return the cluster that a query's options name, and the options without those of the connection. options: by
+        lower-case name, with kafka.bootstrap.servers. Raises UsageError."""
         settings, others = split(options)
         if (isolation := settings.pop(ISOLATION.removeprefix(PREFIX), None)) is not None:
             others[ISOLATION] = isolation
@@ -90,8 +91,8 @@ class Cluster:
 
     @staticmethod
     def taken(settings: dict[str, str]) -> Cluster:
-        """Remove the settings of a connection from `settings`, which are named without the prefix, and return the
-        cluster that they name. Raises UsageError."""
+        """Remove the settings of the connection from `settings`, and return the cluster that they name. settings: by
+        name, without the prefix `kafka.`. Raises UsageError."""
         bootstrap = settings.pop(BOOTSTRAP.removeprefix(PREFIX), "").strip()
         if not bootstrap:
             raise UsageError(f"{BOOTSTRAP} names no broker")
@@ -100,15 +101,15 @@ class Cluster:
             properties = librdkafka_properties(securing)
         except UsageError as error:
             raise UsageError(f"{PREFIX}{error}") from None
-        security_of(properties)  # a fault of the settings is told before a broker is asked
+        security_of(properties)  # invalid settings are reported before a broker gets a request
         defaults = Cluster(bootstrap)
         timeout_ms = number(settings, "request.timeout.ms", int(defaults.timeout_s * 1000))
         client_id = settings.pop("client.id", defaults.client_id)
         return Cluster(bootstrap, properties, client_id, timeout_ms / 1000)
 
     def reader(self, topics: Collection[str] | None = None) -> LogReader:
-        """Return a reader of logs, which has no connection yet. topics: those to describe; None for all. Raises
-        UsageError, KcliError for TLS or SASL that kcli's connections do not support."""
+        """Return a reader of logs, which has no connection yet. topics: the topics that it describes; None for all.
+        Raises UsageError, KcliError for TLS or SASL that kcli's connections do not support."""
         return LogReader(self.brokers(), topics)
 
     def brokers(self) -> AnyBroker:
@@ -117,19 +118,20 @@ class Cluster:
 
 
 def split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options that begin with `kafka.`, without the prefix, and the other ones."""
+    """Return the options that begin with `kafka.`, without this prefix, and the other options."""
     settings = {name.removeprefix(PREFIX): text for name, text in options.items() if name.startswith(PREFIX)}
     return settings, {name: text for name, text in options.items() if not name.startswith(PREFIX)}
 
 
 def refuse(settings: Mapping[str, str], accepted: Collection[str], instead: Mapping[str, str]) -> None:
-    """Raise UsageError for the first setting that is not accepted. instead: what to do in place of some."""
+    """Raise UsageError for the first setting that is not in `accepted`. instead: for some settings, the advice that the
+    error gives."""
     if refused := sorted(settings.keys() - set(accepted)):
         raise UsageError(f"{PREFIX}{refused[0]}: {instead.get(refused[0], 'not honoured by kafka-log')}")
 
 
 def number(settings: dict[str, str], name: str, default: int, most: int = (1 << 31) - 1) -> int:
-    """Remove a setting and return its value; without it return `default`. Raises UsageError."""
+    """Remove a setting and return its value; return `default` if the setting is not given. Raises UsageError."""
     text = settings.pop(name, None)
     if text is None:
         return default

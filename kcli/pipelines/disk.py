@@ -1,13 +1,14 @@
-"""What a query with bootstrapFrom reads from a disk, before it goes on from the brokers.
+"""The offsets that a query with bootstrapFrom reads from a disk, before it reads the others from the brokers.
 
     the same topic   the topic id in partition.metadata, or that of the tier, or that in the log directory's metadata
-                     log, is the id that the brokers tell; so is the cluster id of meta.properties, if there is one
+                     log, is the brokers' id of the topic; likewise the cluster id of meta.properties, if there is one
     start            the log start offset on the disk. Offsets below it are fetched from the brokers, if they have them
     end              the switch offset, from which on the brokers are asked: one above the last whole batch on the disk,
-                     but not above the high watermark of the checkpoint file, below which no leader takes a record back;
+                     but not above the high watermark of the checkpoint file, below which no leader removes a record;
                      with read_committed the last stable offset there
 
-The disk may be that of a broker of the cluster, which goes on writing, or a copy of one; a tier may complete it.
+The disk may belong to a running broker of the cluster, or be a copy of such a disk. With the option `tier`, tiered
+storage has the offsets below those on the disk.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from kcli.protocol.topic_partition import TopicPartition
 
 
 class Span(NamedTuple):
-    """The offsets from `start` up to, not including, `end` of a partition; none if the end is not above the start."""
+    """The offsets of a partition from `start` up to, not including, `end`; no offsets if `end` is not above `start`."""
 
     start: int
     end: int
@@ -45,15 +46,15 @@ NOTHING = Span(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class DiskLog:
-    """A partition on the disk. copies: its replicas there, the one to read first. part: the offsets that can be read
+    """A partition on the disk. copies: its replicas there, the preferred one first. part: the offsets that can be read
     from them."""
 
     copies: list[PartitionFiles]
     part: Span
 
     def offset_for_time(self, time_ms: int) -> int | None:
-        """Return the offset of the first record of the part whose timestamp is `time_ms` (epoch ms) or later; None if
-        there is none. Raises UnreadableInput."""
+        """Return the offset of the first record in `part` whose timestamp is `time_ms` (epoch ms) or later; None if no
+        record is so late. Raises UnreadableInput."""
         found = offsets.offset_for_time(self.copies[0], time_ms)
         return found if found is not None and found < self.part.end else None
 
@@ -61,7 +62,7 @@ class DiskLog:
 def disk_logs(
     options: SourceOptions, topic_ids: Mapping[TopicPartition, UUID], cluster_id: str
 ) -> dict[TopicPartition, DiskLog]:
-    """Return those partitions of the cluster that the disk has. Arguments and errors are those of `replicas`."""
+    """Return the partitions of the cluster that are on the disk. Arguments and errors are those of `replicas`."""
     whole = replace(options, start=Bound(EARLIEST), end=Bound(LATEST), beyond_high_watermark=False)
     found: dict[TopicPartition, DiskLog] = {}
     for partition, copies in replicas(options, topic_ids, cluster_id).items():
@@ -73,9 +74,11 @@ def disk_logs(
 def replicas(
     options: SourceOptions, topic_ids: Mapping[TopicPartition, UUID], cluster_id: str
 ) -> dict[TopicPartition, list[PartitionFiles]]:
-    """Return the replicas on the disk of the cluster's partitions. topic_ids, cluster_id: as the brokers tell them.
+    """Return the replicas on the disk of the cluster's partitions. topic_ids, cluster_id: those of the brokers'
+    metadata.
 
-    Raises UsageError for another topic, another cluster, and if the disk has none of the partitions; UnreadableInput.
+    Raises UsageError if a partition on the disk is of another topic or another cluster, or if the disk has none of the
+    partitions; UnreadableInput.
     """
     found: dict[TopicPartition, list[PartitionFiles]] = {}
     homes: dict[str, _Home] = {}
@@ -94,13 +97,14 @@ def replicas(
 
 
 class _Home:
-    """A log directory, or what else has directories of partitions."""
+    """A log directory, or another directory that has directories of partitions."""
 
     def __init__(self, address: str) -> None:
         self._address = address
 
     def check(self, files: PartitionFiles, topic_id: UUID, cluster_id: str) -> None:
-        """Raise UsageError unless a partition here is one of that topic and cluster; UnreadableInput."""
+        """Check a partition in this directory. Raises UsageError unless it belongs to the topic with this id and to
+        this cluster; UnreadableInput."""
         if self._cluster_id not in (None, cluster_id):
             raise UsageError(
                 f"{self._address} is of the cluster {self._cluster_id}, the brokers are of the cluster {cluster_id}"

@@ -7,8 +7,8 @@
                    partition for the rows that are encoded together, another the next time
     others         left out
 
-A kernel (formats.kernels.arrow.builder) makes batches of the columns. The timestamp of all rows that are encoded
-together is the time then. Source: KafkaWriter, KafkaRowWriter.
+A kernel (formats.kernels.arrow.builder) makes batches of the columns. All rows that are encoded together get the
+present time as timestamp. Source: KafkaWriter, KafkaRowWriter.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TYPES = {
     "topic": ("string",),
     "partition": ("int",),
 }
-"""The columns that are written, and their types in Spark's words."""
+"""The columns that are written, each with the names of the Spark types that it may have."""
 
 
 def check_columns(types: dict[str, str], topic: str | None) -> None:
@@ -67,9 +67,9 @@ def check_columns(types: dict[str, str], topic: str | None) -> None:
 
 @dataclass
 class Encoder:
-    """Makes batches of rows. partitions: returns the number of partitions of a topic. topic: of all rows; None: they
-    have a column. codec: of the batches, one of CODECS. producer: producer id and epoch of transactional batches, None
-    for batches without a producer."""
+    """Encodes rows as batches. partitions: returns the number of partitions of a topic. topic: the topic of all rows;
+    None if the column `topic` names it. codec: the codec of the batches, one of CODECS. producer: producer id and epoch
+    of transactional batches, None for batches without a producer."""
 
     partitions: Callable[[str], int]
     topic: str | None = None
@@ -162,7 +162,7 @@ class Encoder:
 
 
 def _by_keys(keys: pa.Array, count: int) -> np.ndarray[Any, Any]:
-    """Return the partition of each key, for all null keys one that is chosen at random."""
+    """Return the partition of each key. All null keys get the same partition, which is chosen at random."""
     _, offsets, data = keys.buffers()
     numbers = np.empty(len(keys), np.int64)
     if len(keys):
@@ -179,7 +179,7 @@ def _compress(builder: BatchBuilder) -> None:
 
 
 def _cut(data: bytes) -> Iterator[bytes]:
-    """Yield batches that lie end to end, with the base offset 0, as producers send them."""
+    """Split bytes in which batches follow each other; yield each batch with the base offset 0, as producers send it."""
     at = 0
     while at < len(data):
         size = LOG_OVERHEAD_BYTES + int.from_bytes(data[at + 8 : at + 12], "big")
@@ -206,5 +206,5 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def wanted(names: Sequence[str]) -> list[str]:
-    """Return those of a query's columns that are written."""
+    """Return the names of the query's columns that the sink writes."""
     return [name for name in names if name in TYPES]

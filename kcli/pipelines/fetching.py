@@ -1,15 +1,15 @@
 """A task of a live source: fetches a range of offsets from the partition's leader, as Arrow record batches.
 
-    Fetch answer   whole batches from the one with the offset on; the last may be cut off, and is fetched again
-    aborted        with read_committed the answer lists the aborted transactions among them: producer id and first
-                   offset. A transaction ends at the producer's next abort marker, or goes on behind the answer
+    Fetch          the response begins with the batch that has the offset; a batch cut off at the end is fetched again
+    aborted        with read_committed the response lists the aborted transactions among them: producer id and first
+                   offset. A transaction ends at the producer's next abort marker, or after the response
     damage         a batch with a wrong CRC, or that cannot be decoded, ends the query; with onCorruption=skip it is
                    passed over with a warning, and the records before the damage are delivered
     data loss      offsets below the log start offset or above the log's end, a partition that was deleted: an error, or
                    with failOnDataLoss=false a warning
 
-Kernels make record batches of the batches, as they do of a segment's on disk; no Python object is made of a record. The
-next answer is received while one is decoded: two answers are all that is kept in memory. Source: KafkaDataConsumer,
+Kernels make record batches of the batches, as they do of a segment's on disk; no Python object is made of a record. A
+task receives the next response while it decodes one: memory holds two responses at most. Source: KafkaDataConsumer,
 CompletedFetch.
 """
 
@@ -50,14 +50,15 @@ PAUSE_S = 0.1
 
 
 class CorruptBatch(KcliError):
-    """A leader sends bytes that are no valid batch, with onCorruption=fail; or no sound batch is behind them."""
+    """The leader has sent bytes that are no valid batch, and onCorruption=fail; or no sound batch follows them."""
 
 
 def read(
     fetch_range: FetchRange, columns: Sequence[str], options: SourceOptions, cluster: Cluster
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range as Arrow record batches with these columns, in the order of the log. Raises
-    CorruptBatch, DataLoss, NobodyAnswers, ErrorAnswer; KcliError if the leader does not send what the range has."""
+    """Yield the records of a range of offsets as Arrow record batches with these columns, in the order of the log.
+    Raises CorruptBatch, DataLoss, NobodyAnswers, ErrorAnswer; KcliError if the leader does not send all records of the
+    range."""
     with cluster.reader({fetch_range.partition.topic}) as reader, ThreadPoolExecutor(1) as thread:
         yield from _Task(fetch_range, columns, options, cluster, reader, thread).batches()
 
@@ -74,14 +75,14 @@ class _Task:
     ) -> None:
         self._range, self._reader, self._cluster = fetch_range, reader, cluster
         self._thread = thread
-        self._ahead: tuple[int, Future[Fetched | None]] | None = None  # an offset, and the answer to a Fetch from it
+        self._ahead: tuple[int, Future[Fetched | None]] | None = None  # an offset, and the response to a Fetch at it
         self._partition = fetch_range.partition
         self._options = options
         self._committed = options.isolation is Isolation.READ_COMMITTED
         self._skips = options.on_corruption is not OnCorruption.FAIL
         self._rows = RecordBatches(self._partition, columns, include_control=options.include_control)
         self._records = RecordTable(SLICE_RECORDS)
-        self._told = -1  # the offset of the damage of which was warned last
+        self._told = -1  # the offset of the damage in the last warning
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the range's record batches."""
@@ -110,9 +111,10 @@ class _Task:
         yield from self._rows.rest()
 
     def _fetch(self, at: int) -> Fetched | None:
-        """Return the leader's answer to a Fetch from an offset; send the Fetch that follows it."""
+        """Return the leader's response to a Fetch at offset `at`; send the next Fetch, whose response is awaited by the
+        next call."""
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] != at:  # damage is in the way
+        if ahead is not None and ahead[0] != at:  # damage has moved the position elsewhere
             wait([ahead[1]])
             ahead = None
         fetched = (self._fetching(at) if ahead is None else ahead[1]).result()
@@ -132,7 +134,8 @@ class _Task:
         lost(f"{self._partition}: {what}", fails=self._options.fail_on_data_loss)
 
     def _is_there(self) -> bool:
-        """Whether the partition still is that of the plan."""
+        """Whether the partition exists and its topic still has the id that it had when the query was planned; if not,
+        report the loss."""
         described = self._reader.describe_patiently()
         if self._partition not in described.leaders:
             self._lost("it is not there any more")
@@ -143,8 +146,8 @@ class _Task:
         return False
 
     def _in_range(self, at: int) -> int:
-        """Return the next offset of the range that the log has, which is `at` itself if the log has it after all; the
-        end of the range if it has none."""
+        """After an OFFSET_OUT_OF_RANGE at offset `at`, return the next offset of the range that the log has: `at`
+        itself if the log has this offset now; the end of the range if the log has no further offset of it."""
         start = self._reader.offsets([self._partition], EARLIEST).get(self._partition, at)
         if start > at:
             self._lost(f"offset {at:,} is gone, the log starts at {start:,}")
@@ -156,7 +159,8 @@ class _Task:
         return self._range.end
 
     def _give_up(self, fetched: Fetched | None, at: int) -> None:
-        """Raise the error for a range that the leader does not send up to its end, or warn of it."""
+        """Raise the error for a range whose last records the leader does not send, or warn if the log ends before
+        them."""
         if fetched is None:
             raise KcliError(f"{self._partition} has no leader")
         if fetched.end < self._range.end:
@@ -170,7 +174,7 @@ class _Task:
     # batches to records
 
     def _answer(self, fetched: Fetched, begin: int) -> Generator[pa.RecordBatch, None, int]:
-        """Yield the record batches that are full; return the offset to fetch next."""
+        """Yield the record batches that a Fetch response completes; return the offset to fetch next."""
         at = begin
         aborted = list(fetched.aborted)
         for part in read_segment(BytesSource(fetched.records, str(self._partition)), resync=self._skips):
@@ -178,7 +182,7 @@ class _Task:
                 at = yield from self._window(part, aborted, at)
                 part.release()
             elif at > begin and part.at_end and (self._skips or isinstance(part.error, Truncated)):
-                break  # the batch is cut off, or the next answer, which begins with it, shows what follows it
+                break  # the batch is cut off, or is read again with the batch after it, from the next response
             else:
                 self._damage(part.error, at)
             if at >= self._range.end:
@@ -207,8 +211,8 @@ class _Task:
         return following
 
     def _drop_unsound(self, window: Window, at: int) -> int:
-        """Report and remove the batches that a consumer refuses, and those that repeat offsets of earlier ones; return
-        the offset behind the window, `at` if nothing can be read of it."""
+        """Report and remove the batches of a window that a consumer refuses, and those that repeat offsets of earlier
+        batches. Return the offset after the window; `at` if no batch of it can be read."""
         batches, following = window.batches, at
         if next_unsound(batches, 0) >= 0:
             following = self._report_unsound(window, at)
@@ -223,9 +227,9 @@ class _Task:
         return max(following, batches.field(batches.count - 1, LAST_OFFSET) + 1) if batches.count else following
 
     def _report_unsound(self, window: Window, begin: int) -> int:
-        """Report the unsound batches of the range. Return the offset behind the last batch of the window if none is
-        sound, and its header can be right; else `begin`: what follows an unsound batch shows where it ends, in this
-        answer or in the next one, which begins with it."""
+        """Report the unsound batches of the range. Return the offset after the last batch of the window if no batch is
+        sound but the last one's header may be right; otherwise `begin`. Where an unsound batch ends is known only from
+        the batch after it, in this response or in the next one."""
         batches, at = window.batches, begin
         for i in range(batches.count):
             last = batches.field(i, LAST_OFFSET)
@@ -240,7 +244,7 @@ class _Task:
         return begin
 
     def _damage(self, error: FormatError, offset: int) -> None:
-        """Raise the error for damage from an offset on, or warn of it, once for each offset."""
+        """Raise CorruptBatch for damage at an offset; with onCorruption=skip log a warning, once for each offset."""
         if offset == self._told:
             return
         self._told = offset
@@ -251,18 +255,18 @@ class _Task:
 
 
 def end_of(records: bytes) -> int:
-    """Return the offset behind the last whole batch of a Fetch answer, as its header says; -1 without a batch."""
+    """Return the offset after the last whole batch of a Fetch response, by the batch's header; -1 without a batch."""
     batches = BatchTable()
     scan(records, 0, len(records), 0, batches, check_crc=False)
     return batches.field(batches.count - 1, LAST_OFFSET) + 1 if batches.count else -1
 
 
 def aborted_ranges(window: Window, aborted: list[tuple[int, int]]) -> array[int]:
-    """Return the aborted transactions of a window as drop_batches takes them: producer id, first and last offset, in
-    the order of producers and offsets.
+    """Return the aborted transactions in a window as an array for drop_batches: producer id, first and last offset of
+    each, sorted by producer id and offset.
 
-    aborted: producer ids and first offsets of the aborted transactions that have not ended before the window, as Fetch
-    answers them. Those that end in the window are removed.
+    aborted: producer ids and first offsets of the aborted transactions that have not ended before the window, from the
+    Fetch response. The transactions that end in the window are removed from this list.
     """
     batches = window.batches
     producers = {producer for producer, _ in aborted}

@@ -7,8 +7,8 @@
     task     the whole range of a partition, as in Spark's Kafka source; with minPartitions or maxRecordsPerPartition a
              part of it. Each task fetches by itself, from the leader
 
-A partition without a leader is waited for, as long as a failed request is repeated. Source: KafkaOffsetReaderAdmin,
-KafkaOffsetRangeCalculator.
+For a partition without a leader the query waits, as long as it would repeat a failed request. Source:
+KafkaOffsetReaderAdmin, KafkaOffsetRangeCalculator.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Partitions = Mapping[TopicPartition, UUID]
 
 @dataclass(frozen=True, slots=True)
 class FetchRange:
-    """The offsets from `start` up to, not including, `end` of a partition. topic_id: of the topic when the query was
-    planned; a topic of the same name that was created later has another id."""
+    """The offsets from `start` up to, not including, `end` of a partition. topic_id: the id of the topic when the query
+    was planned; a topic of the same name that is created later has another id."""
 
     partition: TopicPartition
     topic_id: UUID
@@ -84,10 +84,10 @@ def plan(options: SourceOptions, cluster: Cluster) -> tuple[list[Split], list[Fe
 
 
 def shared(partition: TopicPartition, wanted: Span, disk: Span, first: int, *, fails: bool) -> tuple[Span, list[Span]]:
-    """Return which of the wanted offsets of a partition are read from the disk, and which ones from the brokers.
+    """Return which of the wanted offsets of a partition are read from the disk, and which from the brokers.
 
-    disk: the offsets that the disk has. first: the log start offset of the brokers. Raises DataLoss, if `fails`, for
-    offsets that neither has; else they are left out with a warning.
+    disk: the offsets that the disk has. first: the log start offset of the brokers. If neither has some of the offsets:
+    raises DataLoss if `fails`, otherwise logs a warning and leaves them out.
     """
     start, end = wanted
     spans: list[Span] = []
@@ -112,9 +112,10 @@ def present(
     *,
     is_patient: bool = False,
 ) -> Partitions:
-    """Return the partitions that exist and that the options select, sorted. known: partitions that need not exist,
-    because an earlier batch has read them; None: no partition need exist. is_patient: ask again while no broker
-    answers. Raises UsageError for another partition that the options name, NobodyAnswers, ErrorAnswer."""
+    """Return the partitions that exist and that the options select, sorted. known: partitions that an earlier
+    micro-batch has read: they may be missing now; None: any partition may be missing. is_patient: whether to ask again
+    while no broker answers. Raises UsageError for another partition that the options name, NobodyAnswers,
+    ErrorAnswer."""
     described = reader.describe_patiently() if is_patient else reader.describe()
     if known is not None:
         there = set(described.leaders)
@@ -131,9 +132,9 @@ def bounds(
     partitions: Collection[TopicPartition],
     disk: Mapping[TopicPartition, DiskLog],
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the start offset and the exclusive end offset that the options, and the filters of the query, select of
-    each partition; a start at or above the end means that they select none of it. A partition that was deleted
-    meanwhile is left out. disk: the partitions that a disk has. Raises as `plan`."""
+    """Return for each partition the start offset and the exclusive end offset that the options and the filters of the
+    query select; they select no offset if the start is not below the end. A partition that was deleted meanwhile is
+    left out. disk: the partitions that a disk has. Raises as `plan`."""
     committed = options.isolation is Isolation.READ_COMMITTED
     firsts, lasts = log_starts(reader, partitions), ends(reader, partitions, committed=committed)
     for each in firsts.keys() & disk.keys():
@@ -183,8 +184,9 @@ def _by_time(
     *,
     committed: bool,
 ) -> Offsets:
-    """Return the first offset at the time that `time_of` has of a partition (epoch ms), on the disk or of the brokers;
-    LATEST if no record is so late. A partition of which it has no time is left out."""
+    """Return for each partition the offset of the first record, on the disk or on the brokers, that is not older than
+    the time (epoch ms) that `time_of` returns for the partition; LATEST if no record is so late. A partition for which
+    it returns None is left out."""
     times = {each: max(0, time_ms) for each in partitions if (time_ms := time_of(each)) is not None}
     found = _offsets(reader, times, committed=committed)
     for each in found.keys() & disk.keys():
@@ -195,8 +197,8 @@ def _by_time(
 
 
 def _offsets(reader: LogReader, timestamps: Mapping[TopicPartition, int], *, committed: bool) -> Offsets:
-    """Return what the reader's `offsets_at` does, of all partitions but deleted ones: those without a leader are waited
-    for."""
+    """Return the result of the reader's `offsets_at` for all partitions that exist. Waits for the leaders of partitions
+    without a leader."""
     if not timestamps:
         return {}
     deadline = time.monotonic() + reader.timeout_s
@@ -214,7 +216,7 @@ def _offsets(reader: LogReader, timestamps: Mapping[TopicPartition, int], *, com
 
 
 def tasks(ranges: Collection[FetchRange], options: SourceOptions) -> list[FetchRange]:
-    """Return the ranges cut as minPartitions and maxRecordsPerPartition require it."""
+    """Return the ranges, cut into as many as minPartitions and maxRecordsPerPartition require."""
     most, least = options.max_records_per_partition, options.min_partitions or 0
     total = sum(each.size for each in ranges)
     found: list[FetchRange] = []

@@ -5,15 +5,16 @@
 
 Exactly once: each task of a micro-batch writes its rows in one transaction, and the transaction commits the number of
 the micro-batch (Spark's batchId) with them, as an offset of a group. Transactional id and group are those of the query
-and the task: kcli-<query id>-<partition of the task>. A task first becomes the only producer of its id
-(InitProducerId), which aborts what an attempt before it has left open and fences it; then it reads the number that the
-group has. If that is its own micro-batch, an attempt before it has committed, and nothing is left to do. So it does not
-matter where a driver, an executor or a broker dies: a micro-batch that Spark runs again writes what is missing, and
-only that.
+and the task: kcli-<query id>-<partition of the task>. A task first becomes the only producer of its transactional id:
+InitProducerId fences the attempt before it, and aborts a transaction that it has left open. Then the task reads the
+number that the group has committed. If that is the number of its own micro-batch, an earlier attempt has committed the
+rows, and the task has nothing to write. So it does not matter where a driver, an executor or a broker dies: a
+micro-batch that Spark runs again writes what is missing, and only that.
 
-What this stands on: a micro-batch that runs again has the same rows in the same tasks. The sources of Spark, and its
-shuffles, see to that as long as the checkpoint is the same, and the number of tasks; a query with random numbers does
-not. Readers need isolation.level=read_committed, and see the tasks of a micro-batch one by one.
+This is true only if a micro-batch that runs again has the same rows in the same tasks. Spark's sources and shuffles
+guarantee that as long as the checkpoint and the number of tasks stay the same; a query with random numbers does not.
+Consumers need isolation.level=read_committed; they see the rows of each task when its transaction commits, not those of
+a micro-batch at once.
 
 Source: KIP-98, KIP-447; KafkaStreamWriter.
 """
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CHUNK_BYTES = 8 << 20
-"""About how many bytes of rows are encoded together."""
+"""The approximate size, in bytes, of the rows that are encoded together."""
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 TRANSACTION_TIMEOUT_MS = 600_000
 QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -65,9 +66,9 @@ _OF_SPARK: Final = ("checkpointlocation", "queryname", "includeheaders")
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """The options of a sink. topic: of all rows; None: they have a column. codec: of batches, kafka.compression.type.
-    is_exactly_once: whether each task of a stream writes in a transaction, which the coordinator aborts after
-    transaction_timeout_ms."""
+    """The options of a sink. topic: the topic of all rows; None if the column `topic` names it. codec: of the batches,
+    kafka.compression.type. is_exactly_once: whether each task of a stream writes in a transaction, which the
+    coordinator aborts after transaction_timeout_ms."""
 
     cluster: Cluster
     topic: str | None
@@ -102,7 +103,7 @@ class SinkOptions:
 
 
 class _Sink:
-    """What both writers are: pickled, and called in tasks."""
+    """The base of both writers, which Spark pickles and calls in tasks."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_columns({each.name: each.dataType.simpleString() for each in schema.fields}, options.topic)
@@ -123,7 +124,7 @@ class _Sink:
     def _append(
         self, appender: LogAppender, transaction: ProducingTransaction | None, first: pa.Table, rest: Iterator[pa.Table]
     ) -> TopicPartition:
-        """Write the rows; return a partition that has some of them."""
+        """Write the rows; return a partition to which some of them were written."""
         producer = None if transaction is None else (transaction.producer_id, transaction.producer_epoch)
         encoder = Encoder(appender.partitions, self._options.topic, self._options.codec, producer)
         written: TopicPartition | None = None
@@ -156,7 +157,7 @@ class _Sink:
             with LogAppender(brokers, name) as appender:
                 written = self._append(appender, transaction, first, rest)
         except BaseException:
-            with suppress(KcliError):  # the next attempt, or the timeout, aborts it
+            with suppress(KcliError):  # if the abort fails, the next attempt or the timeout aborts the transaction
                 transaction.abort()
             raise
         transaction.commit(TopicPartition(written.topic, 0), epoch)
@@ -171,8 +172,8 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
 
 
 def _place() -> tuple[str, int, int]:
-    """Return the id of the query, the number of the micro-batch, and the partition of the task. Raises KcliError if
-    Spark does not tell them."""
+    """Return the id of the query, the number of the micro-batch, and the partition of the task. Raises KcliError if the
+    task's properties lack them."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(QUERY)
     epoch = None if context is None else context.getLocalProperty(EPOCH)

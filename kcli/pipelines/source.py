@@ -1,11 +1,11 @@
-"""The Spark data source `kafka-log`: of files as kcli.export.source has it, and of live brokers.
+"""The Spark data source `kafka-log`: files, which kcli.export.source reads, and live brokers.
 
     .load("dir"), option tier                  kcli.export: a broker's disk, a backup, tiered storage
     option kafka.bootstrap.servers, no path    the brokers themselves, in batch and streaming queries
     the same, and option bootstrapFrom         first a disk, then the brokers
 
-With a path, kafka.bootstrap.servers has no effect, so that a job of Spark's Kafka source moves to a disk by adding the
-path alone.
+With a path, kafka.bootstrap.servers has no effect: a job that used Spark's Kafka source reads a disk as soon as it has
+the option path.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class LiveReader(DataSourceReader):
 
 
 class FilteringLiveReader(LiveReader):
-    """A LiveReader to which Spark passes the filters of a query, with the option pushFilters. It is a class of its own
-    as kcli.export.source.FilteringReader is."""
+    """A LiveReader to which Spark passes the filters of a query, with the option pushFilters. It is a separate class
+    for the reason that kcli.export.source.FilteringReader has."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
         """Narrow the topics, partitions, offsets and timestamps to read to those that the filters select. Return the

@@ -1,4 +1,5 @@
-"""The stream reader of a live source: offsets as in the streams of files (kcli.export.stream), asked of the brokers.
+"""The stream reader of a live source. Offsets have the form of those of file streams (kcli.export.stream); the brokers
+tell their ends.
 
     end         the high watermark, or with read_committed the last stable offset
     found       partitions and topics that come later are found at each batch, and are read from offset 0
@@ -7,7 +8,7 @@
     disk        with bootstrapFrom, the offsets that the disk has when the query begins are read there (disk.py). They
                 are in the offsets of each micro-batch until the partition has passed their end, the switch offset:
                 {"orders": {"0": 23}, "disk offsets": {"orders": {"0": [0, 1000]}}}; from then on the disk is not
-                needed. Partitions that come later are read from the brokers alone
+                needed. Partitions that are created later are read only from the brokers
     brokers     after the first answer a broker that does not answer is asked again, for kafka.request.timeout.ms
 
 Source: KafkaMicroBatchStream.
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ON_DISK = "disk offsets"
-"""The name beside the topics in the offsets of a micro-batch; it is no name of a topic, as it has a space."""
+"""A key beside the topics in the offsets of a micro-batch: the offsets that are read from the disk. No topic has this
+name, as it has a space."""
 Spans = Mapping[TopicPartition, Span]
 
 
@@ -72,8 +74,8 @@ class LiveStreamReader(OffsetsReader[UUID]):
         self._reader: LogReader | None = None
         self._committed = options.isolation is Isolation.READ_COMMITTED
         self._disk = KafkaLogStreamReader(options, columns) if options.paths else None
-        self._is_same = False  # whether the topics on the disk are known to be those of the brokers
-        self._on_disk: Spans = {}  # what a new query reads from the disk
+        self._is_same = False  # whether the topics on the disk were compared with those of the brokers
+        self._on_disk: Spans = {}  # the offsets that a new query reads from the disk
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_reader": None}
@@ -120,7 +122,7 @@ class LiveStreamReader(OffsetsReader[UUID]):
         self._on_disk = on_disk
         return begins
 
-    # the methods by which Spark asks for offsets, which have the offsets on the disk besides
+    # methods that Spark calls for offsets; these include the offsets on the disk
 
     @steady
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
@@ -183,7 +185,8 @@ class LiveStreamReader(OffsetsReader[UUID]):
 
 
 def _joined(plain: dict[str, dict[str, int]], on_disk: Spans) -> dict[str, Any]:
-    """Return offsets as the checkpoint has them, with what is read from the disk, if there is any."""
+    """Return the offsets of a micro-batch for the checkpoint: `plain`, and the offsets that are read from the disk, if
+    there are any."""
     if not on_disk:
         return plain
     spans: dict[str, dict[str, list[int]]] = {}
@@ -193,7 +196,8 @@ def _joined(plain: dict[str, dict[str, int]], on_disk: Spans) -> dict[str, Any]:
 
 
 def parted(offsets: dict[str, Any]) -> tuple[dict[str, Any], Spans]:
-    """Return the offsets of a checkpoint, and what is read from the disk. Raises UsageError."""
+    """Return the offsets in a checkpoint without those that are read from the disk, and the latter. Raises
+    UsageError."""
     if ON_DISK not in offsets:
         return offsets, {}
     plain = {name: each for name, each in offsets.items() if name != ON_DISK}

@@ -9,10 +9,10 @@ subjects, schemas, registering, compatibilities, configs, modes, about
 views         the schema of a request, and the form in which an answer shows it
 checking      whether a schema may follow those of its subject
 lookups       whether a schema is registered already; references with their texts
-settings      the configuration and the mode that hold for a subject
-image         everything that `_schemas` says, by replay: subjects, ids, guids, references, settings
-parsed_cache  parsed schemas, of which the last used are kept
-drafts        a schema on its way, as requests and answers have it
+settings      the configuration and the mode that apply to a subject
+image         the state that replay makes of `_schemas`: subjects, ids, guids, references, settings
+parsed_cache  a cache of parsed schemas
+drafts        a schema in a request or an answer
 records       keys and values of `_schemas`, byte for byte
 metadata      metadata and rule sets
 calls, messages, fields, json_text, errors, names

@@ -10,12 +10,12 @@ from kcli.registry.records import context_key
 
 
 def root(call: Call) -> Answer:
-    """Return nothing: clients ask whether the registry is there."""
+    """Return an empty object: clients send this request to find out whether the registry runs."""
     return call.answer({})
 
 
 def list_contexts(call: Call) -> Answer:
-    """Return the names of the contexts that begin with `contextPrefix`."""
+    """Return the names of the contexts, only those that begin with the parameter `contextPrefix` if it is given."""
     prefix = call.text("contextPrefix")
     found = [each for each in (names.DEFAULT_CONTEXT, *call.image.contexts()) if each.startswith(prefix)]
     return call.answer(call.page(found))
@@ -36,10 +36,10 @@ def cluster_id(call: Call) -> Answer:
 
 
 def deployment(call: Call) -> Answer:
-    """Return no attributes: none of Confluent's deployments is this."""
+    """Return no attributes: this registry is in none of Confluent's deployments."""
     return call.answer({"attributes": []})
 
 
 def version(call: Call) -> Answer:
-    """Return the version of Confluent's registry whose API this is."""
+    """Return the version of Confluent's registry whose API this registry has."""
     return call.answer(pruned({"version": call.identity.version, "commitId": call.identity.commit_id}))

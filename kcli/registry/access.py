@@ -9,8 +9,8 @@
                  registry alone. An operation on all subjects needs the subject *; a schema's id may be read by those
                  who may READ one of its subjects
 
-A password that was right is remembered as a keyed hash, as long as the user's credential stays the same: SCRAM hashes a
-password thousands of times. Source: RFC 7617.
+A password that was right is kept as a keyed hash until the user's credential changes, because checking it by SCRAM
+takes thousands of hashes. Source: RFC 7617.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Users(Protocol):
     """Users with passwords."""
 
     def credential(self, name: str) -> object:
-        """Return what the user's password is checked against, by equality the same as long as the password is; None
-        for an unknown user."""
+        """Return the value with which the user's password is checked; it is equal to earlier ones as long as the
+        password is the same. None for an unknown user."""
 
     def is_right(self, credential: object, password: str) -> bool:
-        """Whether the password is the credential's; this takes some time."""
+        """Whether the password is that of the credential. Checking it takes some time."""
 
 
 class FileUsers:
@@ -105,7 +105,7 @@ class Rule(NamedTuple):
     subject: str
 
     def allows(self, user: str, operation: Operation, subject: str | None) -> bool:
-        """Whether the rule allows an operation. subject: None for one that concerns no one subject."""
+        """Whether the rule allows an operation. subject: None if the operation concerns all subjects or none."""
         if self.user not in (EVERYTHING, user) or not (self.operations is None or operation in self.operations):
             return False
         if self.subject.endswith(EVERYTHING):
@@ -150,8 +150,8 @@ def _lines(path: Path) -> Iterable[tuple[int, str]]:
 
 
 class Access:
-    """Authenticates and authorizes requests. users: None for a registry that everybody may use. rules: None for one
-    whose users may do everything."""
+    """Authenticates and authorizes requests. users: None if everybody may use the registry. rules: None if every user
+    may do everything."""
 
     def __init__(
         self, users: Sequence[Users] | None = None, rules: Sequence[Rule] | None = None, super_users: Iterable[str] = ()
@@ -167,8 +167,8 @@ class Access:
         return self._users is None and self._rules is None
 
     def known_user(self, authorization: str) -> str | None:
-        """Return the user of an Authorization header whose password was found right before; None if it must be checked.
-        Without users it is the empty name."""
+        """Return the user of an Authorization header whose password was checked before; None if it must be checked now.
+        Return the empty name if the registry has no users."""
         if self._users is None:
             return ""
         found = self._remembered.get(self._hash(authorization))
@@ -177,7 +177,7 @@ class Access:
         return found[0]
 
     async def user(self, authorization: str) -> str | None:
-        """Return the user of an Authorization header; None if the password is wrong, or there is none."""
+        """Return the user of an Authorization header; None without a header, or if the password is wrong."""
         known = self.known_user(authorization)
         login = parse_basic(authorization)
         if known is not None or login is None:
@@ -185,7 +185,7 @@ class Access:
         name, password = login
         if self._checking is None:
             self._checking = asyncio.Lock()
-        async with self._checking:  # one at a time, so that guesses do not fill all threads
+        async with self._checking:  # one password at a time, so that guesses do not occupy all threads
             for users in self._users or ():
                 credential = users.credential(name)
                 if credential is not None and await asyncio.to_thread(users.is_right, credential, password):
@@ -203,7 +203,7 @@ class Access:
 
     @property
     def asks_for_subjects(self) -> bool:
-        """Whether the subject of a request matters."""
+        """Whether the access depends on the subject of a request."""
         return self._rules is not None
 
     def _hash(self, authorization: str) -> bytes:

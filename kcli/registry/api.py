@@ -1,4 +1,5 @@
-"""The REST API of Confluent's Schema Registry: a request to its answer, or to what it changes. No I/O, no clock."""
+"""The REST API of Confluent's Schema Registry: returns the answer to a request, or the change that it makes. No I/O, no
+clock."""
 
 from __future__ import annotations
 
@@ -40,9 +41,10 @@ def handle(
     identity: Identity = _NOBODY,
     may_read: Callable[[str], bool] = _anybody,
 ) -> Answer | Change:
-    """Return the answer to a request, or what it changes: records, then the answer. Never raises RestError.
+    """Return the answer to a request; for a request that changes something, the records to append and the answer. Never
+    raises RestError.
 
-    may_read: whether the user may read a subject, which is asked for the references of a schema.
+    may_read: returns whether the user may read a subject; called for the references of a schema.
     """
     media_type = V1_JSON
     try:
@@ -70,14 +72,14 @@ def is_known(request: Request) -> bool:
 
 
 def refusal(error: RestError, media_type: str = V1_JSON) -> Answer:
-    """Return the answer that a refusal is: `{"error_code": ..., "message": ...}`."""
+    """Return the answer for a refusal: `{"error_code": ..., "message": ...}`."""
     return Answer(error.status, dumps({"error_code": error.code, "message": error.message}), media_type)
 
 
 def subject_of(request: Request, image: Image | None = None) -> str | None:
-    """Return the subject that a request touches, with its context; None if it touches none, or all.
+    """Return the subject of a request, with its context; None if the request concerns no subject, or all of them.
 
-    image: has the aliases of subjects: with it, the subject is the one that an alias stands for.
+    image: has the aliases of subjects; if given, an alias is replaced by the subject for which it stands.
     """
     try:
         return routing.find(request, image).subject
@@ -86,7 +88,7 @@ def subject_of(request: Request, image: Image | None = None) -> str | None:
 
 
 def operation_of(request: Request) -> Operation:
-    """Return what a request does; DESCRIBE if the API has no such request."""
+    """Return the operation that a request needs permission for; DESCRIBE if the API has no such request."""
     try:
         return routing.find(request, None).route.operation
     except RestError:

@@ -1,4 +1,4 @@
-"""A request that has found its handler: the image, the query's parameters, the body; and answers to it."""
+"""The argument of a handler: the request's parameters and body, and the image. It also makes the handler's answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def parse_query(query: str) -> dict[str, list[str]]:
 
 
 class Call(NamedTuple):
-    """A request with all that answers it. media_type: of the answer. may_read: whether the user may read a subject."""
+    """A request, and what a handler needs to answer it. media_type: the media type of the answer. may_read: returns
+    whether the user may read a subject."""
 
     image: Image
     limits: Limits
@@ -56,19 +57,20 @@ class Call(NamedTuple):
         return self.text(name).lower() == "true"
 
     def number(self, name: str, default: int) -> int:
-        """Return an integer of the query. Raises RestError: 404, as JAX-RS does."""
+        """Return a parameter of the query that is an integer. Raises RestError: 404, as JAX-RS answers."""
         text = self.optional(name)
         if text is None or text == "":
             return default
         return integer(text)
 
     def page(self, results: Sequence[T], limit_max: int = INT_MAX) -> Sequence[T]:
-        """Return the results between the query's `offset` and `limit`."""
+        """Return the page of results that the query's `offset` and `limit` select."""
         offset, limit = max(self.number("offset", 0), 0), self.number("limit", -1)
         return results[offset : offset + (limit if 0 < limit <= limit_max else limit_max)]
 
     def json(self, parameter: str) -> Json:
-        """Return the body. parameter: what the original calls it. Raises RestError."""
+        """Parse the body as JSON. parameter: the name of the body's parameter in Confluent's registry, for the message.
+        Raises RestError."""
         if not self.body.strip():
             raise missing_body(parameter)
         try:
@@ -85,12 +87,12 @@ class Call(NamedTuple):
         return Answer(200, text.encode("utf-8", "replace"), self.media_type)
 
     def change(self, records: Iterable[Record], value: object) -> Change:
-        """Return records with the JSON value that is answered once they are replayed."""
+        """Return a change: its records, and the JSON value of the answer once they are replayed."""
         return Change(list(records), self.answer(value))
 
 
 def integer(text: str) -> int:
-    """Return an integer of a path or query. Raises RestError: 404, as JAX-RS does."""
+    """Parse an integer in a path or query. Raises RestError: 404, as JAX-RS answers."""
     try:
         number = int(text) if text.isascii() and "_" not in text and text == text.strip() else None
     except ValueError:
@@ -101,7 +103,7 @@ def integer(text: str) -> int:
 
 
 def version_id(text: str) -> int:
-    """Return the version that a path asks for; LATEST for "latest". Raises RestError: 42202."""
+    """Return the version in a path; LATEST for "latest". Raises RestError: 42202."""
     text = text.strip()
     if text.lower() == "latest":
         return LATEST

@@ -1,4 +1,4 @@
-"""Whether a schema may follow those of its subject, by the configuration that holds for it."""
+"""Checks whether a new schema is compatible with the versions of its subject, by the configuration of the subject."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ RESERVED = "confluent:reserved"
 def incompatibilities(
     image: Image, config: Config, draft: Draft, parsed: ParsedSchema, versions: Sequence[StoredSchema]
 ) -> list[str]:
-    """Return why a schema may not follow versions, in ascending order; empty if it may. Raises RestError: 42201."""
+    """Return why a schema is not compatible with the versions of its subject, as messages; an empty list if it is
+    compatible. config: has the level. versions: in ascending order. Raises RestError: 42201."""
     validate_fields = bool(config.get("validateFields"))
     reserved = _reservation_messages(draft, versions[-1].metadata if versions else None) if validate_fields else []
     level = Level(config["compatibilityLevel"])
@@ -32,12 +33,13 @@ def incompatibilities(
     older = [(each.version, lookups.parse_stored(image, each)) for each in compared]
     try:
         return check(level, parsed, older, validate_fields=validate_fields, messages=reserved)
-    except InvalidSchema as error:  # too much to compare
+    except InvalidSchema as error:  # the schemas are too large to compare
         raise invalid_schema(draft, str(error)) from None
 
 
 def _reservation_messages(draft: Draft, old: Metadata | None) -> list[str]:
-    """Return which names a schema must not use, or must not let go: those of `confluent:reserved` in its metadata."""
+    """Return messages for reserved names, those of `confluent:reserved` in the metadata: names that the new schema no
+    longer reserves, and names of its fields that are reserved."""
     reserved = _reservations(draft.metadata)
     removed = [
         f"The new schema has reserved field {name} removed from its metadata "

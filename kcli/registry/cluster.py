@@ -4,8 +4,8 @@
     a leader        Produce, Fetch, ListOffsets: the broker that Metadata names
     a coordinator   the group's requests, InitProducerId: the broker that FindCoordinator names
 
-Requests have the versions that Kafka 2.4 speaks, and all later ones until 4.3: they need nothing newer. A connection
-serves one purpose, as a request that waits at the broker holds up those behind it.
+Requests have versions that every Kafka from 2.4 to 4.3 supports. Each purpose has a connection of its own, as a request
+that waits at the broker delays those after it on the same connection.
 """
 
 from __future__ import annotations
@@ -56,13 +56,14 @@ PASSING: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors that pass by themselves."""
+"""Errors that are temporary: the request is repeated."""
 
 Address = tuple[str, int]
 
 
 def clock_s() -> float:
-    """Return a time in seconds that goes on while this machine is suspended, where the system has such a clock."""
+    """Return a monotonic time in seconds. It also advances while the machine is suspended, if the system has such a
+    clock."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
@@ -82,8 +83,8 @@ class Topic(NamedTuple):
 
 
 class Cluster:
-    """The brokers of a cluster. bootstrap: the addresses of some of them. own: the id of a broker with the address to
-    use for it, whatever it advertises; None for none."""
+    """The brokers of a cluster. bootstrap: the addresses of some of them. own: the id of a broker and the address at
+    which it is reached, in place of the address that it advertises; None for none."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""/compatibility: whether a schema may follow a version, or those that its level asks for; nothing is registered."""
+"""/compatibility: whether a schema is compatible with a version, or with the versions that the subject's level names.
+Nothing is registered."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from kcli.registry.views import requested
 
 
 def check_version(call: Call, subject: str, version: str) -> Answer:
-    """Compare with a version; with none if the latest is asked for and there is none. Errors: 40402, 42201, 42202."""
+    """Compare a schema with one version; it is compatible if the request names the latest and there is none. Errors:
+    40402, 42201, 42202."""
     draft = requested(call, subject, "testCompatibilityBySubjectName.request")
     number = version_id(version)
     found = call.image.schema(names.normalize(subject), number)
@@ -25,7 +27,7 @@ def check_version(call: Call, subject: str, version: str) -> Answer:
 
 
 def check_subject(call: Call, subject: str) -> Answer:
-    """Compare with the versions that the level asks for. Errors: 42201."""
+    """Compare a schema with the versions that the subject's level names. Errors: 42201."""
     draft = requested(call, subject, "testCompatibilityForSubject.request")
     return _answer(call, draft, [each for each in call.image.versions(draft.subject) if not each.deleted])
 

@@ -119,7 +119,8 @@ def parse_listener(text: str) -> Listener:
 
 
 def registry_config(properties: Mapping[str, str]) -> RegistryConfig:
-    """Return the configuration that properties state. Raises UsageError for an unknown name or an unusable value."""
+    """Return the configuration of a registry by its properties. Raises UsageError for an unknown name or an invalid
+    value."""
     read = _Reader(properties)
     unknown = [name for name in properties if not _is_known(name)]
     if unknown:
@@ -193,7 +194,7 @@ def _is_known(name: str) -> bool:
 
 
 class _Reader:
-    """Reads values. Each raises UsageError with the name."""
+    """Parses values of properties. Each method raises UsageError, which names the property."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties

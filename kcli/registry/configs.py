@@ -1,6 +1,6 @@
-"""/config: compatibility levels and what else is configured, for all subjects, those of a context, or one.
+"""/config: compatibility levels and other configurations, of all subjects, the subjects of a context, or one subject.
 
-A PUT changes the fields that it has; null takes one back. Source: the documentation of Confluent's Schema Registry.
+A PUT changes the fields that it has; null removes a field. Source: the documentation of Confluent's Schema Registry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcli.registry.metadata import check_rule_set, metadata_of, rule_set_of
 from kcli.registry.records import CONFIG_FIELDS, LEVELS, POLICIES, config_value, subject_key
 
 LEVEL_IN_REQUESTS = "compatibility"
-"""What requests to change a level, and their answers, call it."""
+"""The name of the compatibility level in PUT requests and their answers."""
 
 _READERS: Mapping[str, Callable[[Json], object]] = {
     "alias": as_text,
@@ -37,7 +37,7 @@ _READERS: Mapping[str, Callable[[Json], object]] = {
 
 
 def get_config(call: Call, subject: str | None = None) -> Answer:
-    """Return what is configured. Errors: 40408."""
+    """Return a configuration. Errors: 40408."""
     name = _subject(subject)
     default_level = call.limits.default_compatibility
     if call.flag("defaultToGlobal"):
@@ -51,7 +51,7 @@ def get_config(call: Call, subject: str | None = None) -> Answer:
 
 
 def _subject(subject: str | None) -> str | None:
-    """Return the subject whose settings are meant: None for the level above all subjects."""
+    """Return the subject whose configuration a request names; None for the global configuration."""
     return None if subject is None or names.is_default_context(subject) else names.normalize(subject)
 
 
@@ -60,7 +60,7 @@ def _shown(config: Mapping[str, Any]) -> dict[str, object]:
 
 
 def put_config(call: Call, subject: str | None = None) -> Change:
-    """Change what is configured. Errors: 42203, 42205, 42208, 42210."""
+    """Change a configuration. Errors: 42203, 42205, 42208, 42210."""
     name = _subject(subject)
     changes = _changes(
         call.json("updateTopLevelConfig.request" if name is None else "updateSubjectLevelConfig.request")
@@ -75,7 +75,7 @@ def put_config(call: Call, subject: str | None = None) -> Change:
 
 
 def _changes(body: Json) -> dict[str, object]:
-    """Return the fields that a request changes, None for those that it takes back. Raises RestError."""
+    """Return the fields that a request changes, with None for fields that it removes. Raises RestError."""
     fields = as_object(body, "ConfigUpdateRequest")
     if fields is None:
         raise errors.missing_body("updateTopLevelConfig.request")
@@ -107,7 +107,7 @@ def _check_writable(call: Call, name: str | None) -> None:
 
 
 def delete_config(call: Call, subject: str | None = None) -> Change:
-    """Take back what is configured, and answer with it. Errors: 40401, 42205."""
+    """Remove a configuration; the answer has its former values. Errors: 40401, 42205."""
     name = _subject(subject)
     config = settings.own_config(call.image, name, call.limits.default_compatibility)
     if config is None:

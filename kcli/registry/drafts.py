@@ -1,4 +1,4 @@
-"""A schema on its way: as a request has it, and as answers show it."""
+"""A schema in a request, and in answers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kcli.schemas.schema import Reference
 TAGS = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")
 """Fields of a request that would change a schema's text."""
 SHOWN_MAX = 10_000
-"""Characters of a schema's text, and of what comes with it, that a refusal repeats at most."""
+"""The greatest length, in characters, of a schema's text, and of its other fields, in a refusal."""
 
 
 class Draft(NamedTuple):
-    """A schema of a request, or one of the store beside it.
+    """A schema of a request, or a registered schema in the same form.
 
-    version: 0 if none is asked for, -1 for the latest. id: -1 if none is asked for. text: None if the request has none.
-    timestamp_ms, deleted: None unless it is of the store.
+    version: 0 if the request has none, -1 for the latest. id: -1 if the request has none. text: None if the request has
+    none. timestamp_ms, deleted: None unless the schema is registered.
     """
 
     subject: str
@@ -38,7 +38,7 @@ class Draft(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """MD5 of what makes schemas equal."""
+        """The MD5 of text, references, metadata and rules: schemas with the same digest are equal."""
         return digest_of(self.text or "", self.references, self.metadata, self.rule_set)
 
     @property
@@ -48,11 +48,11 @@ class Draft(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no text."""
+        """Whether the schema has no text."""
         return self.text is None or not self.text.strip()
 
     def __str__(self) -> str:
-        """As refusals show it."""
+        """The schema as refusals show it."""
         references = ", ".join(map(shown_reference, self.references))
         return (
             f"{{subject={self.subject},version={_shown(self.version or None)},"
@@ -77,7 +77,7 @@ def shown_reference(reference: Reference) -> str:
 
 
 def invalid_schema(draft: Draft, reason: str) -> InvalidSchemaRefused:
-    """Return the refusal of a text that is no schema. reason: one line."""
+    """Return the refusal of an invalid schema. reason: one line."""
     if reason == f"Invalid schema type {draft.type}":
         return InvalidSchemaRefused(reason)
     if draft.type == "AVRO":
@@ -116,7 +116,7 @@ def draft_of(subject: str, body: Json) -> Draft | None:
 
 
 def _reference(value: Json) -> tuple[Reference, bool]:
-    """Return a reference, with "null" and 0 for what it lacks, and whether it lacks nothing."""
+    """Return a reference, with "null" and 0 for missing fields, and whether no field is missing."""
     fields = as_object(value, "SchemaReference") or {}
     name, subject = as_text(fields.get("name")), as_text(fields.get("subject"))
     version = as_integer(fields.get("version"))
@@ -125,7 +125,7 @@ def _reference(value: Json) -> tuple[Reference, bool]:
 
 
 def stored(schema: StoredSchema) -> Draft:
-    """Return a schema of the store."""
+    """Return a registered schema as a Draft."""
     return Draft(
         schema.subject,
         schema.version,
@@ -141,7 +141,8 @@ def stored(schema: StoredSchema) -> Draft:
 
 
 def schema_json(draft: Draft, guid: str | None, aliases: Sequence[str] = ()) -> dict[str, object]:
-    """Return a schema as /subjects and /schemas answer with it. guid: that of the text before it was formatted."""
+    """Return the JSON of a schema in answers of /subjects and /schemas. guid: the guid of the text before it was
+    formatted."""
     return pruned(
         {
             "subject": draft.subject,
@@ -163,7 +164,7 @@ def schema_json(draft: Draft, guid: str | None, aliases: Sequence[str] = ()) -> 
 def text_json(
     draft: Draft, guid: str | None, *, with_subject: bool = True, max_id: int | None = None
 ) -> dict[str, object]:
-    """Return a schema as /schemas/ids and /schemas/guids answer with it."""
+    """Return the JSON of a schema in answers of /schemas/ids and /schemas/guids."""
     return pruned(
         {
             "subject": draft.subject if with_subject else None,
@@ -182,7 +183,7 @@ def text_json(
 
 
 def registered_json(draft: Draft, guid: str | None) -> dict[str, object]:
-    """Return a schema as a registration answers with it."""
+    """Return the JSON of a schema in the answer to its registration."""
     return pruned(
         {
             "id": draft.id,

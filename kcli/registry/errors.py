@@ -1,4 +1,4 @@
-"""What the registry answers if it refuses: the codes and messages of Confluent's registry, which its clients show."""
+"""The refusals of the registry: the codes and messages of Confluent's registry, which clients show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kcli.registry.messages import Operation
 
 
 class RestError(KcliError):
-    """A refusal. status: of HTTP. code: the `error_code`, whose first three digits are a status, too."""
+    """A refusal. status: the HTTP status. code: the `error_code`, which begins with three digits of an HTTP status."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class RestError(KcliError):
 
 
 class InvalidSchemaRefused(RestError):
-    """A text that is no schema: 42201."""
+    """The refusal of an invalid schema: 42201."""
 
     def __init__(self, message: str) -> None:
         super().__init__(422, 42201, message)
@@ -39,12 +39,12 @@ def method_not_allowed() -> RestError:
 
 
 def not_acceptable() -> RestError:
-    """Return the refusal of media types that the registry does not answer with."""
+    """Return the refusal of an Accept header whose media types the registry does not have."""
     return RestError(406, 406, "HTTP 406 Not Acceptable")
 
 
 def unsupported_media_type() -> RestError:
-    """Return the refusal of a body that is no JSON by its Content-Type."""
+    """Return the refusal of a body whose Content-Type is not JSON."""
     return RestError(415, 415, "HTTP 415 Unsupported Media Type")
 
 
@@ -54,7 +54,8 @@ def bad_request(message: str) -> RestError:
 
 
 def missing_body(parameter: str) -> RestError:
-    """Return the refusal of a request without a body. parameter: as the original calls it, with its method."""
+    """Return the refusal of a request without a body. parameter: the name of the body's parameter in Confluent's
+    registry, with its method."""
     return RestError(422, 422, f"{parameter} must not be null (was null)")
 
 
@@ -64,60 +65,61 @@ def too_large(size_max: int) -> RestError:
 
 
 def subject_not_found(subject: str | None) -> RestError:
-    """Return 40401."""
+    """Return the refusal of a subject that does not exist: 40401."""
     return RestError(404, 40401, f"Subject '{_shown(subject)}' not found.")
 
 
 def version_not_found(version: int) -> RestError:
-    """Return 40402."""
+    """Return the refusal of a version that the subject does not have: 40402."""
     return RestError(404, 40402, f"Version {version} not found.")
 
 
 def schema_not_found(which: int | str | None = None) -> RestError:
-    """Return 40403. which: the id or the guid that was asked for."""
+    """Return the refusal of a schema that does not exist: 40403. which: the id or the guid in the request."""
     return RestError(404, 40403, "Schema not found" if which is None else f"Schema {which} not found")
 
 
 def subject_soft_deleted(subject: str) -> RestError:
-    """Return 40404."""
+    """Return the refusal to soft-delete a subject a second time: 40404."""
     return RestError(404, 40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
 
 
 def subject_not_soft_deleted(subject: str) -> RestError:
-    """Return 40405."""
+    """Return the refusal to delete a subject permanently that is not soft-deleted yet: 40405."""
     return RestError(404, 40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
 
 
 def version_soft_deleted(subject: str, version: int) -> RestError:
-    """Return 40406."""
+    """Return the refusal to soft-delete a version a second time: 40406."""
     message = f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently"
     return RestError(404, 40406, message)
 
 
 def version_not_soft_deleted(subject: str, version: int) -> RestError:
-    """Return 40407."""
+    """Return the refusal to delete a version permanently that is not soft-deleted yet: 40407."""
     message = f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted"
     return RestError(404, 40407, message)
 
 
 def denied(operation: Operation, subject: str | None) -> RestError:
-    """Return 40301. subject: None for an operation that concerns no one subject."""
+    """Return the refusal of an operation for which the user is not authorized: 40301. subject: None if the operation
+    concerns all subjects or none."""
     where = "" if subject is None else f" on Subject: {subject}"
     return RestError(403, 40301, f"User is denied operation {operation.value}{where}")
 
 
 def config_not_set(subject: str) -> RestError:
-    """Return 40408."""
+    """Return the refusal of a request for the compatibility level of a subject that has none of its own: 40408."""
     return RestError(404, 40408, f"Subject '{subject}' does not have subject-level compatibility configured")
 
 
 def mode_not_set(subject: str | None) -> RestError:
-    """Return 40409."""
+    """Return the refusal of a request for the mode of a subject that has none of its own: 40409."""
     return RestError(404, 40409, f"Subject '{_shown(subject)}' does not have subject-level mode configured")
 
 
 def incompatible(subject: str, details: list[str]) -> RestError:
-    """Return the refusal of a schema that a compatibility level does not let in. details: one message a line."""
+    """Return the refusal of a schema that is incompatible by the subject's level. details: the messages, one a line."""
     listed = ", ".join(details)
     message = (
         f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{listed}]'
@@ -126,7 +128,7 @@ def incompatible(subject: str, details: list[str]) -> RestError:
 
 
 def invalid_version(version: str) -> RestError:
-    """Return 42202."""
+    """Return the refusal of a version that is neither a number in the allowed range nor "latest": 42202."""
     message = (
         f"The specified version '{version}' is not a valid version id. "
         'Allowed values are between [1, 2^31-1] and the string "latest"'
@@ -135,7 +137,7 @@ def invalid_version(version: str) -> RestError:
 
 
 def invalid_level() -> RestError:
-    """Return 42203."""
+    """Return the refusal of an unknown compatibility level: 42203."""
     message = (
         "Invalid compatibility level. Valid values are none, backward, forward, full, "
         "backward_transitive, forward_transitive, and full_transitive"
@@ -144,38 +146,38 @@ def invalid_level() -> RestError:
 
 
 def invalid_mode(message: str = "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD.") -> RestError:
-    """Return 42204."""
+    """Return the refusal of an unknown mode: 42204."""
     return RestError(422, 42204, message)
 
 
 def not_permitted(message: str) -> RestError:
-    """Return 42205."""
+    """Return the refusal of an operation that the registry does not permit: 42205. message: the reason."""
     return RestError(422, 42205, message)
 
 
 def read_only(subject: str | None, context: str) -> RestError:
-    """Return 42205 for a write to a subject whose mode is read-only."""
+    """Return the refusal of a write to a subject whose mode is read-only: 42205."""
     return not_permitted(f"Subject {_shown(subject)} in context {context} is in read-only mode")
 
 
 def reference_exists(subject: str, version: int) -> RestError:
-    """Return 42206 for a version that other schemas refer to."""
+    """Return the refusal to delete a version to which other schemas refer: 42206."""
     key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}"
     return RestError(422, 42206, f"One or more references exist to the schema {key}.")
 
 
 def invalid_subject(subject: str) -> RestError:
-    """Return 42208."""
+    """Return the refusal of an invalid subject name: 42208."""
     return RestError(422, 42208, f"The specified subject '{subject}' is not a valid.")
 
 
 def invalid_rule_set(message: str) -> RestError:
-    """Return 42210."""
+    """Return the refusal of an invalid rule set: 42210."""
     return RestError(422, 42210, message)
 
 
 def context_not_empty(context: str) -> RestError:
-    """Return 42211."""
+    """Return the refusal to delete a context that has subjects: 42211."""
     return RestError(422, 42211, f"The specified context '{context}' is not empty.")
 
 

@@ -1,5 +1,5 @@
-"""Fields of a JSON object as Jackson takes them into Java's types: numbers and booleans become texts where a text is
-asked for, texts of digits numbers; what does not fit is refused with Jackson's message."""
+"""Converts the fields of a JSON object as Jackson converts them to Java's types: a number or boolean becomes a text if
+the field is a text, and a text of digits becomes a number. Other values are refused with Jackson's message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _misfit(java_type: str, value: Json) -> RestError:
 
 
 def as_object(value: Json, java_type: str) -> Mapping[str, Json] | None:
-    """Return a JSON object; None for null. java_type: what it is called in the refusal. Raises RestError."""
+    """Return a JSON object; None for null. java_type: the name of its type in the refusal. Raises RestError."""
     if value is None or isinstance(value, dict):
         return value
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def _from(kind: str) -> str:
 
 
 def as_list(value: Json, java_type: str, element: Callable[[Json], T]) -> list[T] | None:
-    """Return a JSON array with each element taken in; None for null. Raises RestError."""
+    """Return a JSON array, with each element converted by `element`; None for null. Raises RestError."""
     if value is None:
         return None
     if not isinstance(value, list):

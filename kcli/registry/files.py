@@ -1,8 +1,9 @@
-"""What the files of `_schemas` say, without a registry and without a broker.
+"""Reads the files of `_schemas`, without a registry and without a broker.
 
     log directories -> partition 0 of `_schemas` -> image -> the REST API's own answers
 
-Records count whether they are committed or not: the files do not say which are. Damaged bytes are skipped and reported.
+All records count, whether they are committed or not, as the files do not show which records are committed. Damaged
+bytes are skipped and reported.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from kcli.schema_client.registry import KnownRegistry
 
 TOPIC = "_schemas"
 RESULTS_MAX = 2**31 - 1
-"""As many entries as a listing may have: nobody else waits for an answer."""
+"""The greatest number of entries in a listing: practically unlimited, as no other client waits."""
 
 Warn = Callable[[str], None]
 
 
 def image_of(directories: Iterable[Path], warn: Warn) -> Image:
-    """Return what the records of `_schemas` in log directories say. warn: called with a line for damage, and for a
-    record that no registry understands. Raises UnreadableInput if `_schemas` is in none of them, or cannot be read."""
+    """Return the image that the records of `_schemas` in log directories make. warn: called with a line for damage, and
+    for a record that no registry understands. Raises UnreadableInput if no directory has `_schemas`, or if it cannot be
+    read."""
     paths = list(directories)
     found = PartitionPaths.of(paths).of_topic(TOPIC)
     if 0 not in found:
@@ -45,7 +47,7 @@ def image_of(directories: Iterable[Path], warn: Warn) -> Image:
 
 
 class ImageTransport:
-    """Answers requests from an image; it refuses those that would change it."""
+    """Answers requests from an image; refuses requests that would change it."""
 
     def __init__(self, image: Image, name: str) -> None:
         self.name = name
@@ -67,19 +69,21 @@ class ImageTransport:
 
 
 def transport_of(directories: Iterable[Path], warn: Warn) -> ImageTransport:
-    """Return what answers from the files of log directories, as image_of."""
+    """Return a transport that answers from the files of log directories. Arguments and errors are those of
+    `image_of`."""
     paths = list(directories)
     return ImageTransport(image_of(paths, warn), ", ".join(map(str, paths)))
 
 
 def registry_of(directories: Iterable[Path], warn: Warn) -> KnownRegistry:
-    """Return the schemas in the files of log directories, softly deleted ones too. It can be pickled. warn: as for
-    image_of. Raises UnreadableInput."""
+    """Return the schemas in the files of log directories, including softly deleted ones. It can be pickled. warn: see
+    `image_of`. Raises UnreadableInput."""
     return schemas_of(transport_of(directories, warn))
 
 
 def schemas_of(transport: ImageTransport) -> KnownRegistry:
-    """Return the schemas of an image, softly deleted ones too. Raises KcliError for one that is none."""
+    """Return the schemas of an image, including softly deleted ones. Raises KcliError if the image has an invalid
+    schema."""
     answers = transport.request("GET", "/schemas?deleted=true&subjectPrefix=:*:")
     try:
         return KnownRegistry(transport.name, answers)

@@ -1,8 +1,8 @@
-"""A request of a client, forwarded to the registry that leads.
+"""Forwards a client's request to the leader of the registries.
 
-The request goes as it came, with the client's login, and `X-Forward: true`: a registry that gets this header and does
-not lead answers with an error, instead of forwarding it in a circle. Each request has a connection of its own, as
-writes are rare.
+The request is sent unchanged, with the client's login, and with `X-Forward: true`: a registry that gets this header and
+does not lead answers with an error, so that requests never go round in circles. Each request has a connection of its
+own, as writes are rare.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOT_PASSED: Final = frozenset(
         HEADER,
     }
 )
-"""Headers of one connection, and those that are written anew."""
+"""Headers that are not forwarded: they concern one connection, or are written again."""
 NOT_RETURNED: Final = NOT_PASSED | {"content-type", "date", "server"}
 
 
@@ -95,7 +95,7 @@ def _head(request: Request, leader: Identity) -> bytes:
 
 
 class _Answer:
-    """What httptools reads."""
+    """Collects the leader's answer from the callbacks of httptools."""
 
     def __init__(self) -> None:
         self.headers: dict[str, str] = {}

@@ -9,8 +9,8 @@
     answer    a client takes it within answer_s seconds, else the connection is reset
     several   requests that a client sends ahead wait, and nothing more is read until the first one is answered
 
-httptools (llhttp, the parser of Node.js) takes the bytes apart; it refuses what RFC 9112 forbids, such as a request
-with both Content-Length and Transfer-Encoding. A request without a Host, or with two, is refused here. An Upgrade to
+httptools (llhttp, the parser of Node.js) parses the bytes; it refuses what RFC 9112 forbids, such as a request with
+both Content-Length and Transfer-Encoding. This module refuses a request without a Host, or with two. An Upgrade to
 another protocol is declined by going on in HTTP/1.1, as RFC 9110 allows.
 
 Why none of the larger servers, as measured with wrk, GET /schemas/ids/1 over 32 connections, on one core: a protocol
@@ -37,12 +37,14 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 REASONS: Final = {each.value: each.phrase for each in HTTPStatus}
 WITHOUT_BODY: Final = frozenset({204, 304})
 SWEEP_S: Final = 0.5
-"""The interval at which connections are looked at for what takes too long: cheaper than a timer for each request."""
+"""The interval, in seconds, at which the deadlines of all connections are checked, which is cheaper than a timer for
+each request."""
 NEVER: Final = float("inf")
 
 
 class HttpLimits(NamedTuple):
-    """What a connection may take: bytes of a request's head and body, seconds, and the number of connections."""
+    """The limits of connections: bytes of a request's head and body, times in seconds, and the number of
+    connections."""
 
     head_size_max: int = 16 << 10
     body_size_max: int = 16 << 20
@@ -57,15 +59,16 @@ class Handler(Protocol):
     """Answers requests. peer: the client's address, without the port."""
 
     def answer_now(self, request: Request, peer: str) -> bytes | Answer | None:
-        """Return the answer, if it takes next to no time; else None. Bytes are a whole answer, with its body."""
+        """Return the answer if it needs hardly any time; otherwise None. Bytes are a whole encoded answer, with its
+        body."""
 
     def answer(self, request: Request, peer: str) -> Awaitable[Answer]:
         """Return the answer."""
 
 
 def error_answer(code: int, message: str, status: int | None = None) -> Answer:
-    """Return the answer of an error, as Confluent's registry writes it. code: the error code, which begins with the
-    status unless that is given."""
+    """Return the answer for an error, as Confluent's registry writes it. code: the error code. status: the HTTP status;
+    None for the first three digits of the code."""
     body = json.dumps({"error_code": code, "message": message}).encode()
     return Answer(status or int(str(code)[:3]), body)
 
@@ -86,8 +89,8 @@ def encode(answer: Answer, *, with_body: bool = True, keeps: bool = True) -> byt
 
 
 class Connections:
-    """The connections of a server, and what they share. loop, handler, limits: as given. refused_suites: suites of TLS
-    1.3 that the configuration leaves out; a connection that has agreed on one is reset."""
+    """The connections of a server, and the objects that they share. refused_suites: suites of TLS 1.3 that the
+    configuration leaves out; a connection that has agreed on one of them is reset."""
 
     def __init__(
         self,
@@ -98,7 +101,7 @@ class Connections:
     ) -> None:
         self.loop, self.handler, self.limits, self.refused_suites = loop, handler, limits, refused_suites
         self.open: set[HttpConnection] = set()
-        self.held_bytes = 0  # of bodies that are received, or being answered
+        self.held_bytes = 0  # of bodies that are being received, or whose requests are being answered
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
     def new(self) -> HttpConnection:
@@ -113,7 +116,7 @@ class Connections:
         self._sweeping = self.loop.call_later(SWEEP_S, self._sweep)
 
     def close(self) -> None:
-        """Close the connections that have no request, and the others after their answers."""
+        """Close the connections without a request at once, the others after their answers."""
         for each in list(self.open):
             each.finish()
 
@@ -191,7 +194,7 @@ class HttpConnection(asyncio.Protocol):
         self.deadline = shared.loop.time() + shared.limits.idle_s
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """Forget the connection; a request that is being answered is answered to the end, as it may change things."""
+        """Remove the connection. A request that is being handled is handled to its end, as it may make a change."""
         self._shared.open.discard(self)
         self._transport = None
         self._ends = True
@@ -205,7 +208,7 @@ class HttpConnection(asyncio.Protocol):
         return self._answering is not None
 
     def data_received(self, data: bytes) -> None:
-        """Take the bytes apart, and answer the requests that are whole."""
+        """Parse the bytes, and answer the requests that are complete."""
         if self._ends:
             return
         if not self._is_reading:
@@ -221,8 +224,8 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # declined: the request is read again as one that does not ask for it, since the parser takes what follows
-            # its head, a body too, for the other protocol
+            # The Upgrade is declined: the request is parsed again without it, as the parser takes all bytes after the
+            # head, even a body, for the other protocol.
             if not self._ends:
                 self._parser = httptools.HttpRequestParser(self)
                 self._feed(self._plain_head() + bytes(memoryview(data)[upgrade.args[0] :]))
@@ -239,13 +242,13 @@ class HttpConnection(asyncio.Protocol):
         return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
     def pause_writing(self) -> None:
-        """Wait with further answers: the client does not take those that were sent."""
+        """Send no further answers for now: the client does not receive those that were sent."""
         self._writable = False
         self._pause()
         self.deadline = self._shared.loop.time() + self._shared.limits.answer_s
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Send answers again."""
         self._writable = True
         self._await_request()
         if self._answering is None:
@@ -254,16 +257,16 @@ class HttpConnection(asyncio.Protocol):
     # the parser's calls
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request. The parser calls this at its first byte."""
         self._start_of_head()
         self._is_reading = True
 
     def on_url(self, url: bytes) -> None:
-        """A part of the request target."""
+        """Append a part of the request target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header, or a trailer field."""
+        """Add a header, or a trailer field."""
         if not self._in_head:
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -271,7 +274,7 @@ class HttpConnection(asyncio.Protocol):
         self._headers[key] = text if known is None else f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
-        """The head is whole: refuse what is too large, or say that the body may come."""
+        """Called when the head is complete: refuse a body that is too large, or answer that the client may send it."""
         self._in_head = False
         limits = self._shared.limits
         self._method = self._parser.get_method().decode("latin-1")
@@ -293,13 +296,13 @@ class HttpConnection(asyncio.Protocol):
             self._close_with(self._refusal)
 
     def _has_one_host(self) -> bool:
-        """Return whether the head has one Host, as RFC 9112 demands, so that no proxy takes another one. Before
-        HTTP/1.1 there may be none."""
+        """Return whether the head has exactly one Host, as RFC 9112 demands: a proxy might use another of several.
+        Before HTTP/1.1 there may be none."""
         host = self._headers.get("host")
         return "," not in host if host is not None else self._parser.get_http_version() in ("0.9", "1.0")
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Append a part of the body, within the limits."""
         if self._ends:
             return
         shared, size = self._shared, len(body)
@@ -315,7 +318,7 @@ class HttpConnection(asyncio.Protocol):
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """A request is whole: answer it, if none before it waits for its answer."""
+        """Called when a request is complete: answer it, unless an earlier request is still waiting for its answer."""
         if self._ends or self._parser.should_upgrade():
             return
         self._in_head, self._head_size, self._is_reading = True, 0, False
@@ -373,7 +376,7 @@ class HttpConnection(asyncio.Protocol):
             self._end()
 
     def _let_go(self) -> None:
-        """Count the bodies of answered requests no more."""
+        """Subtract the bodies of answered requests from the shared total."""
         kept = self._body_size if self._is_reading and not self._ends else 0
         self._shared.held_bytes -= self._held_bytes - kept
         self._held_bytes = kept
@@ -427,8 +430,8 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def too_late(self) -> None:
-        """The deadline is over: an idle connection is closed, a slow request is refused, and a client that does not
-        take its answer is reset."""
+        """The deadline has passed: close an idle connection, refuse a slow request, reset the connection of a client
+        that does not receive its answer."""
         if self._ends or not self._writable:
             self.abort()
         elif self._is_reading:

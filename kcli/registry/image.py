@@ -1,12 +1,12 @@
-"""Everything that the records of `_schemas` say, built by replay and by nothing else.
+"""The state of a registry, built only by replay of the records of `_schemas`.
 
-A version is found by subject and version, by context and id, by context and digest (MD5 of text, references, metadata
-and rules), each without a search. What a record says depends on no older record than those under its own key and those
-that delete it, so that a compacted log gives the same image; only the highest id that was ever given is lost if a
-compaction removes it.
+A version is found by subject and version, by context and id, or by context and digest (MD5 of text, references,
+metadata and rules), each without a search. The effect of a record depends only on records with the same key and on
+records that delete it, so that a compacted log gives the same image. Only the highest id that was ever given is lost if
+compaction removes its record.
 
-A record that is damaged, of an unknown key, or of an id that another text has already is passed over: `skipped` has the
-last ones with their reasons.
+A record is skipped if it is damaged, its key is unknown, or its id belongs to another text already. `skipped` has the
+last such records with the reasons.
 """
 
 from __future__ import annotations
@@ -33,30 +33,31 @@ from kcli.registry.records import (
 
 SKIPPED_MAX = 100
 ORDERED_MAX = 1000
-"""How many subjects of an id are listed in Java's order at most; more stay in the order of their registrations."""
+"""The greatest number of subjects of an id that are listed in Java's order; more subjects are listed in the order of
+their registrations."""
 _CONCURRENT_MAP_SIZE = 16
 V = TypeVar("V")
 
 
 class Skipped(NamedTuple):
-    """A record that was passed over. offset: in `_schemas`."""
+    """A record that was skipped. offset: its offset in `_schemas`."""
 
     offset: int
     reason: str
 
 
 class ContextId(NamedTuple):
-    """A schema's id and the context that it is unique in."""
+    """A schema's id, and the context in which the id is unique."""
 
     context: str
     id: int
 
 
 class Image:
-    """What is registered, configured and deleted.
+    """The registered and deleted schemas, and the configurations and modes.
 
-    configs, modes: by subject, None for the level above all; read them only. parsed: parsed schemas. next_offset:
-    behind the last record that was replayed.
+    configs, modes: by subject, with None for the global ones; callers must not change them. parsed: the cache of parsed
+    schemas. next_offset: the offset after the last replayed record.
     """
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class Image:
     # --- Replay
 
     def replay(self, key: bytes, value: bytes | None, offset: int, timestamp_ms: int = 0) -> None:
-        """Take in one record. value: None or empty for a tombstone. What cannot be understood is passed over."""
+        """Apply one record. value: None or empty for a tombstone. A record that cannot be understood is skipped."""
         try:
             self._replay(parse_key(key), value or None, timestamp_ms)
         except BadRecord as error:
@@ -196,7 +197,8 @@ class Image:
     # --- Look-ups
 
     def schema(self, subject: str, version: int, *, deleted: bool = False) -> StoredSchema | None:
-        """Return a version of a subject. version: -1 for the latest. deleted: also if it is soft-deleted."""
+        """Return a version of a subject; None if there is none. version: -1 for the latest. deleted: whether a
+        soft-deleted version may be returned."""
         if version == -1:
             return self.latest(subject)
         found = self._subjects.get(subject, {}).get(version)
@@ -214,7 +216,8 @@ class Image:
         return [versions[version] for version in sorted(versions)]
 
     def of_id(self, schema_id: int, subject: str | None) -> StoredSchema | None:
-        """Return a version with an id. subject: in which one; a context alone means any subject in it."""
+        """Return a version with this schema id. subject: the version's subject; a context alone means any subject in
+        it."""
         name = names.parse(subject or "")
         context_id = ContextId(name.context, schema_id)
         holders = self._ids.get(context_id)
@@ -236,8 +239,8 @@ class Image:
         return self._subjects[subject][versions[-1]]
 
     def of_id_anywhere(self, schema_id: int, subject: str | None) -> StoredSchema | None:
-        """Return a version with an id. subject: where it is looked for first, then under the same name in all contexts,
-        then anywhere in the subject's context."""
+        """Return a version with this schema id. The search begins in `subject`, goes on in the subjects of this name in
+        all contexts, then in all subjects of its context."""
         found = self.of_id(schema_id, subject)
         name = names.parse(subject or "")
         if found is not None or subject is None or not name.subject or name.context != names.DEFAULT_CONTEXT:
@@ -249,17 +252,18 @@ class Image:
         return self.of_id(schema_id, names.qualified_context(name.context))
 
     def holders(self, context: str, schema_id: int) -> list[tuple[str, int]]:
-        """Return each subject that has an id with its highest version of it, soft-deleted ones too."""
+        """Return each subject that has a schema with this id, and the highest such version, including soft-deleted
+        ones."""
         holders = self._ids.get(ContextId(context, schema_id), {})
         return [(subject, holders[subject][-1]) for subject in concurrent_order(holders)]
 
     def version_of(self, context: str, schema_id: int, subject: str) -> int | None:
-        """Return the highest version of a subject that has an id."""
+        """Return the highest version of a subject that has this schema id."""
         versions = self._ids.get(ContextId(context, schema_id), {}).get(subject)
         return versions[-1] if versions else None
 
     def id_of(self, context: str, digest: bytes) -> int | None:
-        """Return the id of a schema with a digest."""
+        """Return the id of the schema with this digest."""
         ids = self._digests.get((context, digest))
         return ids[-1] if ids else None
 
@@ -268,16 +272,16 @@ class Image:
         return self._max_ids.get(context)
 
     def referrers(self, subject: str, version: int, *, deleted: bool) -> list[StoredSchema]:
-        """Return the versions that refer to a version. deleted: soft-deleted ones, too."""
+        """Return the versions that refer to a version. deleted: whether to include soft-deleted ones."""
         found = (self._subjects[each][number] for each, number in self._referrers.get((subject, version), ()))
         return [schema for schema in found if deleted or not schema.deleted]
 
     def contexts(self) -> list[str]:
-        """Return the names of contexts beside the default one, sorted."""
+        """Return the names of all contexts but the default one, sorted."""
         return sorted(self._contexts, key=java_order)
 
     def has_context(self, context: str) -> bool:
-        """Whether a context beside the default one is known."""
+        """Whether a context other than the default one exists."""
         return context in self._contexts
 
     def is_live(self, subject: str) -> bool:
@@ -285,11 +289,12 @@ class Image:
         return any(not schema.deleted for schema in self._subjects.get(subject, {}).values())
 
     def has_subjects(self, subject: str | None, *, deleted: bool) -> bool:
-        """Whether there are versions in a subject, or in the subjects of a context. deleted: soft-deleted ones, too."""
+        """Whether a subject, or any subject of a context, has versions. deleted: whether soft-deleted versions
+        count."""
         return any(True for _ in self._having_versions(subject, deleted=deleted))
 
     def subjects_in(self, subject: str | None, *, deleted: bool) -> list[str]:
-        """Return the subjects with versions that a name means, by context and subject."""
+        """Return the subjects that a name covers and that have versions, sorted by context and subject."""
         return sorted(self._having_versions(subject, deleted=deleted), key=lambda each: names.parse(each).order)
 
     def _having_versions(self, subject: str | None, *, deleted: bool) -> Iterator[str]:
@@ -300,8 +305,8 @@ class Image:
                 yield each
 
     def subjects(self, prefix: str) -> list[str]:
-        """Return the subjects whose names begin with a prefix, sorted. prefix: `:*:` before it for all contexts, a
-        context before it for another than the default one."""
+        """Return the subjects whose names begin with a prefix, sorted. prefix: begins with `:*:` for all contexts, or
+        with a context other than the default one."""
         if self._sorted is None:
             self._sorted = sorted(self._subjects, key=java_order)
         if prefix == names.WILDCARD:
@@ -334,7 +339,8 @@ def _targets(schema: StoredSchema) -> list[tuple[str, int]]:
 
 
 def concurrent_order(keys: Mapping[str, object]) -> list[str]:
-    """Return keys in the order in which Java's ConcurrentHashMap lists them, which the original answers in."""
+    """Return keys in the order in which Java's ConcurrentHashMap lists them: Confluent's registry answers in this
+    order."""
     if not 1 < len(keys) <= ORDERED_MAX:
         return list(keys)
     size = _CONCURRENT_MAP_SIZE

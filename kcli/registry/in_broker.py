@@ -24,8 +24,8 @@ EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # no
 
 
 async def start_beside(node: Node, config: RegistryConfig, client: Outbound | None = None) -> RegistryServer:
-    """Start a registry that keeps its schemas in a running node's cluster. client: how it connects to the node; None:
-    as the node connects to other brokers. Raises KcliError, OSError."""
+    """Start a registry that keeps its schemas in a running node's cluster. client: how the registry connects to the
+    node; None to connect as the node connects to other brokers. Raises KcliError, OSError."""
     if not node.config.is_broker:
         raise CannotServe("--registry: this node is a controller, and a registry needs a broker")
     if client is None and (problem := outgoing_problem(node.config)) is not None:

@@ -17,8 +17,8 @@ class BadJson(ValueError):
 
 
 def dumps(value: object) -> bytes:
-    """Return a value as JSON without blanks: control characters as \\u001F, what UTF-16 needs two units for as
-    \\uD83D\\uDE00, everything else as it is."""
+    """Return a value as JSON without blanks. Control characters are written as \\u001F, characters of two UTF-16 units
+    as \\uD83D\\uDE00, all others as they are."""
     text = _ENCODER.encode(value)
     if "\\u00" in text:
         text = _ESCAPE.sub(_upper, text)

@@ -19,6 +19,6 @@ class RegisteredSchemas:
         self._server = server
 
     def knows(self, subject: str, schema_id: int) -> bool:
-        """Return whether a version of the subject has the schema with this id. A version that was deleted, but not for
-        good, counts: its records can be read."""
+        """Return whether a version of the subject has the schema with this id. A soft-deleted version counts, as its
+        records can still be read."""
         return self._server.registry.image.version_of(DEFAULT_CONTEXT, schema_id, subject) is not None

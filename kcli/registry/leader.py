@@ -6,10 +6,11 @@
                 {"version":1, "error":0, "master":<member id>, "master_identity":{...}}
     Heartbeat   every heartbeat_s; an error sends the member back to JoinGroup
 
-The leader is the eligible member with the smallest URL; with leader.election.sticky one that leads already. Error 1 is
-two members with one URL: then nobody leads. During a rebalance no leader is known, unless the election is sticky. The
-election alone does not keep an older leader from writing: see log.py. Source: SchemaRegistryCoordinator,
-SchemaRegistryProtocol and SchemaRegistryIdentity of Confluent's registry; Kafka's AbstractCoordinator.
+The leader is the eligible member with the smallest URL; with leader.election.sticky the present leader stays. Error 1
+means that two members have the same URL: then nobody leads. During a rebalance no leader is known, unless the election
+is sticky. The election alone does not keep an earlier leader from writing; log.py fences it. Source:
+SchemaRegistryCoordinator, SchemaRegistryProtocol and SchemaRegistryIdentity of Confluent's registry; Kafka's
+AbstractCoordinator.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GE
 
 
 class Identity(NamedTuple):
-    """A registry, as the others reach it."""
+    """The address of a registry for the other registries, and whether it may lead."""
 
     host: str
     port: int
@@ -45,12 +46,12 @@ class Identity(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Its URL."""
+        """The URL of the registry."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
 
     def to_json(self, *, leads: bool = False) -> dict[str, Any]:
-        """Return it as JSON has it. leads: whether it is the leader now."""
+        """Return the JSON object of this identity. leads: whether this registry is the leader now."""
         return {
             "version": 1,
             "host": self.host,
@@ -62,7 +63,7 @@ class Identity(NamedTuple):
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Identity:
-        """Return the identity in JSON. Raises ValueError."""
+        """Return the identity in a JSON object. Raises ValueError."""
         host, port = found.get("host"), found.get("port")
         scheme, eligible = found.get("scheme") or "http", found.get("master_eligibility", True)
         if not isinstance(host, str) or not isinstance(port, int) or scheme not in ("http", "https"):
@@ -81,7 +82,7 @@ class GroupConfig(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """What the group has decided. leader: None if nobody leads; is_self: whether this registry does."""
+    """The decision of the group. leader: None if nobody leads. is_self: whether this registry leads."""
 
     leader: Identity | None
     is_self: bool
@@ -91,8 +92,8 @@ NOBODY: Final = Assigned(None, is_self=False)
 
 
 def elect(members: Mapping[str, bytes], *, is_sticky: bool) -> dict[str, Any]:
-    """Return the assignment that all members get. members: member id -> its metadata; one that cannot be read is not
-    eligible."""
+    """Return the assignment that all members get. members: member id -> the member's metadata; a member whose metadata
+    cannot be read is not eligible."""
     eligible: list[tuple[str, str, Identity]] = []
     leading: list[tuple[str, str, Identity]] = []
     urls: list[str] = []
@@ -116,8 +117,8 @@ def elect(members: Mapping[str, bytes], *, is_sticky: bool) -> dict[str, Any]:
 
 
 class Election:
-    """This registry's membership in the group. on_assigned: called with each decision, and with NOBODY while none is
-    known."""
+    """This registry's membership in the group. on_assigned: called with each decision, and with NOBODY when no decision
+    holds any longer."""
 
     def __init__(
         self, cluster: Cluster, config: GroupConfig, identity: Identity, on_assigned: Callable[[Assigned], None]
@@ -143,7 +144,7 @@ class Election:
         self._in_doubt.set()
 
     async def run(self) -> None:
-        """Be a member for ever."""
+        """Stay a member of the group until cancelled."""
         while True:
             try:
                 await self._join()
@@ -265,7 +266,8 @@ class Election:
         self._on_assigned(assigned)
 
     def _lost(self, reason: str) -> None:
-        """The coordinator is looked up again. While this membership is confirmed, the leader remains."""
+        """Look up the coordinator again before the next request, and log the reason. The leader stays known as long as
+        this membership is confirmed."""
         self._coordinator = -1
         if not self.is_confirmed:
             self._assign(NOBODY)

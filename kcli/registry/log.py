@@ -9,12 +9,11 @@
 Fencing: all kcli registries of a group have one transactional id. InitProducerId for it gives the caller a newer
 producer epoch, with which it appends a NOOP (an empty record, as Confluent's registry writes to find the end of the
 log) and reads up to it. From the NOOP on Kafka refuses a batch with an older epoch (INVALID_PRODUCER_EPOCH), and all
-that was appended before it is replayed before this registry writes. So a leader that comes back from a pause cannot
-append what it has decided on an older state, however the group's election went meanwhile, and no id is given twice. The
-batches are in no transaction: every consumer sees them at once. After a request whose outcome is not known, a newer
-epoch is taken, too, which keeps a batch that is still on its way out of the log. Kafka forgets the epochs of producers
-that are idle for producer.id.expiration.ms (a day), and transactional ids after a week: an epoch is used for RENEW_S at
-most.
+that was appended before it is replayed before this registry writes. So a leader that was paused cannot append a
+decision that it has made on an older state, whoever was elected meanwhile, and no id is given twice. The batches are in
+no transaction: every consumer sees them at once. After a request whose outcome is not known, a newer epoch is taken,
+too, which keeps a batch that is still on its way out of the log. Kafka forgets the epochs of producers that are idle
+for producer.id.expiration.ms (a day), and transactional ids after a week: an epoch is used for RENEW_S at most.
 
 Source: KIP-98, KIP-360, ProducerAppendInfo; KafkaStore of Confluent's registry.
 """
@@ -52,11 +51,11 @@ NOT_APPENDED: Final = frozenset(
 
 
 class UnsuitableTopic(KcliError):
-    """The topic of schemas is not as a registry needs it."""
+    """The topic of schemas has another number of partitions, or another configuration, than a registry needs."""
 
 
 class NotAppended(KcliError):
-    """Records were not appended, or nobody knows whether they were. code: Kafka's error, if it has answered."""
+    """Records were not appended, or it is not known whether they were. code: Kafka's error; None without a response."""
 
     def __init__(self, reason: str, code: ErrorCode | None = None) -> None:
         super().__init__(reason)
@@ -73,12 +72,12 @@ class Record(NamedTuple):
 
 
 Replay = Callable[[Sequence[Record]], Awaitable[None]]
-"""Takes in records. They may begin again from the log's first one: `restart` is called before."""
+"""A function that applies records. If reading begins again at the log's first record, `restart` is called before."""
 
 
 class LogConfig(NamedTuple):
-    """The topic, how many replicas it is created with, further configurations of it, and the transactional id that all
-    registries of the group share. timeout_s: of an append with its replay."""
+    """The topic's name, its number of replicas and its other configurations when it is created, and the transactional
+    id that all registries of the group share. timeout_s: for an append and its replay together."""
 
     topic: str = "_schemas"
     replication_factor: int = 3
@@ -89,7 +88,7 @@ class LogConfig(NamedTuple):
 
 
 class SchemasLog:
-    """The topic's one partition. replay, restart: see Replay."""
+    """The log of the topic's only partition. replay, restart: see Replay."""
 
     def __init__(self, cluster: Cluster, config: LogConfig, replay: Replay, restart: Callable[[], None]) -> None:
         self.next_offset = 0
@@ -100,7 +99,7 @@ class SchemasLog:
         self._producer: tuple[int, int] | None = None  # id and epoch
         self._sequence = 0
         self._fenced_at = 0.0
-        self._anew: int | None = None  # the offset from which the log is read anew; None once its end was reached
+        self._anew: int | None = None  # where reading has begun again; None once the end of the log was reached
         self._logged: tuple[str, float] = "", 0.0
 
     @property
@@ -109,7 +108,7 @@ class SchemasLog:
         return self._producer is not None and clock_s() - self._fenced_at < RENEW_S
 
     def disown(self) -> None:
-        """Append no more before the next `fence`."""
+        """Refuse all appends until the next `fence`."""
         self._producer = None
 
     # the topic
@@ -170,7 +169,7 @@ class SchemasLog:
     # reading
 
     async def end_offset(self) -> int:
-        """Return the offset behind the last record. Raises Unanswered, Refused."""
+        """Return the offset after the last record. Raises Unanswered, Refused."""
         return await self._list_offset(LATEST)
 
     async def _list_offset(self, timestamp: int) -> int:
@@ -185,8 +184,8 @@ class SchemasLog:
         return int(found.offset)
 
     async def read(self) -> None:
-        """Give all records to `replay`, for ever. An error that passes is logged. Raises KcliError for a damaged log,
-        Refused for another error."""
+        """Pass all records to `replay`, until cancelled. A temporary error is logged. Raises KcliError for a damaged
+        log, Refused for another error."""
         while True:
             try:
                 await self._read_on()
@@ -259,7 +258,8 @@ class SchemasLog:
             self._moved.notify_all()
 
     def _next_step(self) -> str:
-        """Return how to find damage in the topic's log, which Kafka's protocol does not tell."""
+        """Return the text of the command that finds damage in the topic's log, as Kafka's protocol does not report
+        it."""
         return f"on the machine of broker {self._leader}: kcli verify LOG_DIR/{self._config.topic}-0"
 
     async def _start_again(self) -> None:
@@ -308,8 +308,8 @@ class SchemasLog:
         self._producer, self._sequence, self._fenced_at = producer, 1, started
 
     async def _new_epoch(self) -> tuple[int, int]:
-        """Return a new producer epoch of the transactional id, with the producer id. Repeats what passes. Raises
-        NotAppended."""
+        """Return the producer id of the transactional id and a new producer epoch. Temporary errors are repeated.
+        Raises NotAppended."""
         name = self._config.transactional_id
         while True:
             try:

@@ -1,4 +1,5 @@
-"""Whether a schema is registered already: canonical, with its references resolved, compared with those of a subject."""
+"""Finds out whether a schema is registered already: compares its canonical form, with references resolved, with the
+schemas of a subject."""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ LATEST = -1
 
 
 def resolve(image: Image, subject: str, references: Sequence[Reference], *, deleted: bool) -> dict[str, str]:
-    """Return the names of all references, direct or not, with their texts, each behind those that it refers to.
+    """Return the names of all references, direct or not, with their texts, each after those to which it refers itself.
 
-    deleted: also soft-deleted versions. Raises InvalidSchema.
+    deleted: whether references to soft-deleted versions are allowed. Raises InvalidSchema.
     """
     texts: dict[str, str] = {}
     visited: set[str] = set()
@@ -52,8 +53,8 @@ def resolve(image: Image, subject: str, references: Sequence[Reference], *, dele
 
 
 def parse(image: Image, draft: Draft, *, is_new: bool) -> ParsedSchema:
-    """Return the parsed schema. is_new: whether references to deleted versions and what only new schemas are refused
-    for count. Raises RestError: 42201."""
+    """Return the parsed schema. is_new: whether to refuse references to deleted versions, and to apply the rules for
+    new schemas. Raises RestError: 42201."""
     try:
         texts = resolve(image, draft.subject, draft.references, deleted=not is_new)
         parsed = image.parsed.parse(draft.type, draft.text or "", texts)
@@ -65,14 +66,15 @@ def parse(image: Image, draft: Draft, *, is_new: bool) -> ParsedSchema:
 
 
 def parse_stored(image: Image, schema: StoredSchema) -> ParsedSchema:
-    """Return a parsed schema of the store. Raises RestError: 42201."""
+    """Parse a registered schema. Raises RestError: 42201."""
     return parse(image, stored(schema), is_new=False)
 
 
 def canonical(image: Image, draft: Draft, *, is_new: bool, normalize: bool) -> tuple[Draft, ParsedSchema | None]:
-    """Return a schema in canonical form, and parsed; None if it has no text.
+    """Return a schema in canonical form, and the parsed schema; None in its place if it has no text.
 
-    normalize: whether to bring it into the form that all schemas of its meaning share. Raises RestError: 42201.
+    normalize: whether to use the normalized form, which all schemas with the same meaning share. Raises RestError:
+    42201.
     """
     if draft.is_empty:
         return draft, None
@@ -95,8 +97,8 @@ def _with_latest(image: Image, subject: str, reference: Reference) -> Reference:
 def registered_as(
     image: Image, draft: Draft, parsed: ParsedSchema, versions: Iterable[StoredSchema]
 ) -> StoredSchema | None:
-    """Return the first of some registered schemas that a schema is, even if it has its references inlined or no
-    `confluent:version`; None if it is none of them."""
+    """Return the first of these registered schemas that equals a schema, even if one of the two has references inlined
+    or no `confluent:version`; None if none is equal."""
     shared: bytes | None = None
     for other in versions:
         if not _has_same_setting(draft, other):
@@ -113,7 +115,7 @@ def registered_as(
 
 
 def _has_same_setting(draft: Draft, other: StoredSchema) -> bool:
-    """Whether type, references, metadata and rules of a schema are those of a registered one."""
+    """Whether a schema has the same type, references, metadata and rules as a registered one."""
     if draft.type != other.type:
         return False
     if tuple(draft.references) != tuple(other.references) and (draft.references or not other.references):
@@ -148,9 +150,10 @@ def _comparable_metadata(new: Metadata | None, other: StoredSchema) -> tuple[Met
 
 
 def look_up(image: Image, draft: Draft, *, normalize: bool, deleted: bool, latest_only: bool = False) -> Draft | None:
-    """Return the schema under its subject if it is registered there. Raises RestError: 42201.
+    """Return the registered version that equals a schema, in the schema's subject; None if there is none. Raises
+    RestError: 42201.
 
-    deleted: also soft-deleted versions. latest_only: only if it is the latest version.
+    deleted: whether soft-deleted versions count. latest_only: whether only the latest version counts.
     """
     new, parsed = canonical(image, draft, is_new=False, normalize=normalize)
     if parsed is None:
@@ -174,7 +177,8 @@ def look_up(image: Image, draft: Draft, *, normalize: bool, deleted: bool, lates
 def look_up_as_registered(
     image: Image, draft: Draft, config: Config, *, normalize: bool, deleted: bool
 ) -> Draft | None:
-    """Return the schema under its subject if it, or what a registration would make of it, is registered there."""
+    """Return the registered version that equals a schema in the schema's subject; if there is none, that which equals
+    the schema with the metadata and rules that a registration would add."""
     found = look_up(image, draft, normalize=normalize, deleted=deleted)
     latest = image.latest(draft.subject)
     if found is not None or latest is None:
@@ -184,7 +188,8 @@ def look_up_as_registered(
 
 
 def look_up_anywhere(image: Image, draft: Draft, default_level: str, *, normalize: bool, deleted: bool) -> Draft | None:
-    """Return the schema under its subject, or under a subject of its name in another context."""
+    """Return the registered version that equals a schema, in its subject or in the subject of the same name in another
+    context."""
 
     def under(subject: str) -> Draft | None:
         config = settings.config_in_scope(image, subject, default_level)
@@ -208,7 +213,7 @@ def look_up_anywhere(image: Image, draft: Draft, default_level: str, *, normaliz
 def with_data_contract(config: Config, draft: Draft, latest: StoredSchema | None, version: int | None) -> Draft:
     """Return a schema with the metadata and rules that the configuration and the latest version add.
 
-    version: the one that it will be registered as; None if it is only looked up.
+    version: the version as which it will be registered; None if it is only looked up.
     """
     own = draft.metadata if draft.metadata is not None or latest is None else latest.metadata
     metadata = merged_metadata(merged_metadata(config.get("defaultMetadata"), own), config.get("overrideMetadata"))

@@ -1,4 +1,4 @@
-"""A request, an answer, and what a request changes: the values between the registry's server and what decides."""
+"""Requests, answers and changes: the values that the registry's server and the API's handlers exchange."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V1_JSON = "application/vnd.schemaregistry.v1+json"
 
 
 class Request(NamedTuple):
-    """A request of HTTP. path: still percent-encoded, without the query. query: what stands behind the `?`, encoded.
+    """An HTTP request. path: still percent-encoded, without the query. query: the text after the `?`, still encoded.
     headers: their names in lower case."""
 
     method: str
@@ -22,7 +22,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer of HTTP. headers: those beside Content-Type and Content-Length."""
+    """An HTTP response. headers: the headers other than Content-Type and Content-Length."""
 
     status: int
     body: bytes
@@ -31,19 +31,19 @@ class Answer(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a request changes: records (key, value) of `_schemas`, in their order, and the answer, which is given once
-    they are replayed. value: None is a tombstone."""
+    """The change that a request makes: the records (key, value) to append to `_schemas`, and the answer, which is sent
+    once they are replayed. A value of None is a tombstone."""
 
     records: Sequence[tuple[bytes, bytes | None]]
     answer: Answer
 
 
 class Limits(NamedTuple):
-    """What one request may take, and what an operator sets for all of them.
+    """Limits of a request, and settings of the registry.
 
-    body_size_max: bytes of a request's body. results_max: entries of one answer of a listing, which
-    `schema.search.max.limit` and its like are to Confluent's registry; also the default. default_compatibility: the
-    level where nothing is configured. mode_mutability: whether modes can be set.
+    body_size_max: the size of a request's body in bytes. results_max: the number of entries in one answer of a listing,
+    also by default; Confluent's registry has `schema.search.max.limit` and others for it. default_compatibility: the
+    compatibility level if none is configured. mode_mutability: whether modes can be set.
     """
 
     body_size_max: int = 16 << 20
@@ -53,7 +53,7 @@ class Limits(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who answers: for /v1/metadata."""
+    """The ids with which the registry answers /v1/metadata."""
 
     kafka_cluster_id: str = ""
     group_id: str = "schema-registry"
@@ -62,7 +62,8 @@ class Identity(NamedTuple):
 
 
 class Operation(StrEnum):
-    """What a request does to a subject, or to all of them. COMPATIBILITY: the configuration."""
+    """The kind of access that a request needs to a subject, or to all subjects. COMPATIBILITY stands for
+    configurations."""
 
     READ = "READ"
     WRITE = "WRITE"
@@ -72,4 +73,4 @@ class Operation(StrEnum):
     MODE_READ = "MODE_READ"
     MODE_WRITE = "MODE_WRITE"
     DESCRIBE = "DESCRIBE"
-    """Of the registry alone: its types, its version, the root."""
+    """Reads only facts about the registry: its types, its version, the root."""

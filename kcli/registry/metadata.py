@@ -1,12 +1,13 @@
-"""Metadata and rule sets of a schema: as JSON has them with every set and map in Java's order, merged, hashed, checked.
+"""Metadata and rule sets of a schema: reads them from JSON, with every set and map in Java's order; merges, hashes and
+checks them.
 
     metadata  tags        path -> set of tags
-              properties  name -> text; `confluent:version` is the version that it was registered as
+              properties  name -> text; `confluent:version` is the version under which the schema is registered
               sensitive   set of names of properties
     rule set  migrationRules, domainRules, encodingRules: lists of rules; enableAt
 
-A rule set without rules is not None: both hash differently. Source: the documentation of data contracts in Confluent's
-Schema Registry.
+A rule set without rules differs from None: they have different hashes. Source: the documentation of data contracts in
+Confluent's Schema Registry.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _QUOTED: Mapping[str, object] = {
     "onFailure": None,
     "disabled": False,
 }
-"""Fields of a rule that refusals show in quotes, with what stands for those that it lacks."""
+"""Fields of a rule that refusals show in quotes, each with the value that they show if the rule lacks it."""
 
 
 def metadata_of(value: Json) -> Metadata | None:
@@ -162,7 +163,7 @@ def _check_rule_name(name: str | None) -> None:
 
 
 def merged_metadata(old: Metadata | None, new: Metadata | None) -> Metadata | None:
-    """Return both as one; where they disagree, the new one holds."""
+    """Merge two metadata; for an entry that both have, the new one counts."""
     if old is None or new is None:
         return old if new is None else new
     return _metadata(
@@ -173,7 +174,7 @@ def merged_metadata(old: Metadata | None, new: Metadata | None) -> Metadata | No
 
 
 def merged_rule_set(old: RuleSet | None, new: RuleSet | None) -> RuleSet | None:
-    """Return both as one; a new rule stands in for an old one of its name."""
+    """Merge two rule sets; a new rule replaces an old one with the same name."""
     if old is None or new is None:
         return old if new is None else new
     rules: dict[str, Any] = {}
@@ -196,14 +197,14 @@ def property_of(metadata: Metadata | None, name: str) -> str | None:
 
 
 def with_version(metadata: Metadata | None, version: int) -> Metadata:
-    """Return metadata whose `confluent:version` is a version."""
+    """Return the metadata with `confluent:version` set to this version."""
     fields = metadata or {}
     properties = {**fields.get("properties", {}), VERSION_PROPERTY: str(version)}
     return _metadata(fields.get("tags", {}), properties, fields.get("sensitive", ()))
 
 
 def without_version(metadata: Metadata | None) -> Metadata | None:
-    """Return metadata without `confluent:version`."""
+    """Return the metadata without `confluent:version`."""
     if metadata is None:
         return None
     properties = {name: each for name, each in metadata.get("properties", {}).items() if name != VERSION_PROPERTY}
@@ -220,7 +221,7 @@ def version_in(metadata: Metadata | None) -> int | None:
 
 
 def metadata_bytes(metadata: Metadata | None) -> bytes:
-    """Return what stands for metadata in the hash of a schema."""
+    """Return the bytes of metadata that go into the hash of a schema."""
     if metadata is None:
         return b""
     parts = ["\x01"]
@@ -233,7 +234,7 @@ def metadata_bytes(metadata: Metadata | None) -> bytes:
 
 
 def rule_set_bytes(rule_set: RuleSet | None) -> bytes:
-    """Return what stands for a rule set in the hash of a schema."""
+    """Return the bytes of a rule set that go into the hash of a schema."""
     if rule_set is None:
         return b""
     parts = ["\x01"]
@@ -255,7 +256,7 @@ def has_rule_of_type(rule_set: RuleSet | None, rule_type: str) -> bool:
 
 
 def shown_metadata(metadata: Metadata | None) -> str:
-    """Return metadata as the original's refusals show it: as Java prints an object."""
+    """Return metadata as it is shown in refusals of Confluent's registry: as Java prints an object."""
     if metadata is None:
         return "null"
     fields = [f"{name}={_shown(metadata.get(name, {}))}" for name in ("tags", "properties")]
@@ -263,7 +264,7 @@ def shown_metadata(metadata: Metadata | None) -> str:
 
 
 def shown_rule_set(rule_set: RuleSet | None) -> str:
-    """Return a rule set as the original's refusals show it: as Java prints an object."""
+    """Return a rule set as it is shown in refusals of Confluent's registry: as Java prints an object."""
     if rule_set is None:
         return "null"
     phases = [f"{phase}=[{', '.join(map(_shown_rule, rule_set.get(phase, ())))}]" for phase in PHASES]

@@ -1,9 +1,9 @@
-"""/mode: whether schemas can be registered, for all subjects, those of a context, or one.
+"""/mode: whether schemas can be registered, in all subjects, in the subjects of a context, or in one subject.
 
 READWRITE           yes
 READONLY            no; READONLY_OVERRIDE likewise
 IMPORT              only with an id, unchecked: a subject must be empty to change into it
-FORWARD             as IMPORT for what comes from another registry; only above all contexts
+FORWARD             as IMPORT, for schemas that another registry sends; only as the global mode
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def get_mode(call: Call, subject: str | None = None) -> Answer:
 
 
 def put_mode(call: Call, subject: str | None = None) -> Change:
-    """Set the mode, or take it back with null. Errors: 42204, 42205, 42206, 42208."""
+    """Set the mode; null removes it. Errors: 42204, 42205, 42206, 42208."""
     fields = as_object(call.json("updateMode.request"), "ModeUpdateRequest")
     if fields is None:
         raise errors.missing_body("updateMode.request")
@@ -73,7 +73,8 @@ def _cleared(image: Image, name: str | None) -> list[Record]:
 
 
 def delete_mode(call: Call, subject: str | None = None) -> Change:
-    """Take back the mode, and answer with it. recursive: also those of a context's subjects. Errors: 40401, 42205."""
+    """Remove a mode; the answer has its former value. The parameter `recursive` also removes the modes of a context's
+    subjects. Errors: 40401, 42205."""
     name, recursive = _subject(subject), call.flag("recursive")
     mode = settings.own_mode(call.image, name)
     if mode is None and not recursive:

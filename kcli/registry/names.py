@@ -1,9 +1,9 @@
-"""Names of subjects and of the contexts that they stand in.
+"""Names of subjects and of their contexts.
 
     s            subject `s` of the default context, whose name is `.`
     :.ctx:s      subject `s` of context `.ctx`
-    :.ctx:       the context itself, as config and mode have it
-    :.__GLOBAL:  above all contexts: the config and mode of whatever has none of its own
+    :.ctx:       the context itself, which may have a configuration and a mode
+    :.__GLOBAL:  all contexts: its configuration and mode hold for whatever has none of its own
     :*:s         subject `s` of any context, in queries
 
 Source: the documentation of schema contexts in Confluent's Schema Registry.
@@ -23,7 +23,7 @@ WILDCARD = ":*:"
 RESERVED_SUBJECTS = ("__GLOBAL", "__EMPTY")
 NAMES_KEPT = 4096
 TENANT = "default"
-"""What stands as the tenant in keys of contexts."""
+"""The tenant in keys of contexts."""
 
 
 class Name(NamedTuple):
@@ -55,7 +55,7 @@ def parse(text: str) -> Name:
 
 
 def qualified_context(context: str) -> str:
-    """Return a context as it stands before a subject: `:.ctx:`, nothing for the default context."""
+    """Return the prefix of a context's subjects: `:.ctx:`, or "" for the default context."""
     return "" if context == DEFAULT_CONTEXT else f":{context}:"
 
 
@@ -65,7 +65,7 @@ def context_of(subject: str | None) -> str:
 
 
 def context_prefix(subject: str | None) -> str:
-    """Return the context of a qualified subject as it stands before a subject."""
+    """Return the context's prefix in a qualified subject, `:.ctx:` or ""."""
     return qualified_context(context_of(subject))
 
 
@@ -75,9 +75,9 @@ def normalize(text: str) -> str:
 
 
 def normalize_context(context: str) -> str:
-    """Return a context of a URL, with or without its colons and dot, as it stands before a subject.
+    """Return the prefix of the context that a URL names, with or without colons and dot.
 
-    Raises ValueError for one with a colon inside.
+    Raises ValueError for a context with a colon inside.
     """
     bare = context.removeprefix(":")
     bare = bare.removesuffix(":")
@@ -87,7 +87,8 @@ def normalize_context(context: str) -> str:
 
 
 def qualify(parent: str, subject: str) -> str:
-    """Return a subject that is named from within another one: in the other one's context unless it names its own."""
+    """Return the qualified name of a subject that a schema of another subject (`parent`) refers to: it is in the
+    parent's context, unless it names a context itself."""
     name = parse(subject)
     if name.context != DEFAULT_CONTEXT:
         return name.qualified
@@ -100,7 +101,7 @@ def is_default_context(subject: str | None) -> bool:
 
 
 def is_global_context(subject: str | None) -> bool:
-    """Whether a name is that of the context above all."""
+    """Whether a name is that of the global context, whose configuration and mode hold for all other contexts."""
     return subject is not None and parse(subject) == (GLOBAL_CONTEXT, "")
 
 
@@ -113,7 +114,7 @@ def is_valid(subject: str, *, for_settings: bool = False) -> bool:
 
 
 def covers(subject: str | None, other: str) -> bool:
-    """Whether a name means another subject: all for None and the global context, those in it for a context."""
+    """Whether a name covers another subject: None and the global context cover all subjects, a context those in it."""
     if subject is None or subject == other:
         return True
     name = parse(subject)

@@ -1,4 +1,4 @@
-"""Parsed schemas by type, text and references, of which the last used are kept; a hash for comparisons longer."""
+"""A cache of parsed schemas by type, text and references. Hashes for comparisons are kept longer than the schemas."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from kcli.schemas.parsed import ParsedSchema, shared_text
 from kcli.schemas.schema import InvalidSchema, SchemaType
 
 COUNT_MAX = 1000
-"""As many as Confluent's `schema.cache.size`."""
+"""The greatest number of parsed schemas; the default of Confluent's `schema.cache.size`."""
 SIZE_MAX = 8 << 20
-"""Characters of all texts, references included: what is parsed takes some times that."""
+"""The greatest length of all texts together, references included, in characters. Parsed schemas take several times that
+memory."""
 HASHES_MAX = 100_000
 
 
 class ParsedCache:
-    """Parses each schema once: one that is larger than all that is kept once a request."""
+    """Parses each schema once and keeps it; a schema too large to be kept is parsed once for each request."""
 
     def __init__(self, count_max: int = COUNT_MAX, size_max: int = SIZE_MAX, hashes_max: int = HASHES_MAX) -> None:
         self._entries: OrderedDict[bytes, tuple[ParsedSchema, int]] = OrderedDict()
@@ -31,8 +32,8 @@ class ParsedCache:
         self._current: tuple[bytes, ParsedSchema] | None = None
 
     def parse(self, schema_type: str, text: str, references: Mapping[str, str]) -> ParsedSchema:
-        """Return the parsed schema, which also stands for its canonical text: the one that is stored and compared with
-        the next version. Raises InvalidSchema."""
+        """Return the parsed schema. It is also cached under its canonical text, which is stored, and compared with the
+        next version. Raises InvalidSchema."""
         key = _key(schema_type, text, references)
         known = self._entries.get(key)
         if known is not None:
@@ -53,9 +54,9 @@ class ParsedCache:
         return parsed
 
     def shared_hash(self, schema: StoredSchema, references: Mapping[str, str]) -> bytes:
-        """Return `hash_of` the `shared_text` of a registered schema, for which it is parsed once. The digest that it
-        was registered with stands for its text, unless it has references: these may be registered anew. Raises
-        InvalidSchema."""
+        """Return `hash_of` the `shared_text` of a registered schema, which is parsed only the first time. A schema
+        without references is identified by its digest; one with references by its text and theirs, as they may be
+        registered again with another text. Raises InvalidSchema."""
         key = _key(schema.type, schema.text, references) if references else (schema.type, schema.digest)
         known = self._hashes.get(key)
         if known is not None:
@@ -67,7 +68,7 @@ class ParsedCache:
         return found
 
     def let_go(self) -> None:
-        """Forget the last schema that is too large to be kept: the request that asked for it several times is done."""
+        """Release the schema that is too large to be kept, at the end of the request that has used it."""
         self._current = None
 
     def _keep(self, key: bytes, parsed: ParsedSchema, size: int) -> None:

@@ -13,9 +13,9 @@
              DELETE_SUBJECT   subject, version: the last one that is deleted
              CLEAR_SUBJECT    subject
 
-A value of None undoes what was said under its key; Karapace writes an empty one for that. Older registries and Karapace
-leave out `schemaType` for AVRO, and Karapace writes `subject` as null; unknown fields are skipped. What is damaged
-raises BadRecord. Source: the topic `_schemas` of Confluent's Schema Registry 8 and of Karapace.
+A value of None undoes earlier records with its key; Karapace writes an empty value instead. Older registries and
+Karapace leave out `schemaType` for AVRO, and Karapace writes `subject` as null; unknown fields are skipped. A damaged
+key or value raises BadRecord. Source: the topic `_schemas` of Confluent's Schema Registry 8 and of Karapace.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ POLICIES = ("STRICT", "LENIENT", "LOGICAL")
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 
 Config = Mapping[str, Any]
-"""What is configured: some of CONFIG_FIELDS."""
+"""The fields of a configuration: some of CONFIG_FIELDS."""
 Record = tuple[bytes, bytes | None]
 
 
 class BadRecord(KcliError):
-    """A record that says nothing that a registry understands. The message is one line."""
+    """A record that a registry does not understand. The message is one line."""
 
 
 class Key(NamedTuple):
-    """A key. type: the keytype. subject: None where the key names none. version: 0 where it has none."""
+    """The key of a record. type: the keytype. subject: None if the key has none. version: 0 if the key has none."""
 
     type: str
     subject: str | None = None
@@ -75,10 +75,10 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSchema:
-    """A version of a subject, as its record has it.
+    """A version of a subject, with the fields of its record.
 
-    type: of the schema, AVRO, PROTOBUF, JSON, or one that kcli does not know. timestamp_ms: of the record. digest: MD5
-    of the text, the references, the metadata and the rules, which is the guid.
+    type: the schema's: AVRO, PROTOBUF, JSON, or one that kcli does not know. timestamp_ms: the record's. digest: the
+    MD5 of text, references, metadata and rules, which is also the guid.
     """
 
     subject: str
@@ -128,7 +128,7 @@ def schema_key(subject: str, version: int) -> bytes:
 
 
 def subject_key(keytype: str, subject: str | None) -> bytes:
-    """Return a key of CONFIG, MODE, DELETE_SUBJECT or CLEAR_SUBJECT. subject: None above all subjects."""
+    """Return a key of CONFIG, MODE, DELETE_SUBJECT or CLEAR_SUBJECT. subject: None for the global one."""
     return dumps({"keytype": keytype, **pruned({"subject": subject}), "magic": 0})
 
 
@@ -138,12 +138,12 @@ def context_key(context: str) -> bytes:
 
 
 def noop_key() -> bytes:
-    """Return the key of a record that says nothing: a leader writes it to learn the end of the log."""
+    """Return the key of a record without content, which a leader writes to find the end of the log."""
     return dumps({"keytype": "NOOP", "magic": 0})
 
 
 def parse_key(data: bytes) -> Key:
-    """Return what a key says. Raises BadRecord."""
+    """Parse the key of a record. Raises BadRecord."""
     fields = _object(data, "key")
     keytype = fields.get("keytype")
     if not isinstance(keytype, str):
@@ -229,7 +229,7 @@ def clear_subject_value(subject: str | None) -> bytes:
 
 
 def parse_schema(key: Key, data: bytes, timestamp_ms: int) -> StoredSchema:
-    """Return the version that a record has. Raises BadRecord."""
+    """Parse the value of a SCHEMA record. Raises BadRecord."""
     fields = _object(data, "schema")
     schema_id, text, schema_type = fields.get("id"), fields.get("schema"), fields.get("schemaType")
     if not isinstance(schema_id, int) or isinstance(schema_id, bool) or not 0 <= schema_id <= INT_MAX:
@@ -263,7 +263,8 @@ def _data_contract(fields: Mapping[str, Json]) -> tuple[Metadata | None, RuleSet
 
 
 def _stored_digest(value: Json) -> bytes | None:
-    """Return the digest that a registry writes if it changes what is hashed, as it encrypts sensitive properties."""
+    """Return the digest in a record. A registry writes one if it changes the hashed fields, for example by encrypting
+    sensitive properties."""
     if not isinstance(value, str):
         return None
     try:
@@ -290,7 +291,7 @@ def _reference(value: Json) -> Reference:
 
 
 def parse_config(data: bytes) -> Config:
-    """Return what is configured. Raises BadRecord."""
+    """Parse the value of a CONFIG record. Raises BadRecord."""
     fields = _object(data, "config")
     config: dict[str, Any] = {}
     for name in CONFIG_FIELDS:
@@ -320,7 +321,7 @@ def _config_field(name: str, value: Json) -> object:
 
 
 def parse_mode(data: bytes) -> str:
-    """Return the mode of a record. Raises BadRecord."""
+    """Parse the value of a MODE record. Raises BadRecord."""
     mode = _object(data, "mode").get("mode")
     if not isinstance(mode, str) or mode not in MODES:
         raise BadRecord(f"the mode is {mode!r}")

@@ -1,7 +1,8 @@
 """POST /subjects/{subject}/versions: a schema gets a version and an id.
 
-What is registered already is answered with what it has. Else its mode must let it in; the configuration and the latest
-version complete it; it must be compatible; then it takes the id of an equal schema of its context, or a new one.
+If the schema is registered already, the answer has its version and id. Otherwise the subject's mode must allow
+registrations; the configuration and the latest version complete the schema; it must be compatible; then it gets the id
+of an equal schema in its context, or a new one.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _answered(call: Call, result: Draft) -> dict[str, object]:
 
 
 def _registered(image: Image, draft: Draft, config: Config, *, normalize: bool) -> Draft | None:
-    """Return the schema as it is registered already, unless the request asks for another id or version."""
+    """Return the registered version that equals the schema, unless the request names another id or version."""
     if any(name in config for name in ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")):
         return None
     latest_only = draft.version == lookups.LATEST
@@ -130,7 +131,8 @@ def _same_version(image: Image, draft: Draft, parsed: ParsedSchema, live: list[S
 
 
 def _numbered(image: Image, draft: Draft, next_version: int, *, is_importing: bool) -> Draft:
-    """Return a schema with its version and id. Raises RestError if those that it asks for cannot be given."""
+    """Return the schema with its new version and id. Raises RestError if the version or id that the request names
+    cannot be given."""
     if draft.version <= 0:
         draft = draft._replace(version=next_version)
     elif draft.version != next_version and not is_importing:
@@ -146,8 +148,8 @@ def _numbered(image: Image, draft: Draft, next_version: int, *, is_importing: bo
 
 
 def _next_id(image: Image, context: str) -> int:
-    """Return the id of a new schema. Raises RestError if a schema has the highest of all ids: the original begins again
-    with negative ones."""
+    """Return the id of a new schema. Raises RestError if the highest possible id is taken; Confluent's registry would
+    go on with negative ids."""
     highest = image.max_id(context) or 0
     if highest >= INT_MAX:
         holder = next(iter(image.holders(context, highest)), None)
@@ -161,8 +163,8 @@ def _content(draft: Draft) -> tuple[object, ...]:
 
 
 def _records(image: Image, draft: Draft, versions: list[StoredSchema]) -> list[Record]:
-    """Return the records of a registration: its context if it is new, tombstones for deleted versions of its id that
-    nothing refers to, itself."""
+    """Return the records of a registration: the context if it is new, tombstones for deleted versions with the same id
+    to which no schema refers, and the schema."""
     records: list[Record] = []
     context = names.context_of(draft.subject)
     if context != names.DEFAULT_CONTEXT and not image.has_context(context):

@@ -1,12 +1,12 @@
-"""Which handler a request goes to: its path without a context's prefix, with aliases replaced; its media types.
+"""Finds the handler of a request: removes the context from the path, replaces aliases, and chooses the media type.
 
     /contexts/{context}/subjects/{subject}...     is  /subjects/:.context:{subject}...
     /contexts/{context}/config, /mode             is  /config/:.context:
     /contexts/{context}/schemas/ids/{id}          is  /schemas/ids/{id}?subject=:.context:
     /contexts/{context}/subjects, /schemas        is  ...?subjectPrefix=:.context:
 
-A subject whose configuration has an alias stands for the alias. Source: schema contexts and subject aliases in the
-documentation of Confluent's Schema Registry.
+A subject whose configuration has an alias is replaced by the subject that the alias names. Source: schema contexts and
+subject aliases in the documentation of Confluent's Schema Registry.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kcli.registry.image import Image
 from kcli.registry.messages import V1_JSON, Answer, Change, Operation, Request
 
 MEDIA_TYPES = {V1_JSON: 1.0, "application/vnd.schemaregistry+json": 1.0, "application/json": 0.5}
-"""What the registry answers with, and how much it likes to."""
+"""The media types of answers, each with the registry's preference."""
 BODY_TYPES = (*MEDIA_TYPES, "application/octet-stream")
 BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 ACCEPTS_KEPT = 100
-"""How many Accept headers are read only once: a client sends the same one each time."""
+"""The number of Accept headers whose result is cached, as a client sends the same header each time."""
 _ABSENT = {
     "exporters": "exporters",
     "dek-registry": "encryption keys",
@@ -37,7 +37,7 @@ _ABSENT = {
 
 
 class Route(NamedTuple):
-    """A method and a path. path: its segments, those in braces for parameters."""
+    """A method and a path with its handler. path: the segments; those in braces are parameters."""
 
     method: str
     path: tuple[str, ...]
@@ -105,7 +105,7 @@ _SHAPES = _by_shape()
 
 
 class Target(NamedTuple):
-    """Where a request goes. parameters: those of the path."""
+    """The handler of a request. parameters: the parameters of the path."""
 
     route: Route
     parameters: tuple[str, ...]
@@ -113,7 +113,7 @@ class Target(NamedTuple):
 
     @property
     def subject(self) -> str | None:
-        """The subject that is asked for, in its context; None for all."""
+        """The subject in the path, with its context; None for all subjects."""
         for name, value in zip((each for each in self.route.path if each[0] == "{"), self.parameters, strict=True):
             if name in ("{subject}", "{context}"):
                 return None if names.is_default_context(value) else names.normalize(value)
@@ -122,7 +122,8 @@ class Target(NamedTuple):
 
 
 def find(request: Request, image: Image | None) -> Target:
-    """Return where a request goes. image: has the aliases; None if they do not matter. Raises RestError: 404, 405."""
+    """Find the handler of a request. image: has the aliases; None to leave aliases as they are. Raises RestError: 404,
+    405."""
     if "//" in request.path:
         raise errors.bad_request("Ambiguous URI empty segment")
     if BAD_ESCAPE.search(request.path):
@@ -157,7 +158,8 @@ def _has_context(name: str) -> bool:
 
 
 def _without_context(segments: Sequence[str], query: dict[str, list[str]]) -> list[str]:
-    """Return the segments of a path without its context's prefix, and set the query's parameters that stand in for it.
+    """Return the segments of a path without the context, which is moved into the subject or into the query's
+    parameters.
 
     Raises RestError: 400 for an illegal context.
     """

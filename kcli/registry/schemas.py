@@ -47,7 +47,7 @@ def _listed(call: Call, subject: str) -> list[StoredSchema]:
 
 
 def _aliases(image: Image, prefix: str) -> dict[str, list[str]]:
-    """Return the subjects that others with a prefix stand for, with those others."""
+    """Return the subjects for which aliases with a prefix stand, each with its aliases."""
     aliases: dict[str, list[str]] = {}
     name = names.parse(prefix)
     subjects = sorted((each for each in image.configs if each is not None), key=lambda each: names.parse(each).order)

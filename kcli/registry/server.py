@@ -1,4 +1,4 @@
-"""A registry's listeners, and a registry from its start to its end: alone in a process, or in a broker's.
+"""The listeners of a registry, and its start, run and stop: in a process of its own, or in a broker's.
 
 start   bind the listeners (an address in use is reported before the topic is created), read the topic, serve
 run     serve until a signal, or until the topic can no longer be read
@@ -35,20 +35,20 @@ BACKLOG: Final = 512
 AT_ONCE_STATUS: Final = 130
 HANDSHAKE_S: Final = 10.0
 ANSWERS_S: Final = 5.0
-"""How long a stop waits for requests that are being answered."""
+"""How long a stop waits for the answers of requests, in seconds."""
 
 ScramRecords = Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]]
 
 
 class CannotServe(KcliError):
-    """A registry cannot start, or cannot go on."""
+    """A registry cannot start, or cannot continue to serve."""
 
 
 class RegistryServer:
     """A registry with its listeners.
 
-    scram: the broker's SCRAM users, None outside a broker. own: the id of the broker in this process with the address
-    that reaches it, None outside a broker.
+    scram: the broker's SCRAM users, None outside a broker. own: the id and the address of the broker in this process,
+    None outside a broker.
     """
 
     def __init__(

@@ -1,13 +1,13 @@
-"""A registry at work: requests to the image, changes to the log, writes to the leader.
+"""Handles requests: reads from the image, appends changes to the log, forwards writes to the leader.
 
     loop     point lookups (a schema by id, a version of a subject) of an image that only the loop changes
     worker   a thread for all other requests, as parsing and comparing schemas takes time; while it works, no record is
-             replayed, so that it sees one state; requests with large bodies let the others go before them
+             replayed, so that it sees one state; requests with large bodies wait until the others are done
     writer   one change at a time: decided in the worker, appended, and answered once it is replayed
 
-What GET answers is a function of the image, so answers are kept as bytes until the next record that changes anything.
-A registry that does not lead forwards a request that may change something; what is registered already it answers by
-itself, as Confluent's does.
+The answer to a GET depends only on the image, so answers are kept as bytes until the next record that changes the
+image. A registry that does not lead forwards requests that may make a change; if a schema is registered already, it
+answers itself, as Confluent's registry does.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ LOOKUP: Final = re.compile(
 )
 """Paths of point lookups, for which no schema is parsed unless the query asks for a format."""
 PLAIN_QUERY: Final = re.compile(r"(?:(?:subject|deleted|fetchMaxId|referenceFormat)=[^&]*&?)*")
-"""Queries with which a point lookup remains one."""
+"""Queries that a point lookup may have."""
 OF_ID: Final = re.compile(r"(/contexts/[^/]+)?/schemas/ids/(\d+)(?:/.*)?")
 REGISTERING: Final = re.compile(r"(?:/contexts/[^/]+)?/subjects/[^/]+/versions/?")
 WRITING: Final = frozenset({Operation.WRITE, Operation.DELETE, Operation.COMPATIBILITY_WRITE, Operation.MODE_WRITE})
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 SLICE_S: Final = 0.002
-"""How long records are replayed before other tasks of the event loop get their turn."""
+"""How long records are replayed, in seconds, before other tasks of the event loop run."""
 HEAVY_BYTES: Final = 8 << 10
 """A request with a larger body waits for smaller ones: comparing large schemas may take seconds."""
 KEPT_BYTES_MAX: Final = 4 << 20
@@ -74,7 +74,7 @@ SURELY_NOT_APPENDED: Final = FENCED | {
 
 
 class Registry:
-    """One registry. identity: how other registries reach it. tls: for requests forwarded to a leader with https."""
+    """One registry. identity: its address for other registries. tls: for requests forwarded to a leader with https."""
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class Registry:
     ) -> None:
         self.image = Image()
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done when an error keeps the registry from reading its topic; the result is the reason. It is answered to all
-        requests from then on, for what was read may lack schemas, or have deleted ones."""
+        """Done when an error keeps the registry from reading its topic; the result is the reason. All requests get this
+        error from then on, as the image may lack schemas, or have deleted ones."""
         self._failure: Answer | None = None
         self.log = SchemasLog(cluster, config.log, self._replay, self._restart)
         self.election = Election(cluster, config.group, identity, self._assigned)
@@ -225,7 +225,7 @@ class Registry:
         return data
 
     async def answer(self, request: Request, peer: str) -> Answer:  # noqa: ARG002
-        """Return the answer to any request, after what it changes is replayed."""
+        """Return the answer to any request; if the request makes a change, after the change is replayed."""
         if self._failure is not None:
             return self._failure
         if request.method == "HEAD":
@@ -254,7 +254,7 @@ class Registry:
         if operation == Operation.DESCRIBE:
             return None
         if (of_id := OF_ID.fullmatch(request.path)) is not None:
-            # whoever may read one subject with the id may read its schema, whatever the query's subject is
+            # A user who may read one subject with this id may read its schema, whatever subject the query names.
             subjects = self._subjects_of(of_id, request)
             allowed = any(self._access.allows(user, operation, each) for each in (None, *subjects))
             return None if allowed else refusal(denied(operation, None))
@@ -277,7 +277,7 @@ class Registry:
         return Answer(200, b"", headers={"Allow": ",".join([*known, "OPTIONS"])})
 
     async def _decide(self, request: Request, user: str) -> Answer | Change:
-        """Return what the image says to a request, from the worker."""
+        """Return the answer to a request, or the change that it makes, by the image. Called in the worker."""
         may_read = partial(self._access.allows, user, Operation.READ)
         async with self._image_turns.turn(is_heavy=_is_heavy(request)):
             work = asyncio.get_running_loop().run_in_executor(
@@ -307,7 +307,7 @@ class Registry:
         return TIMED_OUT
 
     async def _leader(self) -> Assigned:
-        """Return who leads, after waiting for a leader for a while."""
+        """Return the leader; wait for one up to LEADER_S seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LEADER_S):
                 while True:
@@ -336,8 +336,8 @@ class Registry:
             return error_answer(50003, "Error while forwarding register schema request to the leader")
 
     async def _change(self, request: Request, user: str) -> Answer | None:
-        """Return the answer after what the request changes is replayed; None if nothing was changed, and the request is
-        to be tried again."""
+        """Append and replay the change of a request; return the answer. None if nothing was changed, and the caller
+        must try the request again."""
         is_repeatable = request.method == "POST" and REGISTERING.fullmatch(request.path) is not None
         try:
             if not self.log.is_owned:

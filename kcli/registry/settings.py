@@ -1,11 +1,11 @@
-"""The configuration and the mode that hold for a subject: its own, its context's, those above all contexts, or none.
+"""The configuration and the mode that apply to a subject: its own, its context's, the global ones, or the default.
 
-    configuration   the subject's own, each field that it leaves open taken from the global one
+    configuration   the subject's own; fields that it does not set come from the global one
     else            the context's; the global one for the default context
     else            that of `:.__GLOBAL:`
     else            only the default compatibility level
 
-A mode is looked for in the same places and taken whole.
+A mode is searched in the same places; the first one found applies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INHERITED = (
 
 
 def own_config(image: Image, subject: str | None, default_level: str) -> Config | None:
-    """Return what is configured for a subject itself; for the levels above all subjects, the default if nothing is."""
+    """Return the configuration of a subject itself. For the global one, return the default if nothing is configured."""
     config = image.configs.get(subject)
     if config is not None:
         return _with_level(config, default_level)
@@ -36,7 +36,7 @@ def own_config(image: Image, subject: str | None, default_level: str) -> Config 
 
 
 def config_in_scope(image: Image, subject: str | None, default_level: str) -> Config:
-    """Return the configuration that holds for a subject."""
+    """Return the configuration that applies to a subject."""
     own = own_config(image, subject, default_level) if subject is not None else None
     if own is None:
         return _scoped_config(image, subject, default_level)
@@ -62,7 +62,7 @@ def _scopes(subject: str | None) -> tuple[str | None, ...]:
 
 
 def own_mode(image: Image, subject: str | None) -> str | None:
-    """Return the mode of a subject itself; for the levels above all subjects, the default if none is set."""
+    """Return the mode of a subject itself. For the global one, return the default if none is set."""
     mode = image.modes.get(subject)
     if mode is None and (subject is None or names.context_of(subject) == names.GLOBAL_CONTEXT):
         return READWRITE
@@ -70,7 +70,7 @@ def own_mode(image: Image, subject: str | None) -> str | None:
 
 
 def mode_in_scope(image: Image, subject: str | None) -> str:
-    """Return the mode that holds for a subject."""
+    """Return the mode that applies to a subject."""
     for each in _scopes(subject):
         mode = image.modes.get(each)
         if mode is not None:
@@ -79,7 +79,7 @@ def mode_in_scope(image: Image, subject: str | None) -> str:
 
 
 def is_read_only(image: Image, subject: str | None) -> bool:
-    """Whether the mode that holds for a subject lets nobody write."""
+    """Whether the mode that applies to a subject forbids all writes."""
     return mode_in_scope(image, subject) in ("READONLY", "READONLY_OVERRIDE")
 
 

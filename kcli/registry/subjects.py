@@ -5,7 +5,7 @@ POST    /subjects/{subject}                            the version that a schema
 GET     /subjects/{subject}/metadata                   the latest version with properties
 DELETE  /subjects/{subject}                            all versions: softly, then permanently
 GET     /subjects/{subject}/versions                   their numbers
-GET     /subjects/{subject}/versions/{version}         one, or only its text, or the ids of what refers to it
+GET     /subjects/{subject}/versions/{version}         one, or only its text, or the ids of schemas that refer to it
 DELETE  /subjects/{subject}/versions/{version}         one
 """
 
@@ -85,7 +85,8 @@ def list_versions(call: Call, subject: str) -> Answer:
 
 
 def version_anywhere(call: Call, subject: str, version: str, *, deleted: bool) -> StoredSchema:
-    """Return a version of a subject, or of one of its name in another context. Errors: 40401, 40402, 42202."""
+    """Return a version of a subject, or of the subject with the same name in another context. Errors: 40401, 40402,
+    42202."""
     subject = names.normalize(subject)
     number = version_id(version)
     image = call.image
@@ -124,7 +125,7 @@ def referenced_by(call: Call, subject: str, version: str) -> Answer:
 
 
 def delete_subject(call: Call, subject: str) -> Change:
-    """Delete all versions. permanent: those that are soft-deleted, for good.
+    """Delete all versions of a subject. The parameter `permanent` deletes soft-deleted versions for good.
 
     Errors: 40401, 40404, 40405, 42205, 42206.
     """
@@ -165,7 +166,8 @@ def _settings_removed(image: Image, subject: str) -> list[Record]:
 
 
 def delete_version(call: Call, subject: str, version: str) -> Change:
-    """Delete a version. permanent: for good. Errors: 40401, 40402, 40406, 40407, 42202, 42205, 42206."""
+    """Delete a version; with the parameter `permanent`, delete a soft-deleted version for good. Errors: 40401, 40402,
+    40406, 40407, 42202, 42205, 42206."""
     subject = names.normalize(subject)
     number, image, permanent = version_id(version), call.image, call.flag("permanent")
     found = image.schema(subject, number, deleted=True)

@@ -1,4 +1,4 @@
-"""A lock in whose queue light work goes before heavy work."""
+"""A lock that light work gets before heavy work that waits for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 OVERTAKEN_MAX: Final = 100
-"""How often light work may go before heavy work that waits."""
+"""How often light work may overtake waiting heavy work."""
 
 
 class Turns:
-    """A lock for one event loop. Requests with large schemas may take seconds each, and many of them may wait: another
-    request waits for the one that has the lock, not for all of them."""
+    """A lock for one event loop. Requests with large schemas may take seconds each, and many may wait. A request with a
+    small schema waits only for the request that has the lock, not for all of them."""
 
     def __init__(self) -> None:
         self.is_taken = False

@@ -1,4 +1,4 @@
-"""The schema that a request brings, and the form in which its query wants one shown."""
+"""The schema in a request's body, and the form of a schema in an answer that the query asks for."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kcli.schemas.schema import Reference
 
 
 def requested(call: Call, subject: str, parameter: str) -> Draft:
-    """Return the schema of the body. Raises RestError, also if it refers to a subject that the user may not read: the
-    schema's resolved form has the text of that subject."""
+    """Return the schema in the body. Raises RestError, also if it refers to a subject that the user may not read, as
+    the resolved form of the schema would show that subject's text."""
     draft = draft_of(names.normalize(subject), call.json(parameter))
     if draft is None:
         raise errors.missing_body(parameter)
@@ -23,7 +23,7 @@ def requested(call: Call, subject: str, parameter: str) -> Draft:
 
 
 def formatted(call: Call, draft: Draft) -> Draft:
-    """Return a schema with its text as the query's `format` asks for. Raises RestError: 42201."""
+    """Return a schema with its text in the form that the query's `format` names. Raises RestError: 42201."""
     form = call.text("format").strip()
     if not form or draft.text is None:
         return draft
@@ -32,7 +32,7 @@ def formatted(call: Call, draft: Draft) -> Draft:
 
 def with_qualified_references(call: Call, draft: Draft) -> Draft:
     """Return a schema of a context with the subjects of its references qualified, if the query's `referenceFormat` asks
-    for that; else the same one."""
+    for it; otherwise return it unchanged."""
     is_asked = call.text("referenceFormat") == "qualified"
     if not is_asked or not draft.references or names.context_of(draft.subject) == names.DEFAULT_CONTEXT:
         return draft

@@ -8,11 +8,11 @@
     union                       null, or {NAME OF THE BRANCH: value}
     logical types               the JSON of the type that they annotate
 
-`encode` also takes a union's value without the name of its branch: the first branch that it fits. A field that is left
-out gets its default.
+`encode` also accepts a union's value without the name of a branch, and takes the first branch that the value fits. A
+field that is left out gets its default.
 
-fastavro parses schemas. Values are decoded here: fastavro follows a payload as deep as it is nested, until the process
-dies, and makes as many nulls as a payload of a few bytes asks for. Source: the Avro 1.12 specification.
+fastavro parses schemas. This module decodes values itself: for a deeply nested payload fastavro recurses until the
+process dies, and from a few bytes it makes any number of nulls. Source: the Avro 1.12 specification.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kcli.schema_client.errors import SchemaError
 from kcli.schema_client.sources import SchemaSource
 
 ITEMS_SPARE = 10_000
-"""How many items of arrays and maps a payload may have above one for each of its bytes: only items without any bytes,
-such as nulls, can be that many."""
+"""How many items of arrays and maps a payload may have beyond one for each of its bytes. More items than bytes are
+possible only if items have no bytes, such as nulls."""
 
 JsonSchema: TypeAlias = dict[str, Any] | list[Any] | str
 Named: TypeAlias = dict[str, dict[str, Any]]
@@ -43,7 +43,7 @@ _BITS = {"int": 32, "long": 64}
 
 
 def parse(source: SchemaSource) -> tuple[JsonSchema, Named]:
-    """Return a schema, parsed, with full names, and the named types in it and in its imports. Raises SchemaError,
+    """Parse a schema. Return it with full names, and the named types of the schema and its imports. Raises SchemaError,
     NotInstalled."""
     with needing("registry"):
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
@@ -92,7 +92,7 @@ class AvroCodec:
     message_indexes = b""
 
     def __init__(self, schema: JsonSchema, named: Named) -> None:
-        """Take a parsed schema. Raises SchemaError for one that is nested too deep."""
+        """schema: as `parse` returns it. Raises SchemaError if it is nested too deep."""
         try:
             self._read = _Readers(named).of(schema)
             self._write = _Writers(named).of(schema)
@@ -125,7 +125,8 @@ class AvroCodec:
 
 
 class _Payload:
-    """Bytes that are read from the front. at: the next byte. items: how many items of arrays and maps were read."""
+    """A payload, and the position up to which it was read. at: the next byte. items: how many items of arrays and maps
+    were read."""
 
     __slots__ = ("at", "data", "items")
 
@@ -149,7 +150,7 @@ class _Payload:
         return value >> 1 ^ -(value & 1)
 
     def take(self, size: int) -> bytes:
-        """Read so many bytes."""
+        """Read `size` bytes."""
         at = self.at
         if not 0 <= size <= len(self.data) - at:
             raise BadPayload("a length is negative" if size < 0 else "the payload ends inside a value")
@@ -157,7 +158,7 @@ class _Payload:
         return self.data[at : self.at]
 
     def block(self) -> int:
-        """Read the count of a block of an array or a map; 0 ends it."""
+        """Read the number of items in the next block of an array or a map; 0 ends the array or map."""
         count = self.number()
         if count < 0:
             count = -count
@@ -214,7 +215,8 @@ _READ: dict[str, Read] = {
 
 
 class _Readers:
-    """Makes the functions that read values of schemas. Those of records are kept by name: a record may be in itself."""
+    """Makes the functions that read values of schemas. The functions of records are kept by name, as a record may
+    contain itself."""
 
     def __init__(self, named: Named) -> None:
         self._named = named
@@ -311,7 +313,7 @@ def _refuse(value: Any, path: str, wanted: str) -> BadValue:
 
 
 class _Writers:
-    """Makes the functions that write values of schemas. Those of records are kept by name."""
+    """Makes the functions that write values of schemas. The functions of records are kept by name."""
 
     def __init__(self, named: Named) -> None:
         self._named = named
@@ -428,7 +430,7 @@ class _Writers:
 
 
 def _write_branch(number: int, branch: Write, value: Any, out: bytearray, path: str) -> None:
-    """Write a value of a union's branch; nothing if it does not fit. Raises BadValue."""
+    """Write a value as a branch of a union. Raises BadValue if it does not fit the branch; nothing is written then."""
     start = len(out)
     _put_number(number, out)
     try:

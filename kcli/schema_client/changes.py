@@ -1,9 +1,9 @@
-"""What `kcli schemas` changes, planned before it is done: deletions, exports and imports.
+"""The changes of `kcli schemas`: deletions, exports and imports. Each is planned before it is carried out.
 
 An export is a directory with two files:
 
     schemas.json   an array of versions as GET /schemas answers with them, one a line: a dump, which `--schemas` reads
-    levels.json    {"configs": {SUBJECT: what GET /config/SUBJECT answers with}}, of those that have their own
+    levels.json    {"configs": {SUBJECT: the response to GET /config/SUBJECT}}, of subjects with a level of their own
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ IMPORT_MODE = "IMPORT"
 
 
 class InTheWay(KcliError):
-    """A registry has another schema where one is to be imported."""
+    """The registry already has another schema under the id or version of a schema to import."""
 
 
 # deletions
 
 
 class Deletion(NamedTuple):
-    """A version that is to be deleted. action: softly, or for ever. referenced_by: ids of the schemas that refer to it:
-    the registry then refuses to delete it."""
+    """A version that is to be deleted. action: soft or permanent deletion, in words. referenced_by: ids of the schemas
+    that refer to it: the registry then refuses to delete it."""
 
     subject: str
     version: int
@@ -43,8 +43,8 @@ class Deletion(NamedTuple):
 
 
 class DeletionPlan(NamedTuple):
-    """What is to be deleted by one or two requests. version: None for the whole subject. steps: whether a request is
-    permanent, in turn."""
+    """The deletion of a version or a subject by one or two requests. version: None for the whole subject. steps: for
+    each request, whether it deletes permanently."""
 
     subject: str
     version: int | None
@@ -55,8 +55,9 @@ class DeletionPlan(NamedTuple):
 def deletions(
     client: RegistryClient, named: Iterable[tuple[str, int | str | None]], *, permanent: bool
 ) -> Iterator[DeletionPlan | KcliError]:
-    """Yield how to delete subjects and versions; an error for what is not there, or deleted already. named: subject and
-    version; None for all versions. permanent: for ever, softly before if that is not done."""
+    """Yield a plan for each subject or version to delete; an error if it does not exist, or is deleted already. named:
+    subject and version; None for all versions. permanent: delete permanently, after a soft deletion if there was none
+    yet."""
     for subject, version in named:
         try:
             yield _deletion(client, subject, version, permanent=permanent)
@@ -94,7 +95,7 @@ def _referring(client: RegistryClient, subject: str, version: int) -> list[int]:
 
 
 def delete(client: RegistryClient, plan: DeletionPlan) -> int | KcliError:
-    """Delete what a plan says; return the number of versions, or the error."""
+    """Carry out a plan; return the number of deleted versions, or the error."""
     try:
         for permanent in plan.steps:
             client.delete(plan.subject, plan.version, permanent=permanent)
@@ -114,9 +115,10 @@ class Exported(NamedTuple):
 
 
 def export(client: RegistryClient, directory: Path, *, prefix: str | None, deleted: bool) -> Exported:
-    """Write the versions of all subjects, and the levels that subjects have themselves, to a new or empty directory.
+    """Write the versions of all subjects, and the compatibility levels that are set for single subjects, to a new or
+    empty directory.
 
-    Raises UsageError if it is neither, UnreadableInput, RegistryError, OSError.
+    Raises UsageError if the directory has files, UnreadableInput, RegistryError, OSError.
     """
     try:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -134,7 +136,7 @@ def export(client: RegistryClient, directory: Path, *, prefix: str | None, delet
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file, which has either all of the text or is not there."""
+    """Write a file atomically: it has the whole text, or does not exist."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8", errors="surrogatepass")
     part.replace(path)
@@ -145,7 +147,8 @@ def _write(path: Path, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """A version that is to be imported. action: what is to be done, or why it cannot be."""
+    """A version of the dump, as an import treats it. action: what the import does with the version, or why it cannot
+    import it."""
 
     version: Version
     action: str
@@ -153,14 +156,14 @@ class Import:
     is_done: bool = False
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of the plan."""
+        """Return this step as a row of the plan."""
         version = self.version
         return {"subject": version.subject, "version": version.version, "id": version.id, "action": self.action}
 
 
 def imports(client: RegistryClient, directory: Path, *, new_ids: bool) -> list[Import]:
-    """Return what an import of a dump does, in its order: references come first. new_ids: the registry gives ids and
-    versions. Raises UnreadableInput, SchemaError, RegistryError."""
+    """Return the plan of a dump's import, in the order of its steps: referenced schemas come first. new_ids: whether
+    the registry assigns new ids and versions. Raises UnreadableInput, SchemaError, RegistryError."""
     wanted = references_first(dumped_versions(str(directory)))
     if new_ids:
         return [Import(each, "register") for each in wanted if not each.deleted]
@@ -184,7 +187,8 @@ def _import(version: Version, there: Version | None, by_id: dict[tuple[str, int]
 
 
 def _same(one: RegisteredSchema, other: RegisteredSchema) -> bool:
-    """Whether two schemas are the same, but for the order of members in JSON, which registries write differently."""
+    """Whether two schemas are the same. The order of members in JSON does not count, as registries write them in
+    different orders."""
     if one.language != other.language or one.references != other.references:
         return False
     if one.text == other.text or one.language == "PROTOBUF":
@@ -196,17 +200,17 @@ def _same(one: RegisteredSchema, other: RegisteredSchema) -> bool:
 
 
 def _context(subject: str) -> str:
-    """Return the context of a subject; ids are unique within one."""
+    """Return the context of a subject, within which ids are unique."""
     return subject[: subject.index(":", 1) + 1] if subject.startswith(":.") and ":" in subject[1:] else ""
 
 
 def import_versions(
     client: RegistryClient, directory: Path, plan: Sequence[Import], *, new_ids: bool
 ) -> Iterator[Version | KcliError]:
-    """Import what a plan says; yield each version that is registered, or why it is not.
+    """Carry out the plan of an import; yield each registered version, or the error that kept it from being registered.
 
-    A subject has the mode IMPORT while it is imported, and then its own one again; levels that a dump has for subjects
-    are set where the subject has none.
+    A subject gets the mode IMPORT during the import, and its previous mode afterwards. The dump's compatibility levels
+    are set for subjects that have none.
     """
     due = [each.version for each in plan if not each.is_conflict and not each.is_done]
     if new_ids:
@@ -236,8 +240,8 @@ def _with_ids(client: RegistryClient, due: Sequence[Version]) -> Iterator[Versio
 
 
 def _into_import_mode(client: RegistryClient, subject: str) -> str | None:
-    """Give a subject the mode IMPORT; return the mode that it had itself, None if it had none. Raises RegistryError,
-    and KcliError if the registry has no modes of subjects."""
+    """Set the mode of a subject to IMPORT; return the mode that was set for the subject before, None if none was.
+    Raises RegistryError, and KcliError if the registry has no modes for subjects."""
     own = client.mode(subject)
     try:
         client.set_mode(subject, IMPORT_MODE)

@@ -1,6 +1,6 @@
-"""Schemas of files and registries compared: by a compatibility level, in both directions, and as texts.
+"""Compares schemas of files and registries: by a compatibility level, in both directions, and as texts.
 
-The rules are those of kcli.schemas: nothing here needs a registry.
+The rules are those of kcli.schemas; a comparison needs no registry.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BACKWARD, FORWARD = "backward", "forward"
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A schema with the name by which messages call it."""
+    """A parsed schema, and its name in messages."""
 
     name: str
     schema: RegisteredSchema
@@ -44,7 +44,8 @@ class Named:
 
 class Comparison(NamedTuple):
     """Why a new schema is not compatible with an older one. direction: BACKWARD if the new one cannot read what the
-    older one wrote, FORWARD the other way round; "" if a registry has not said it."""
+    older one wrote, FORWARD the other way round; "" if a registry has found the incompatibility and has not named the
+    direction."""
 
     against: str
     direction: str
@@ -52,12 +53,12 @@ class Comparison(NamedTuple):
 
 
 def is_file(text: str) -> bool:
-    """Whether a text names a file with a schema, not a subject: it has the suffix of a schema."""
+    """Whether an argument names a file with a schema rather than a subject: it has the suffix of a schema file."""
     return Path(text).suffix in SUFFIXES
 
 
 def schema_of_file(path: Path, kind: str | None, references: Sequence[str]) -> RegisteredSchema:
-    """Return the schema in a file; of standard input for `-`. kind: its schema type, None to tell by the suffix.
+    """Return the schema in a file; `-` is standard input. kind: the schema type, None to take it from the suffix.
     references: texts NAME=SUBJECT:VERSION. Raises UsageError, UnreadableInput."""
     try:
         made = tuple(reference(name, target) for name, target in parse_references(references))
@@ -75,20 +76,20 @@ def imports_of_files(references: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def of_file(path: Path, kind: str | None, imports: tuple[tuple[str, str], ...]) -> Named:
-    """Return the schema in a file, parsed. imports: the schemas to which it refers. Raises UsageError, UnreadableInput,
+    """Parse the schema in a file. imports: the schemas to which it refers. Raises UsageError, UnreadableInput,
     InvalidSchema."""
     schema = RegisteredSchema(_kind(path, kind), _text(path))
     return _named(str(path), schema, SchemaSource(schema.text, imports))
 
 
 def of_schema(name: str, schema: RegisteredSchema, registry: Registry) -> Named:
-    """Return a schema, parsed. registry: has those to which it refers. Raises InvalidSchema, SchemaError,
+    """Parse a schema of a registry. registry: has the schemas to which it refers. Raises InvalidSchema, SchemaError,
     RegistryError."""
     return _named(name, schema, source_of(registry, schema))
 
 
 def of_version(version: Version, registry: Registry) -> Named:
-    """Return the schema of a version, parsed, as of_schema."""
+    """Parse the schema of a version. Raises as `of_schema`."""
     return of_schema(f"{version.subject}:{version.version}", version.schema, registry)
 
 
@@ -120,8 +121,8 @@ def _text(path: Path) -> str:
 
 
 def compare(new: Named, older: Sequence[Named], level: Level) -> list[Comparison]:
-    """Return why a schema is not compatible with older ones, oldest first; none if it is. If the level is not
-    transitive, only the last one counts. Raises InvalidSchema."""
+    """Return why a schema is not compatible with older ones, an empty list if it is compatible. older: the oldest
+    first; only the last one counts if the level is not transitive. Raises InvalidSchema."""
     directions = [BACKWARD] * level.is_backward + [FORWARD] * level.is_forward
     found = []
     for old in reversed(older if level.is_transitive else older[-1:]):
@@ -134,12 +135,13 @@ def compare(new: Named, older: Sequence[Named], level: Level) -> list[Comparison
 
 
 def both_ways(new: Named, old: Named) -> tuple[list[Finding], list[Finding]]:
-    """Return what a reader with the new schema cannot read of the old one's data, and the other way round."""
+    """Return which data of the old schema a reader with the new schema cannot read, and which data of the new one a
+    reader with the old schema cannot read."""
     return unreadable(new, old), unreadable(old, new)
 
 
 def unreadable(reader: Named, writer: Named) -> list[Finding]:
-    """Return what a reader with one schema cannot read of what another one wrote."""
+    """Return which data of the writer's schema a reader with the reader's schema cannot read."""
     if reader.schema.language != writer.schema.language:
         text = f"{reader.name} is {reader.schema.language}, {writer.name} is {writer.schema.language}"
         return [Finding("TYPE_CHANGED", "", text)]
@@ -150,7 +152,7 @@ def unreadable(reader: Named, writer: Named) -> list[Finding]:
 
 
 def _with_sides(message: str, reader: str, writer: str) -> str:
-    """Return what a registry's message describes, with the names of both schemas for its two `%s`."""
+    """Return the description in a registry's message, with the names of the two schemas in place of its two `%s`."""
     text = findings_of([message])
     described = text[0].text if text else message
     names = iter((reader, writer))
@@ -158,7 +160,7 @@ def _with_sides(message: str, reader: str, writer: str) -> str:
 
 
 def pretty(schema: RegisteredSchema) -> str:
-    """Return a schema's text as people read it: JSON indented."""
+    """Return a schema's text for people: JSON is indented."""
     if schema.language == "PROTOBUF":
         return schema.text.rstrip("\n")
     try:

@@ -1,6 +1,6 @@
 """The requests of Confluent's REST API that `kcli schemas` makes, as methods. Source: Confluent, "Schema Registry API".
 
-Every method raises RegistryError; `Missing` if the registry does not have what it is asked for.
+Every method raises RegistryError; `Missing` if the registry does not have the requested subject, version or schema.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kcli.schema_client.http import Transport
 from kcli.schema_client.sources import Reference, RegisteredSchema, registered_schema
 
 PAGE = 500
-"""How many schemas one request of a listing asks for."""
+"""The number of schemas that one request for a page asks for."""
 VERSIONS_MAX = 1_000_000
-"""How many versions a listing may have."""
+"""The greatest number of versions that a listing may have."""
 MESSAGE_MAX = 4000
-"""The part of a message that is read, in characters."""
+"""The number of characters of a message that are read."""
 
 _FINDING = re.compile(
     r"""errorType:\s*['"]?(?P<kind>\w+)['"]?,\s*description:\s*['"](?P<text>.*?)['"],?\s*(?:additionalInfo:.*)?\}?$"""
@@ -43,8 +43,8 @@ class Incompatible(RegistryError):
 
 
 class Version(NamedTuple):
-    """A version of a subject. deleted: softly, so that only its id still finds it. guid: None if the registry has
-    none."""
+    """A version of a subject. deleted: whether it is softly deleted, so that the registry returns it only by its id.
+    guid: None if the registry has none."""
 
     subject: str
     version: int
@@ -56,7 +56,7 @@ class Version(NamedTuple):
     rule_set: Mapping[str, Any] | None = None
 
     def answer(self) -> dict[str, Any]:
-        """Return it as a registry answers with it."""
+        """Return the version as the JSON of a registry's answer."""
         found: dict[str, Any] = {"subject": self.subject, "version": self.version, "id": self.id}
         if self.guid is not None:
             found["guid"] = self.guid
@@ -74,7 +74,7 @@ class Subject:
 
     @property
     def latest(self) -> Version:
-        """The last version that is not deleted; the last one if all are."""
+        """The last version that is not deleted; the last version if all are deleted."""
         return next((each for each in reversed(self.versions) if not each.deleted), self.versions[-1])
 
     @property
@@ -84,8 +84,8 @@ class Subject:
 
 
 class Finding(NamedTuple):
-    """Why a schema is not compatible. kind: its name, such as READER_FIELD_MISSING_DEFAULT_VALUE; "" for a text that
-    names none. path: where in the schema; "" if the text does not say it."""
+    """An incompatibility of a schema. kind: its name, such as READER_FIELD_MISSING_DEFAULT_VALUE; "" if the message has
+    none. path: its place in the schema; "" if the message has none."""
 
     kind: str
     path: str
@@ -93,23 +93,23 @@ class Finding(NamedTuple):
 
 
 class RegistryClient:
-    """Asks a registry, and changes it."""
+    """Reads from a registry, and changes it."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.name = transport.name
 
     def subjects(self, *, deleted: bool = False, prefix: str | None = None) -> list[str]:
-        """Return the names of subjects. deleted: softly deleted ones, too. prefix: what they begin with; None for
-        those of all contexts."""
+        """Return the names of subjects. deleted: whether to include softly deleted subjects. prefix: only names that
+        begin with it; None for the subjects of all contexts."""
         found: list[Any] = []
         for asked in _prefixes(prefix):
             found = found or self._get(f"/subjects{_query(deleted=deleted or None, subjectPrefix=asked)}", list)
         return sorted({str(each) for each in found if prefix is None or str(each).startswith(prefix)})
 
     def all_versions(self, *, deleted: bool = False, prefix: str | None = None) -> list[Version]:
-        """Return the versions of all subjects, in no order. deleted, prefix: as for `subjects`. A registry that does
-        not list schemas, or not page by page, is asked in another way."""
+        """Return the versions of all subjects, in no order. deleted, prefix: as for `subjects`. If the registry cannot
+        list schemas, each version is requested separately."""
         found: dict[tuple[str, int], Version] = {}
         try:
             for asked in _prefixes(prefix):
@@ -147,7 +147,7 @@ class RegistryClient:
             return set()
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
-        """Return the numbers of a subject's versions. deleted: softly deleted ones, too."""
+        """Return the numbers of a subject's versions. deleted: whether to include softly deleted versions."""
         found = self._get(f"/subjects/{_part(subject)}/versions{_query(deleted=deleted or None)}", list)
         return sorted(each for each in found if isinstance(each, int))
 
@@ -161,7 +161,7 @@ class RegistryClient:
         return dict(self._get(f"/schemas/ids/{schema_id}", dict))
 
     def places(self, schema_id: int) -> list[tuple[str, int]]:
-        """Return subject and version of each place of a schema, softly deleted ones too."""
+        """Return the subjects and versions under which a schema is registered, including softly deleted ones."""
         found = self._get(f"/schemas/ids/{schema_id}/versions?deleted=true", list)
         return [(str(each["subject"]), each["version"]) for each in found if isinstance(each, dict) and len(each) > 1]
 
@@ -171,8 +171,8 @@ class RegistryClient:
         return [each for each in found if isinstance(each, int)]
 
     def compatibility(self, subject: str | None = None) -> str:
-        """Return the compatibility level of a subject, else the global one; the global one for None. "" if the registry
-        does not say it."""
+        """Return the compatibility level of a subject, or the global level if the subject is None or has no level. ""
+        if the registry does not return a level."""
         path = "/config" if subject is None else f"/config/{_part(subject)}?defaultToGlobal=true"
         try:
             found = self._get(path, dict)
@@ -181,7 +181,7 @@ class RegistryClient:
         return str(found.get("compatibilityLevel") or found.get("compatibility") or "")
 
     def config(self, subject: str | None) -> dict[str, Any] | None:
-        """Return the configuration that a subject itself has, or the global one for None; None if it has none."""
+        """Return the configuration that is set for a subject, None if none is; for None the global configuration."""
         try:
             return dict(self._get("/config" if subject is None else f"/config/{_part(subject)}", dict))
         except Missing:
@@ -192,22 +192,22 @@ class RegistryClient:
         self._ask("PUT", "/config" if subject is None else f"/config/{_part(subject)}", config)
 
     def mode(self, subject: str) -> str | None:
-        """Return the mode that a subject itself has; None if it has none."""
+        """Return the mode that is set for a subject; None if none is."""
         try:
             return str(self._get(f"/mode/{_part(subject)}", dict).get("mode"))
         except Missing:
             return None
 
     def set_mode(self, subject: str, mode: str | None) -> None:
-        """Set the mode of a subject; None removes its own."""
+        """Set the mode of a subject; None removes it, so that the global mode holds."""
         if mode is None:
             self._ask("DELETE", f"/mode/{_part(subject)}")
         else:
             self._ask("PUT", f"/mode/{_part(subject)}?force=true", {"mode": mode})
 
     def register(self, subject: str, schema: RegisteredSchema, *, normalize: bool = False, **more: Any) -> int:
-        """Register a schema; return its id. normalize: as the normalized schema. more: further members of the request,
-        as `id` and `version` in the mode IMPORT. Raises Incompatible."""
+        """Register a schema; return its id. normalize: whether the registry normalizes the schema first. more: further
+        members of the request, such as `id` and `version` in the mode IMPORT. Raises Incompatible."""
         path = f"/subjects/{_part(subject)}/versions{_query(normalize=normalize or None)}"
         given = {name: value for name, value in more.items() if value is not None}
         answer = self._ask("POST", path, _body(schema) | given)
@@ -217,15 +217,15 @@ class RegistryClient:
         return found
 
     def look_up(self, subject: str, schema: RegisteredSchema, *, normalize: bool = False) -> Version:
-        """Return the version of a subject that is this schema."""
+        """Return the version of a subject that has this schema."""
         path = f"/subjects/{_part(subject)}{_query(normalize=normalize or None)}"
         return _version(self._ask("POST", path, _body(schema)), self.name)
 
     def findings(
         self, subject: str, schema: RegisteredSchema, version: int | str | None = None
     ) -> list[Finding] | None:
-        """Return why a schema is not compatible with a subject, by the subject's level; None if it is. version: one
-        version to compare with, None for those that the level names."""
+        """Return why a schema is not compatible with a subject, by the subject's level; None if it is compatible.
+        version: one version to compare with, None for those that the level names."""
         at = f"/compatibility/subjects/{_part(subject)}/versions{'' if version is None else f'/{version}'}?verbose=true"
         try:
             answer = self._ask("POST", at, _body(schema))
@@ -241,7 +241,8 @@ class RegistryClient:
         return findings_of(str(each) for each in messages)
 
     def delete(self, subject: str, version: int | str | None, *, permanent: bool) -> None:
-        """Delete a version of a subject, or the subject for None: softly, or for ever what is softly deleted."""
+        """Delete a version of a subject, or for None the subject. permanent: delete permanently a version or subject
+        that is softly deleted; otherwise delete it softly."""
         at = f"/subjects/{_part(subject)}{'' if version is None else f'/versions/{version}'}"
         self._ask("DELETE", at + _query(permanent=permanent or None))
 
@@ -269,7 +270,7 @@ def _kind(value: Any) -> str:
 
 
 def findings_of(messages: Iterable[str]) -> list[Finding]:
-    """Return what a registry's messages about an incompatible schema say; what only repeats the request is left out."""
+    """Parse a registry's messages about an incompatible schema. Messages that only repeat the request are left out."""
     found = []
     for message in messages:
         text = " ".join(message[:MESSAGE_MAX].split())
@@ -310,7 +311,7 @@ def _version(answer: Any, name: str) -> Version:
 
 
 def version_of(answer: Mapping[str, Any], schema: RegisteredSchema) -> Version:
-    """Return the version in an answer of a registry. Raises ValueError."""
+    """Return the version in a registry's answer. Raises ValueError."""
     subject, version, schema_id = answer.get("subject"), answer.get("version"), answer.get("id")
     if not isinstance(subject, str) or not isinstance(version, int) or not isinstance(schema_id, int):
         raise ValueError("no subject, version and id")  # noqa: TRY004 (a bad answer, not a bad argument)
@@ -328,7 +329,7 @@ def version_of(answer: Mapping[str, Any], schema: RegisteredSchema) -> Version:
 
 
 def grouped(versions: Iterable[Version]) -> list[Subject]:
-    """Return the subjects that have these versions, by name."""
+    """Group versions into subjects, which are sorted by name."""
     by_name: dict[str, list[Version]] = {}
     for each in versions:
         by_name.setdefault(each.subject, []).append(each)
@@ -336,7 +337,8 @@ def grouped(versions: Iterable[Version]) -> list[Subject]:
 
 
 def references_first(versions: Iterable[Version]) -> list[Version]:
-    """Return versions in an order in which they can be registered: by id, but each behind those that it refers to."""
+    """Sort versions so that they can be registered in this order: by id, but each after the versions that it refers
+    to."""
     by_place = {(each.subject, each.version): each for each in versions}
     done: dict[tuple[str, int], Version] = {}
     for start in sorted(by_place.values(), key=lambda each: (each.id, each.subject, each.version)):
@@ -362,8 +364,8 @@ def references_first(versions: Iterable[Version]) -> list[Version]:
 
 
 def _prefixes(prefix: str | None) -> tuple[str | None, ...]:
-    """Return the prefixes by which a listing is asked for, each if the one before has brought nothing: `:*:` is all
-    contexts for registries that have contexts."""
+    """Return the prefixes with which to request a listing, the second only if the first has brought no schemas. `:*:`
+    stands for all contexts, in registries that have contexts."""
     return (":*:", None) if prefix is None else (prefix,)
 
 
@@ -378,7 +380,7 @@ def _query(**values: str | int | bool | None) -> str:
 
 
 def parse_references(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Return name and target of references in the form NAME=TARGET. Raises ValueError."""
+    """Parse references of the form NAME=TARGET. Return name and target of each. Raises ValueError."""
     found = []
     for text in texts:
         name, equals, target = text.rpartition("=")
@@ -392,8 +394,8 @@ _SUBJECT = re.compile(r"(?P<subject>(?::\.[^:]*:)?.*?)(?::(?P<version>\d{1,10}|l
 
 
 def parse_subject(text: str) -> tuple[str, int | str | None]:
-    """Return subject and version of SUBJECT[:VERSION], where a version is a number or "latest"; None for no version.
-    A subject may begin with its context, as in `:.context:subject`."""
+    """Parse SUBJECT[:VERSION]. Return the subject and the version: a number, "latest", or None if the text has no
+    version. A subject may begin with its context, as in `:.context:subject`."""
     found = _SUBJECT.fullmatch(text)
     assert found is not None
     version = found["version"]

@@ -1,4 +1,4 @@
-"""What a format makes of one schema: a codec of single values, between the format's encoding and JSON."""
+"""The codec of a schema: converts single values between the encoding of the schema's format and JSON."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ class BadValue(ValueError):
 
 
 class Codec(Protocol):
-    """One schema's values. Both methods may be called by several threads."""
+    """Decodes and encodes values of one schema. Both methods may be called by several threads."""
 
     @property
     def message_indexes(self) -> bytes:
-        """What stands between the schema's id and an encoded value: the message indexes of Protobuf; else b""."""
+        """The bytes between the schema's id and an encoded value: the message indexes of Protobuf; b"" for other
+        formats."""
 
     def decode(self, data: bytes) -> Any:
-        """Return a value as json.dumps takes it. data: without schema id and message indexes. Raises BadPayload."""
+        """Decode a value, which json.dumps can serialize. data: the encoded value, without schema id and message
+        indexes. Raises BadPayload."""
 
     def encode(self, value: Any) -> bytes:
-        """Return the encoding of a value as json.loads returns it. Raises BadValue."""
+        """Encode a value that json.loads has returned. Raises BadValue."""
 
 
 class Language(Protocol):

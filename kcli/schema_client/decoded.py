@@ -1,4 +1,4 @@
-"""A key or value that was decoded, or why it was not, as text."""
+"""A decoded key or value as text, or the reason why it does not decode."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from kcli.printable import printable_json, shown
 
 
 class Decoded(NamedTuple):
-    """A key or value. text: its JSON on one line, without hidden characters; None if it does not decode. schema: the id
-    or GUID that it names, None if it names none. reason: why it does not decode; None if it does, or is null."""
+    """A key or value. text: its JSON on one line, without hidden characters; None if it does not decode. schema: the
+    schema id or GUID in its bytes or header, None if there is none. reason: why it does not decode; None if it does, or
+    is null."""
 
     text: str | None
     schema: int | str | None
     reason: str | None
 
     def as_key(self) -> Decoded:
-        """Return it without a reason if it names no schema: most keys are plain text."""
+        """Return this key without the reason if its bytes have no schema id: most keys are plain text."""
         return self._replace(reason=None) if self.schema is None else self
 
 
@@ -25,8 +26,8 @@ NULL = Decoded(None, None, None)
 
 
 def decoded_json(key: Decoded, value: Decoded) -> str:
-    """Return key and value as the text of a JSON object: {"key": ..., "key_schema": id, "value": ..., ...}; what does
-    not decode is null, and "key_error" or "value_error" says why."""
+    """Return key and value as the text of a JSON object: {"key": ..., "key_schema": id, "value": ..., ...}; a key or
+    value that does not decode is null, and "key_error" or "value_error" has the reason."""
     parts = []
     for name, found in (("key", key), ("value", value)):
         parts.append(f'"{name}":{"null" if found.text is None else found.text}')
@@ -38,7 +39,7 @@ def decoded_json(key: Decoded, value: Decoded) -> str:
 
 
 def text_of(data: bytes | None, found: Decoded, fold: int) -> str:
-    """Return what a table shows of a key or value: its JSON, or its bytes and why they do not decode. fold:
+    """Return the text of a key or value in a table: its JSON, or its bytes and the reason why they do not decode. fold:
     the maximum number of bytes or characters, -1 for all."""
     if found.text is not None:
         return _folded(found.text, fold)

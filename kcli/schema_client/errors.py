@@ -1,4 +1,4 @@
-"""The errors raised if no schema can be had. A key or value that does not decode raises none of these."""
+"""Errors of schemas and registries. A key or value that does not decode raises none of these."""
 
 from __future__ import annotations
 

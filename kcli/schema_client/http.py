@@ -1,7 +1,7 @@
 """Requests to a schema registry over HTTP or HTTPS. Source: the REST API of Confluent's Schema Registry.
 
-A registry may be down, or anything else that listens at the URL. Whatever it answers takes a bounded time and a bounded
-memory, and ends in JSON or in one line that says what is wrong:
+A registry may be down, and the URL may be that of another program. Each request takes a bounded time and a bounded
+memory, and ends with JSON or with an error of one line:
 
     no answer, or a slow one      a GET is tried three times; then "does not answer", or "takes longer than"
     5xx, 429                      a GET is tried three times; then the answer's message
@@ -33,14 +33,15 @@ TRIES = 3
 PAUSE_S = 0.2
 RESPONSE_MAX = 64 * 1024 * 1024
 WHOLE_TIMEOUTS = 6
-"""A whole answer may take this many times the timeout of a single read."""
+"""A whole answer may take this number of times the timeout of a single read."""
 SHOWN_MAX = 2000
 """The largest part of an answer's message that an error shows, in characters."""
 
 
 class Access(NamedTuple):
-    """How to reach a registry, beside its URL. ca_file: certificates of authorities (PEM), None for the system's.
-    login: `user:password`, None for that of the URL. timeout_s: how long to wait for the answer to begin and go on."""
+    """How to connect to a registry, besides its URL. ca_file: certificates of authorities (PEM), None for the system's.
+    login: `user:password`, None for the login in the URL. timeout_s: how long to wait for the next bytes of an
+    answer."""
 
     ca_file: str | None = None
     login: str | None = None
@@ -51,7 +52,7 @@ DEFAULT = Access()
 
 
 class Transport(Protocol):
-    """Takes requests of the REST API."""
+    """Sends requests of the REST API to a registry."""
 
     @property
     def name(self) -> str:
@@ -152,8 +153,8 @@ class HttpTransport:
         return body
 
     def _opened(self, method: str) -> http.client.HTTPConnection:
-        """Return a connection. A request that changes something gets a new one: a registry may close an idle connection
-        at any moment, and nobody would know whether it has taken the request."""
+        """Return a connection. A request that changes something gets a new connection: if the registry closed an idle
+        one just then, it would be unknown whether it has taken the request."""
         if self._connection is None or method != "GET" or _has_ended(self._connection):
             self._close()
             self._connection = self._connected()
@@ -188,7 +189,7 @@ class HttpTransport:
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
-    """Whether the server has closed an idle connection, or has sent what nobody asked for."""
+    """Whether the server has closed an idle connection, or has sent bytes without a request."""
     if connection.sock is None:
         return True
     try:
@@ -227,7 +228,7 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
 
 
 def _error(body: bytes) -> tuple[int, str]:
-    """Return `error_code` and `message` of an answer with an error; 0 and "" for what is not there."""
+    """Return `error_code` and `message` of an answer with an error; 0 and "" if they are missing."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

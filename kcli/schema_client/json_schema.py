@@ -1,7 +1,7 @@
 """JSON values by a JSON Schema: the encoding is the JSON text itself. A value to encode is validated.
 
-A `$ref` is looked up in the schema and in its references, and nowhere else: nothing is ever fetched. Formats
-(`"format": "email"`) are annotations, as in JSON Schema 2020-12. Source: JSON Schema draft 4 to 2020-12; jsonschema.
+A `$ref` is looked up only in the schema and in its references; no URL is fetched. Formats (`"format": "email"`) are
+annotations, as in JSON Schema 2020-12. Source: JSON Schema draft 4 to 2020-12; jsonschema.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class JsonCodec:
         self._imports = imports
 
     def decode(self, data: bytes) -> Any:
-        """Return a value, as Codec.decode. It is not validated: a reader shows what was written. Raises BadPayload."""
+        """Return a value, as Codec.decode. The value is not validated: a reader shows it even if it does not fit the
+        schema. Raises BadPayload."""
         try:
             return json.loads(data, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:

@@ -1,8 +1,8 @@
 """Protobuf schemas: compiled by protoc, and their messages to JSON and back, as Protobuf maps JSON ("ProtoJSON").
 
-Fields have the names of the schema, and those without presence are shown when they are zero or empty, too. `encode`
-also takes names in lowerCamelCase. protoc of grpcio-tools compiles .proto files; protobuf's runtime does the rest.
-Source: protobuf.dev, "ProtoJSON Format"; Confluent's wire format for the message's indexes.
+Fields have their names in the schema. Fields without presence are shown even if they are zero or empty. `encode` also
+takes names in lowerCamelCase. protoc of grpcio-tools compiles .proto files; protobuf's runtime does the rest. Source:
+protobuf.dev, "ProtoJSON Format"; Confluent's wire format for the message's indexes.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ def _place(message: Descriptor) -> tuple[int, ...]:
 
 
 def index_bytes(indexes: Sequence[int]) -> bytes:
-    """Return message indexes as Confluent's wire format has them: their number and each of them, zigzag-encoded; for
-    the first message alone one zero byte."""
+    """Encode message indexes for Confluent's wire format: their number and each of them, zigzag-encoded; one zero byte
+    if the message is the first one of the schema."""
     if tuple(indexes) == (0,):
         return b"\0"
     out = bytearray()

@@ -1,7 +1,7 @@
 """Keys and values of records to JSON, each by the schema that it was written with.
 
-A registry is asked once for each schema, also for one that it does not have. Noise looks like ids of schemas: after
-UNKNOWN_MAX ids that the registry does not have, it is asked for no more.
+The registry gets one request for each schema id, even if it does not have the schema. Keys and values that were not
+written by a schema may look as if they had an id: after UNKNOWN_MAX unknown ids no further schema is requested.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class PayloadReader:
         self._unknown = 0
 
     def read(self, data: bytes | None, header: bytes | None = None) -> Decoded:
-        """Return a key or value as JSON. header: that of the record with the schema's GUID or id; None if the bytes
-        begin with it. Raises RegistryError if the registry does not answer, NotInstalled."""
+        """Return a key or value as JSON. header: the value of the record's header with the schema's GUID or id; None if
+        the bytes begin with the id. Raises RegistryError if the registry does not answer, NotInstalled."""
         if data is None:
             return NULL
         found: int | str | None = None
@@ -60,7 +60,7 @@ class PayloadReader:
         return Decoded(printable_json(text), found, None)
 
     def _schema(self, found: int | str) -> RegisteredSchema:
-        """Return a schema of the registry. Raises BadPayload if there is none."""
+        """Return the schema with this id or GUID. Raises BadPayload if the registry does not have it."""
         with self._lock:
             if found not in self._schemas:
                 if self._unknown >= UNKNOWN_MAX:
@@ -97,7 +97,7 @@ class PayloadReader:
 
 
 def _keep(kept: dict[K, V], key: K, value: V) -> None:
-    """Add an entry, in place of the oldest one if there are CODECS_MAX."""
+    """Add an entry; it replaces the oldest one if there are CODECS_MAX entries."""
     if len(kept) >= CODECS_MAX:
         del kept[next(iter(kept))]
     kept[key] = value

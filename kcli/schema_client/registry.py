@@ -35,7 +35,7 @@ from kcli.schema_client.sources import (
 
 FILE_MAX = 256 * 1024 * 1024
 KEPT_MAX = 1000
-"""The number of schemas of a registry that are kept."""
+"""The number of schemas of a registry that are kept in memory."""
 
 SUFFIXES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 """The schema type of a file by its suffix."""
@@ -52,7 +52,8 @@ def open_registry(place: str, access: Access = DEFAULT) -> Registry:
 
 
 class TransportRegistry:
-    """The schemas of a registry behind a transport; the last KEPT_MAX of them are kept."""
+    """A registry whose schemas are fetched with a transport. The KEPT_MAX schemas that were fetched last are kept in
+    memory."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -97,10 +98,10 @@ class HttpRegistry(TransportRegistry):
 
 
 class KnownRegistry:
-    """Schemas that are all in memory."""
+    """A registry whose schemas are all in memory."""
 
     def __init__(self, name: str, answers: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Take in the answers of a registry, each with its id, as GET /schemas has them. Raises ValueError."""
+        """answers: answers of a registry, each with its id, as in the response to GET /schemas. Raises ValueError."""
         self.name = name
         self._by_id: dict[int, RegisteredSchema] = {}
         self._in_context: dict[int, RegisteredSchema] = {}
@@ -111,7 +112,7 @@ class KnownRegistry:
             self._add(answer)
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """Return the schema with this id in the default context, else in another one. Raises UnknownSchema."""
+        """Return the schema with this id in the default context, or else in another context. Raises UnknownSchema."""
         found = self._by_id.get(schema_id) or self._in_context.get(schema_id)
         if found is None:
             raise UnknownSchema(f"{self.name} has no schema {schema_id}")
@@ -139,7 +140,7 @@ class KnownRegistry:
             self._by_version[subject, version] = registered
         if isinstance(guid, str):
             self._by_guid.setdefault(guid, registered)
-        if isinstance(subject, str) and subject.startswith(":."):  # ids of a context are no ids of the default one
+        if isinstance(subject, str) and subject.startswith(":."):  # its id is not one of the default context
             self._in_context.setdefault(answer["id"], registered)
         else:
             self._by_id.setdefault(answer["id"], registered)
@@ -181,7 +182,7 @@ def dumped_versions(place: str) -> list[Version]:
 
 class _DumpFile(NamedTuple):
     """A file of a dump. place: its path in the dump. own_id: the id in its name, None if it has none. answers: the
-    answers of a registry in it; none if the text is a schema."""
+    registry's answers in the file; none if the file's text is a schema."""
 
     path: Path
     place: str

@@ -106,8 +106,8 @@ def resolve(registry: Registry, schema_id: int, language: str) -> SchemaSource:
 
 
 def source_of(registry: Registry, registered: RegisteredSchema) -> SchemaSource:
-    """Return a schema with all schemas that it refers to. registry: has these. Raises UnknownSchema, SchemaError,
-    RegistryError."""
+    """Return a schema with all schemas that it refers to. registry: the registry that has them. Raises UnknownSchema,
+    SchemaError, RegistryError."""
     imports: dict[str, str] = {}
     _add_imports(registry, registered.references, imports, ())
     return SchemaSource(registered.text, tuple(imports.items()))

@@ -22,18 +22,18 @@ from kcli.schema_client.codec import BadPayload
 
 KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 INDEXES_MAX = 100
-"""How deep a message may be nested."""
+"""The greatest depth of a nested message."""
 
 
 class SchemaId(NamedTuple):
-    """What names a schema in a registry. id: its id, or its GUID as text. at: where in the bytes it ends."""
+    """The id of a schema in a key, value or header. id: the id, or the GUID as text. at: the byte after it."""
 
     id: int | str
     at: int
 
 
 def schema_id(data: bytes) -> SchemaId:
-    """Return the schema that bytes begin with. Raises BadPayload."""
+    """Return the schema id with which the bytes begin. Raises BadPayload."""
     if data[:1] == b"\0":
         if len(data) < 5:
             raise BadPayload("the schema's id is cut off")
@@ -46,7 +46,7 @@ def schema_id(data: bytes) -> SchemaId:
 
 
 def message_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Return the message indexes in bytes from `at` on, and where they end. Raises BadPayload."""
+    """Return the message indexes in `data` from byte `at` on, and the byte after them. Raises BadPayload."""
     count, at = _zigzag(data, at)
     if not 0 <= count <= INDEXES_MAX:
         raise BadPayload(f"{count} message indexes")

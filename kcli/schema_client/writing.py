@@ -1,4 +1,5 @@
-"""JSON to keys and values of records, by one schema: magic 0, the schema's id, message indexes, the encoded value."""
+"""Encodes JSON as keys and values of records, by one schema: magic 0, the schema's id, message indexes, the encoded
+value."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from kcli.schema_client.sources import RegisteredSchema, Registry, source_of
 
 @dataclass(frozen=True, slots=True)
 class PayloadWriter:
-    """Encodes values by a schema that a registry has. subject: where it is registered."""
+    """Encodes values by a schema of a registry. subject: the subject under which the schema is registered."""
 
     codec: Codec
     schema_id: int
@@ -27,9 +28,9 @@ class PayloadWriter:
 def writer_of_file(
     client: RegistryClient, registry: Registry, subject: str, schema: RegisteredSchema, message: str | None
 ) -> PayloadWriter:
-    """Register a schema under a subject, if it is not there yet, and return its writer. message: the name of a Protobuf
-    message, None for the first one. Raises SchemaError for a schema by which nothing can be encoded, before it is
-    registered; RegistryError; Incompatible."""
+    """Register a schema under a subject, unless the subject has it already, and return its writer. message: the name of
+    a Protobuf message, None for the first one. Raises SchemaError, before the schema is registered, if it cannot be
+    used to encode values; RegistryError; Incompatible."""
     codec = _codec(registry, schema, message)
     return PayloadWriter(codec, client.register(subject, schema), subject)
 

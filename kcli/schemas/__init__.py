@@ -1,5 +1,5 @@
-"""Schemas of Avro, Protobuf and JSON Schema as a registry handles them: a text to its canonical form, and to what a
-reader with one schema cannot read of what another one has written. No I/O, no clock.
+"""Schemas of Avro, Protobuf and JSON Schema as a registry handles them: the canonical form of a schema's text, and the
+data of one schema that a reader with another schema cannot read. No I/O, no clock.
 
 schema         a schema as it is registered: its type, text and references, metadata and rules
 parsed         what each format makes of it: the canonical text, the normalized one, incompatibilities

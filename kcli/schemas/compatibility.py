@@ -19,14 +19,14 @@ from typing import Final
 from kcli.schemas.parsed import ParsedSchema
 
 SHOWN_MAX: Final = 10 * 1024
-"""How much of an older version's text a message shows, in characters of Java."""
+"""The greatest length of an older version's text in a message, in UTF-16 code units."""
 _SIDE: Final = re.compile("%s")
 _OLD: Final = "old"
 _NEW: Final = "new"
 
 
 class Level(StrEnum):
-    """How compatible the schemas of a subject are."""
+    """A compatibility level of a subject."""
 
     BACKWARD = "BACKWARD"
     BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
@@ -43,12 +43,12 @@ class Level(StrEnum):
 
     @property
     def is_backward(self) -> bool:
-        """Whether the new schema has to read what older ones have written."""
+        """Whether the new schema must be able to read data of older ones."""
         return self.startswith(("BACKWARD", "FULL"))
 
     @property
     def is_forward(self) -> bool:
-        """Whether older schemas have to read what the new one writes."""
+        """Whether older schemas must be able to read data of the new one."""
         return self.startswith(("FORWARD", "FULL"))
 
 
@@ -60,11 +60,12 @@ def check(
     validate_fields: bool = False,
     messages: Sequence[str] = (),
 ) -> list[str]:
-    """Return why a schema is incompatible with versions of its subject: messages of Confluent's registry, none if it is
-    compatible.
+    """Return why a schema is incompatible with versions of its subject, as messages of Confluent's registry; an empty
+    list if it is compatible.
 
-    versions: the older schemas with their numbers, oldest first; None for a number that no message shall name.
-    validate_fields: whether the subject's configuration has `validateFields`. messages: what it found, to stand first.
+    versions: the older schemas, oldest first, with their version numbers; None for a number that messages must not
+    show. validate_fields: whether the subject's configuration has `validateFields`. messages: the findings of that
+    check, which come first in the result.
     """
     found = [*messages, *differences(level, new, versions)]
     if found:
@@ -73,7 +74,7 @@ def check(
 
 
 def differences(level: Level, new: ParsedSchema, versions: Sequence[tuple[int | None, ParsedSchema]]) -> list[str]:
-    """Return what `check` returns, without its last line."""
+    """Return the messages of `check` about differences, without the last line."""
     if level is Level.NONE:
         return []
     for number, old in reversed(versions if level.is_transitive else versions[-1:]):
@@ -97,19 +98,20 @@ def _between(level: Level, new: ParsedSchema, number: int | None, old: ParsedSch
 
 
 def _reads(reader: ParsedSchema, writer: ParsedSchema, *sides: str) -> list[str]:
-    """Return why a reader cannot read a writer's data. sides: what the messages call the reader's and the writer's
-    schema."""
+    """Return why a reader cannot read a writer's data. sides: the names of the reader's and the writer's schema in
+    messages."""
     return [_with_sides(each.text, *sides) for each in reader.incompatibilities(writer)]
 
 
 def _with_sides(text: str, *sides: str) -> str:
-    """Return a message with the names of its sides: of two at most, since a name in it may contain `%s`, too."""
+    """Return a message with the names of the sides in place of its first two `%s`. Later ones are left, as a name in
+    the message may contain `%s`."""
     names = iter(sides)
     return _SIDE.sub(lambda _: next(names), text, count=len(sides))
 
 
 def _described(messages: Sequence[str], number: int | None, old: ParsedSchema) -> Iterator[str]:
-    """Iterate over messages and, if there are any, what the older schema is."""
+    """Yield the messages and, if there are any, a line that describes the older schema."""
     yield from messages
     if not messages:
         return

@@ -15,8 +15,8 @@ _MODULES = {SchemaType.AVRO: "avro", SchemaType.PROTOBUF: "protobuf", SchemaType
 def parse(schema_type: SchemaType, text: str, references: Mapping[str, str]) -> ParsedSchema:
     """Return the parsed schema of a type.
 
-    references: the name of each reference, direct or not, with its schema's text, each behind the ones that it refers
-    to. Raises InvalidSchema.
+    references: the name of each reference, direct or not, with its schema's text, each after those to which it refers
+    itself. Raises InvalidSchema.
     """
     size = len(text) + sum(len(each) for each in references.values())
     if size > SIZE_MAX:

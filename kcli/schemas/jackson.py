@@ -22,7 +22,7 @@ from kcli.schemas.schema import DEPTH_MAX, InvalidSchema
 Tree: TypeAlias = "bool | int | float | Decimal | str | Sequence[Tree] | Mapping[str, Tree] | None"
 
 NUMBER_SIZE_MAX: Final = 1000
-"""The most characters of a number: Jackson's StreamReadConstraints."""
+"""The greatest length of a number, in characters, by Jackson's StreamReadConstraints."""
 _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\]')
 _ESCAPES: Final = {
     **{chr(each): f"\\u{each:04X}" for each in range(0x20)},
@@ -44,7 +44,7 @@ def json_text(value: Tree) -> str:
 
 
 def string_text(text: str) -> str:
-    """Return a string in quotes. Other than Python's json, Jackson writes escapes in capital letters."""
+    """Return a string in quotes. Unlike Python's json, Jackson writes escapes in capital letters."""
     quoted = encode_basestring(text)
     return quoted if "\\u00" not in quoted else f'"{_ESCAPED.sub(lambda each: _ESCAPES[each[0]], text)}"'
 
@@ -55,7 +55,7 @@ def too_deep() -> InvalidSchema:
 
 
 def _write(value: Tree, depth: int, out: list[str]) -> None:
-    """Append the text of a value that `depth` values contain."""
+    """Append the text of a value to `out`. depth: the number of values around it."""
     match value:
         case str():
             out.append(string_text(value))

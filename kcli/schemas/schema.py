@@ -12,7 +12,7 @@ from kcli.errors import KcliError
 SIZE_MAX = 16 << 20
 """The largest text of a schema, its references included, in characters."""
 DEPTH_MAX = 200
-"""How deep a schema may be nested. Deeper ones are refused before they are parsed."""
+"""The greatest depth of a schema. Deeper schemas are refused before they are parsed."""
 
 
 class SchemaType(StrEnum):
@@ -24,8 +24,8 @@ class SchemaType(StrEnum):
 
 
 class Reference(NamedTuple):
-    """A schema that another one uses. name: how the other one calls it: an Avro full name, an imported .proto file, a
-    `$ref`. subject, version: where it is registered."""
+    """A reference to a schema that another schema uses. name: the name in the other schema: an Avro full name, an
+    imported .proto file, a `$ref`. subject, version: where the used schema is registered."""
 
     name: str
     subject: str
@@ -34,7 +34,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema's text with all that is registered with it.
+    """A schema's text, with everything that is registered together with it.
 
     metadata, rule_set: as JSON has them; None if it has none.
     """

@@ -6,12 +6,12 @@
     kstream, grouped_stream       streams, and their records by key and window
     ktable, grouped_table         tables, and their rows by another key
     graph, context                the steps of a program before they are a topology
-    serdes, windows, suppressed   what steps are told
-    records, errors               what processors get, and what can be wrong
+    serdes, windows, suppressed   the arguments of steps
+    records, errors               the records that processors get, and the errors
     topology                      nodes, operators and stores, without I/O and clock: begin with topology.task
     testing                       TopologyTestDriver, which runs a topology in a test
 
-The names are those of Kafka Streams in Python's spelling; what its configuration objects say (Named, Materialized,
+The names are those of Kafka Streams in Python's spelling; the fields of its configuration objects (Named, Materialized,
 Grouped, Consumed, Produced, Joined) are keyword arguments here.
 """
 

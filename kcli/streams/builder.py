@@ -25,7 +25,7 @@ SOURCE, TABLE = "KSTREAM-SOURCE-", "KTABLE-SOURCE-"
 class StreamsBuilder:
     """Declares streams and tables, and builds the topology of all that was declared.
 
-    key_serde, value_serde: the defaults, wherever a step neither has a serde nor inherits one.
+    key_serde, value_serde: the serdes of steps that neither have one nor inherit one.
     """
 
     def __init__(self, *, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> None:
@@ -113,8 +113,9 @@ class StreamsBuilder:
         store_name: str | None = None,
         logging: bool = True,
     ) -> KTable[Any, Any]:
-        """Return the table of a topic: a record is the new value of its key, and None deletes it. store_name: of its
-        store, which it else has only if it needs one. logging: whether the store has a changelog topic."""
+        """Return the table of a topic: a record is the new value of its key, and None deletes it. store_name: the name
+        of the table's store; without a name the table has a store only if a later step needs it. logging: whether the
+        store has a changelog topic."""
         graph = self._declaring.graph
         store = store_name or graph.new_store_name(f"{topic}-")
         source, node = self._declaring.named(name, SOURCE, "-source"), self._declaring.named(name, TABLE)
@@ -162,7 +163,7 @@ class StreamsBuilder:
         name: str | None = None,
         store_name: str | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """Return the table of all partitions of a topic, which every task has as a whole."""
+        """Return the table of a topic's records. Every task has the whole of it, from all partitions of the topic."""
         graph = self._declaring.graph
         store = store_name or graph.new_store_name(f"{topic}-")
         source, node = self._declaring.named(name, SOURCE, "-source"), self._declaring.named(name, TABLE)

@@ -30,14 +30,14 @@ class Declaring:
     value_serde: AnySerde
 
     def named(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """Return the name of a node: the given one and the suffix, else a new one. The number is used up in both
-        cases, so that a name does not change the others."""
+        """Return the name of a node: `name` and the suffix, or a generated name if `name` is None. Both take the next
+        number, so that naming one node does not change the generated names of the others."""
         generated = self.graph.new_name(prefix)
         return generated if name is None else name + suffix
 
     def add_processor(self, name: str, supplier: AnySupplier, *parents: Step, **about: Any) -> Step:
-        """Add the step of one processor. stores: the names of those that it uses, in `about`, whose rest is the
-        step's."""
+        """Add the step of one processor. about: `stores`, the names of the stores that the processor uses, and the
+        keyword arguments of Step."""
         stores = about.pop("stores", ())
 
         def write(topology: Topology, step: Step) -> None:
@@ -66,9 +66,10 @@ class Declaring:
         return self.graph.add(Step(name, write, grace_ms=grace_ms), parent)
 
     def new_repartition(self, prefix: str, key_serde: AnySerde, value_serde: AnySerde) -> Step:
-        """Return the step of a repartition topic, which is not added yet: a filter, a sink and a source.
+        """Return the step of a repartition topic: a filter, a sink and a source. The step is not part of the program
+        until it is added.
 
-        prefix: of the topic's name, and of the nodes' names unless it is generated.
+        prefix: the first part of the topic's name; also of the nodes' names, unless the prefix is a generated name.
         """
         topic = prefix if prefix.endswith(REPARTITION) else prefix + REPARTITION
         sink, nulls, source = (self.graph.new_name(f"KSTREAM-{each}-") for each in ("SINK", "FILTER", "SOURCE"))

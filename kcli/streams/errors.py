@@ -14,7 +14,7 @@ class TopologyError(StreamsError, UsageError):
 
 
 class SerializationError(StreamsError):
-    """A value that a serde does not take, or bytes that are none of its values."""
+    """A value that a serde cannot serialize, or bytes that it cannot deserialize."""
 
 
 class ProcessingError(StreamsError):

@@ -1,7 +1,7 @@
 """What a program has declared, step by step, before it becomes a topology.
 
-A step knows the steps before and behind it, and writes its nodes and stores to the topology. Steps are written in the
-order of their declaration, each behind all steps before it, which decides the order of a topology's nodes. Source:
+A step knows its parents and its children, and adds its nodes and stores to the topology. Steps do so in the order of
+their declaration, each after all of its parents; this decides the order of the topology's nodes. Source:
 InternalStreamsBuilder, GraphNode of Kafka Streams.
 """
 
@@ -19,10 +19,10 @@ Write = Callable[[Topology, "Step"], None]
 class Step:
     """A step of a program.
 
-    name: of the node that sends its records. write: adds its nodes and stores to a topology. topics: of a source.
-    grace_ms: of a windowed aggregate, how long after its end (for a session, after its last record) a window is open.
-    keeps_null_keys: the step is a join that has a result for a record without a key. drops_null_keys: set for a
-    repartition behind which no step keeps them.
+    name: the name of the node that sends the step's records. write: adds the step's nodes and stores to a topology.
+    topics: the topics of a source. grace_ms: for how long after its end (for a session, after its last record) a window
+    of a windowed aggregate is open. keeps_null_keys: the step is a join that has a result for a record without a key.
+    drops_null_keys: set for a repartition after which no step keeps records without a key.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class Step:
         return tuple(parent.name for parent in self.parents)
 
     def window_close_ms(self) -> int:
-        """Return how long after its end a window of the step's table is open. Raises TopologyError if there is none."""
+        """Return how long after its end a window of the step's table is open. Raises TopologyError if the table has no
+        windows."""
         if self.grace_ms is not None:
             return self.grace_ms
         if not self.parents:
@@ -59,7 +60,7 @@ class Step:
 
 
 class Graph:
-    """All steps of a program, behind a root."""
+    """All steps of a program, as a graph; its root is the parent of the sources."""
 
     def __init__(self) -> None:
         self._root = Step("root", lambda _topology, _step: None)
@@ -77,8 +78,8 @@ class Graph:
         return self.new_name(f"{prefix}STATE-STORE-")
 
     def add(self, step: Step, *parents: Step) -> Step:
-        """Add a step behind others; behind none it is a source or a store. A step that is added again has a new place
-        in the order."""
+        """Add a step as a child of its parents; a step without parents is a source or a store. A step that is added
+        again moves to the end of the order of declaration."""
         for parent in parents or (self._root,):
             parent.children[step] = None
             step.parents[parent] = None
@@ -87,7 +88,7 @@ class Graph:
         return step
 
     def write(self, topology: Topology) -> None:
-        """Write all steps to a topology. Raises TopologyError."""
+        """Add the nodes and stores of all steps to a topology. Raises TopologyError."""
         self._merge_sources()
         for step in self._repartitions_without_null_keys():
             step.drops_null_keys = True
@@ -102,7 +103,7 @@ class Graph:
                     heappush(waiting, (child.priority, child))
 
     def _merge_sources(self) -> None:
-        """Put the steps behind a source behind the first one that has the same topics."""
+        """Merge sources that have the same topics: the first of them gets the children of the others."""
         first: dict[str, Step] = {}
         for source in list(self._root.children):
             for topic in source.topics:

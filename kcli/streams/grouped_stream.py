@@ -1,5 +1,4 @@
-"""The records of a stream grouped by key, and those of each group in windows: what count, reduce and aggregate make
-tables of.
+"""The records of a stream grouped by key, or by key and window: count, reduce and aggregate make tables of them.
 
 `name` names the step, `store_name` the table's store; without them both get a number. Source: KGroupedStream,
 TimeWindowedKStream, SessionWindowedKStream of Kafka Streams.
@@ -36,7 +35,8 @@ SEGMENT_MS_MIN = 60_000
 
 
 class Grouped:
-    """What all groups know: the step before them, and the repartition topic between."""
+    """What all kinds of groups share: the step whose records are grouped, and the repartition topic between it and the
+    aggregate."""
 
     def __init__(
         self,
@@ -53,7 +53,8 @@ class Grouped:
         self._repartition: Step | None = None
 
     def parent(self, store: str) -> Step:
-        """Return the step that has the records by key. A topic with a name of its own is shared."""
+        """Return the step after which all records of a key are in one partition. Aggregates share a repartition topic
+        if the program names it. store: gives an unnamed topic its name."""
         if not self._needs_repartition:
             return self.step
         made = self.declaring.new_repartition(self._repartition_name or store, self.key_serde, self.value_serde)
@@ -62,8 +63,8 @@ class Grouped:
         return self.declaring.graph.add(self._repartition, self.step)
 
     def store_name(self, given: str | None, prefix: str, *, burns: bool = False) -> str:
-        """Return the name of a table's store. burns: a number is used up without a purpose, as Kafka Streams does for
-        a count whose store has serdes but no name."""
+        """Return the name of a table's store: `given`, or a generated name. burns: one number more is skipped, as Kafka
+        Streams does for a count whose store has serdes but no name."""
         if burns and given is None:
             self.declaring.graph.new_store_name(prefix)
         return given or self.declaring.graph.new_store_name(prefix)
@@ -100,7 +101,8 @@ class KGroupedStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         logging: bool = True,
     ) -> KTable[K, V]:
-        """Return the table of each key's values reduced to one. reducer: gets the value so far and the next one."""
+        """Return the table that has for each key one value, to which the reducer has reduced the values of all its
+        records. reducer: gets the value so far and the next one."""
         store = self._grouped.store_name(store_name, REDUCE)
         serdes = key_serde or self._grouped.key_serde, value_serde or self._grouped.value_serde
         return self._table(reduction(reducer), REDUCE, name, (store, store_name), serdes, logging=logging)
@@ -157,14 +159,14 @@ class KGroupedStream(Generic[K, V]):
 
 
 class WindowedKStream(ABC, Generic[K, V]):
-    """The records of each key in windows: what all kinds of windows have in common."""
+    """The records of each key in windows; base of the classes for each kind of window."""
 
     def __init__(self, grouped: Grouped) -> None:
         self._grouped = grouped
         self._emit = EmitStrategy.ON_WINDOW_UPDATE
 
     def emit_strategy(self, strategy: EmitStrategy) -> Self:
-        """Have windows send their aggregate with each record, or once when they are closed."""
+        """Set when a window sends its aggregate: with each record, or once when the window is closed."""
         self._emit = strategy
         return self
 

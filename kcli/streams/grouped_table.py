@@ -1,7 +1,7 @@
-"""The rows of a table grouped anew: what count, reduce and aggregate make tables of.
+"""The rows of a table grouped by other keys: count, reduce and aggregate make tables of them.
 
-A row that changes leaves its group by the subtractor and comes into its new one by the adder. Source: KGroupedTable of
-Kafka Streams.
+When a row changes, the subtractor takes its old value out of the old group's aggregate, and the adder adds the new
+value to the new group's. Source: KGroupedTable of Kafka Streams.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class KGroupedTable(Generic[K, V]):
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
     ) -> KTable[K, V]:
-        """Return the table of the values of each group reduced to one. adder, subtractor: get the value so far and
-        that of a row that comes or goes."""
+        """Return the table of the values of each group reduced to one. adder, subtractor: get the value so far, and the
+        value of a row that joins or leaves the group."""
         aggregation = reduction(adder)
         operator = TableAggregate(
             "", aggregation.initial, aggregation.add, lambda _key, value, old: subtractor(old, value), reduces=True

@@ -1,7 +1,8 @@
 """KStream: an endless stream of records, each of which is a fact of its own.
 
-`name` names the nodes of a step; without it they get a number. Behind a step that may change keys, the next one that
-needs records by key sends them through a repartition topic. Source: KStream, BranchedKStream of Kafka Streams.
+`name` names the nodes of a step; without it they get a number. After a step that may change keys, the next step that
+needs all records of a key in one partition sends them through a repartition topic. Source: KStream, BranchedKStream of
+Kafka Streams.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ V3 = TypeVar("V3")
 class KStream(Generic[K, V]):
     """A stream of records with keys K and values V, both of which may be None.
 
-    declaring, name, step, key_serde, value_serde, needs_repartition: what the next steps have to know: the program, the
-    node that sends the records, and whether their keys may have changed.
+    The fields are for the next steps. declaring: the program. name, step: the node that sends the records, and its
+    step. needs_repartition: whether keys may have changed since the last repartition.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class KStream(Generic[K, V]):
         self._add("FOREACH", name, peeked(action, is_last=True))
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
-        """Return what gives each record to one of several branches."""
+        """Return a BranchedKStream, which sends each record to one of several branches."""
         return BranchedKStream(self, name)
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
@@ -123,15 +124,16 @@ class KStream(Generic[K, V]):
     def process(
         self, supplier: ProcessorSupplier[K, V, K2, V2], *state_stores: str, name: str | None = None
     ) -> KStream[K2, V2]:
-        """Return the stream of what processors forward. supplier: makes one for each task. state_stores: the names of
-        the stores that they use."""
+        """Return the stream of the records that the program's own processors forward. supplier: makes a processor for
+        each task. state_stores: the names of the stores that the processors use."""
         step = self._process("PROCESSOR", supplier, state_stores, name)
         return KStream(self.declaring, step.name, step, needs_repartition=True)
 
     def process_values(
         self, supplier: ProcessorSupplier[K, V, K, V2], *state_stores: str, name: str | None = None
     ) -> KStream[K, V2]:
-        """Return the stream of what processors forward that do not change keys; a changed key is a ProcessingError."""
+        """As `process`, with processors that do not change keys: the stream needs no repartition. Forwarding another
+        key is a ProcessingError."""
         step = self._process("PROCESSVALUES", fixed_key(supplier), state_stores, name)
         return self._like_this(step)
 
@@ -157,8 +159,8 @@ class KStream(Generic[K, V]):
     def repartition(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KStream[K, V]:
-        """Return the stream as it comes out of a repartition topic. name: of the topic, without the application's id
-        and the suffix."""
+        """Send the records through a repartition topic; return the stream of its records. name: the topic's name,
+        without the application's id and the suffix."""
         prefix = name or self.declaring.graph.new_name("KSTREAM-REPARTITION-")
         serdes = key_serde or self.key_serde, value_serde or self.value_serde
         step = self.declaring.graph.add(self.declaring.new_repartition(prefix, *serdes), self.step)
@@ -175,8 +177,9 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         logging: bool = True,
     ) -> KTable[K, V]:
-        """Return the table in which a record is the new value of its key, and None deletes it. store_name: of its
-        store, which it else has only if it needs one. logging: whether the store has a changelog topic."""
+        """Return the table in which a record is the new value of its key, and None deletes it. store_name: the name of
+        the table's store; without a name the table has a store only if a later step needs it. logging: whether the
+        store has a changelog topic."""
         from kcli.streams.ktable import KTable
 
         declaring = self.declaring
@@ -199,7 +202,8 @@ class KStream(Generic[K, V]):
     def group_by_key(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
-        """Return the records grouped by their keys. name: of the repartition topic, if there is one."""
+        """Return the records grouped by their keys. name: the name of the repartition topic, if the stream needs
+        one."""
         from kcli.streams.grouped_stream import Grouped, KGroupedStream
 
         given = key_serde is not None or value_serde is not None or name is not None
@@ -216,8 +220,8 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KGroupedStream[K2, V]:
-        """Return the records grouped by the selector's keys, by way of a repartition topic. name: of the step and of
-        the topic."""
+        """Return the records grouped by the selector's keys; they go through a repartition topic. name: the name of the
+        step and of the topic."""
         from kcli.streams.grouped_stream import Grouped, KGroupedStream
 
         step = self._select_key(key_selector, name)
@@ -263,7 +267,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V3]: ...
 
     def join(self, other: Any, joiner: Any, windows: Any = None, **about: Any) -> Any:
-        """Return the stream of the joined values of this stream's records and others.
+        """Return the stream of this stream's records, each joined with a record of `other`.
 
         other: a stream, whose records are joined within `windows`; a table, whose value at the time is joined; or a
         global table, with a `key_selector` for its key. joiner: gets this stream's value and the other one.
@@ -306,7 +310,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V3]: ...
 
     def left_join(self, other: Any, joiner: Any, windows: Any = None, **about: Any) -> Any:
-        """Return what join returns, and a record for each of this stream without another one, whose value is None."""
+        """As `join`; a record of this stream that finds no record of `other` is joined with None."""
         return self._join(other, joiner, windows, keeps=(True, False), **about)
 
     def outer_join(
@@ -321,7 +325,7 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         other_value_serde: Serde[V2] | None = None,
     ) -> KStream[K, V3]:
-        """Return what left_join returns, and a record for each of the other stream without one of this."""
+        """As `left_join`; a record of `other` that finds no record of this stream is joined with None, too."""
         about: dict[str, Any] = {
             "name": name,
             "store_name": store_name,
@@ -441,7 +445,7 @@ class KStream(Generic[K, V]):
     # steps
 
     def _for_join(self, name: str, key_serde: AnySerde, value_serde: AnySerde) -> KStream[K, V]:
-        """Return the stream, behind a repartition topic of this name if keys may have changed."""
+        """Return the stream for a join: through a repartition topic of this name if its keys may have changed."""
         if not self.needs_repartition:
             return self
         serdes = key_serde or self.key_serde, value_serde or self.value_serde
@@ -488,7 +492,8 @@ class BranchedKStream(Generic[K, V]):
         self._step = stream.declaring.add_processor(node, splitter, stream.step)
 
     def branch(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> BranchedKStream[K, V]:
-        """Add a branch. name: what follows the split's name in that of the branch; without it its number."""
+        """Add a branch. Its name is the split's name followed by `name`, or by the branch's number if `name` is
+        None."""
         self._predicates.append(predicate)
         self._add(str(len(self._predicates)) if name is None else name)
         return self

@@ -1,7 +1,8 @@
 """KTable: a table whose rows change with each record, and GlobalKTable: the whole of a topic as a table.
 
-`name` names the nodes of a step, `store_name` the store of its table. A table without a name for its store has one only
-if a step behind it looks values up or needs old ones. Source: KTable, GlobalKTable of Kafka Streams.
+`name` names the nodes of a step, `store_name` the store of its table. A table whose store has no name has a store only
+if a later step looks values up in the table, or needs the old values of its changes. Source: KTable, GlobalKTable of
+Kafka Streams.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class GlobalKTable(Generic[K, V]):
 class KTable(Generic[K, V]):
     """A table with keys K and values V. store_name: the name that its store was given, None if it has none.
 
-    declaring, name, step, operator, key_serde, value_serde: what the next steps have to know: the program, the node
-    that sends the changes, and what the table is for them.
+    The other fields are for the next steps. declaring: the program. name, step: the node that sends the changes, and
+    its step. operator: reads values of the table.
     """
 
     def __init__(
@@ -115,13 +116,14 @@ class KTable(Generic[K, V]):
         return self._derived(prefix, name, operator, (key_serde or self.key_serde, value_serde), store_name)
 
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
-        """Return the stream of the table's changes: each has its row's new value, None where the row is deleted."""
+        """Return the stream of the table's changes: each record has the new value of a row, or None if the row is
+        deleted."""
         node = self.declaring.named(name, "KTABLE-TOSTREAM-")
         step = self.declaring.add_processor(node, new_values(), self.step)
         return KStream(self.declaring, node, step, (self.key_serde, self.value_serde))
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
-        """Return the table whose changes are held back, of which only each row's last one is sent."""
+        """Return the table whose changes wait in a buffer: of the changes of a row, only the last is sent."""
         node = name or self.declaring.graph.new_name("KTABLE-SUPPRESS-")
         suppression = self._suppression(suppressed)
         store = f"{name}-store" if name else self.declaring.graph.new_store_name("KTABLE-SUPPRESS-")
@@ -138,8 +140,8 @@ class KTable(Generic[K, V]):
         value_serde: Serde[V2] | None = None,
         name: str | None = None,
     ) -> KGroupedTable[K2, V2]:
-        """Return the rows grouped by the selector's keys, with its values. name: of the step and of the repartition
-        topic."""
+        """Return the rows grouped anew; the selector makes a new key and value of each row. name: the name of the step
+        and of the repartition topic."""
         from kcli.streams.grouped_table import KGroupedTable
 
         node = self.declaring.named(name, "KTABLE-SELECT-")
@@ -173,7 +175,7 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V3]: ...
 
     def join(self, other: Any, joiner: Any, *, foreign_key: Any = None, **about: Any) -> Any:
-        """Return the table of the joined values of this table's rows and others.
+        """Return the table of this table's rows, each joined with a row of `other`.
 
         other: a table, whose row has the same key, or the key that `foreign_key` makes of this table's value. joiner:
         gets this table's value and the other one.
@@ -208,7 +210,7 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V3]: ...
 
     def left_join(self, other: Any, joiner: Any, *, foreign_key: Any = None, **about: Any) -> Any:
-        """Return what join returns, and a row for each of this table without another one, whose value is None."""
+        """As `join`; a row of this table without a row of `other` is joined with None."""
         if foreign_key is not None:
             return self._join_foreign(other, joiner, foreign_key, keeps=True, **about)
         return self._join(other, joiner, JoinKind.LEFT, **about)
@@ -223,7 +225,7 @@ class KTable(Generic[K, V]):
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V3] | None = None,
     ) -> KTable[K, V3]:
-        """Return what left_join returns, and a row for each of the other table without one of this."""
+        """As `left_join`; a row of `other` without a row of this table is joined with None, too."""
         about = {"key_serde": key_serde, "value_serde": value_serde}
         return self._join(other, joiner, JoinKind.OUTER, name=name, store_name=store_name, **about)
 
@@ -245,7 +247,8 @@ class KTable(Generic[K, V]):
         return self._derived(prefix, name, operator, own, store_name)
 
     def _burn(self, prefix: str, store_name: str | None, serdes: tuple[AnySerde, AnySerde]) -> None:
-        """Use up the number of a store that has serdes but no name, as Kafka Streams does."""
+        """Skip the number of a store that has serdes but no name, as Kafka Streams does: later names have the same
+        numbers."""
         if store_name is None and serdes != (None, None):
             self.declaring.graph.new_store_name(prefix)
 

@@ -1,4 +1,4 @@
-"""Records as processors see them, and what tables pass on: a value's change.
+"""Records as processors get them, and the changes that tables send.
 
     Record             key, value, timestamp and headers; a new one is made for each change
     Change             the new and the old value of a table's key; None is no value
@@ -51,7 +51,7 @@ class Record(Generic[K, V]):
 
 
 class Change(NamedTuple):
-    """The new and the old value of a key of a table. old is None too where nobody asked for old values."""
+    """The new and the old value of a key of a table. old: None also if no later step needs old values."""
 
     new: Any
     old: Any = None

@@ -35,8 +35,8 @@ _SPAN = struct.Struct(">qq")
 class Serde(Generic[T]):
     """How values become bytes and back.
 
-    serialize, deserialize: for what is not None; they raise ValueError, TypeError, LookupError or struct.error for what
-    is wrong.
+    serialize, deserialize: the two functions; they are not called with None. They raise ValueError, TypeError,
+    LookupError or struct.error for a value that they cannot serialize, or bytes that they cannot deserialize.
     """
 
     name: str
@@ -93,7 +93,7 @@ JSON: Serde[Any] = Serde(
 def time_windowed(inner: Serde[K], size_ms: int) -> Serde[Windowed[K]]:
     """Return the serde of keys in windows of this size.
 
-    inner: of the keys without their windows. size_ms: a window's end minus its start.
+    inner: the serde of the keys without their windows. size_ms: a window's end minus its start.
     """
 
     def serialize(windowed: Windowed[K]) -> bytes:
@@ -107,7 +107,7 @@ def time_windowed(inner: Serde[K], size_ms: int) -> Serde[Windowed[K]]:
 
 
 def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
-    """Return the serde of keys in session windows. inner: of the keys without their windows."""
+    """Return the serde of keys in session windows. inner: the serde of the keys without their windows."""
 
     def serialize(windowed: Windowed[K]) -> bytes:
         return inner.serialize(windowed.key) + _SPAN.pack(windowed.window.end, windowed.window.start)

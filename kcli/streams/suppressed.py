@@ -1,4 +1,4 @@
-"""Suppressed: how long suppress holds a table's changes back, and what its buffer may take.
+"""Suppressed: how long suppress holds a table's changes back, and how large its buffer may become.
 
 Source: Suppressed, Suppressed.BufferConfig of Kafka Streams; KIP-328.
 """
@@ -12,10 +12,11 @@ from kcli.streams.errors import TopologyError
 
 @dataclass(frozen=True)
 class Suppressed:
-    """Made by until_window_closes or until_time_limit.
+    """How long changes are held back: until_window_closes and until_time_limit make an instance.
 
-    wait_ms: None until the window closes. records_max, bytes_max: what the buffer may take, None without a bound.
-    emits_early: over it the first changes are sent early; else the record that does not fit is an error.
+    wait_ms: for how long; None: until the window closes. records_max, bytes_max: the size of the buffer, None without a
+    bound. emits_early: if the buffer is full, its first changes are sent early; otherwise a record that does not fit is
+    an error.
     """
 
     wait_ms: int | None

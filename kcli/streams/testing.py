@@ -1,8 +1,8 @@
-"""TopologyTestDriver: a topology at work in a test, without brokers, threads or waiting.
+"""TopologyTestDriver: runs a topology in a test, without brokers, threads or waiting.
 
-A record that is piped in is processed at once, and so is all that follows from it in repartition topics. Time stands
-still unless the test advances it. Stores of the DSL have no cache: every change of a table is sent on, as Kafka Streams
-does with statestore.cache.max.bytes=0. Source: TopologyTestDriver, TestInputTopic, TestOutputTopic of Kafka's
+A record that is piped in is processed at once, with all records in repartition topics that follow from it. Time stands
+still unless the test advances it. Stores of the DSL have no cache: every change of a table is forwarded, as in Kafka
+Streams with statestore.cache.max.bytes=0. Source: TopologyTestDriver, TestInputTopic, TestOutputTopic of Kafka's
 streams/test-utils.
 """
 
@@ -32,7 +32,7 @@ S = TypeVar("S", bound=StateStore)
 class TopologyTestDriver:
     """Runs a topology in one partition of each topic.
 
-    application_id: with which the names of internal topics begin. now_ms: the time of the clock at the start, in
+    application_id: the names of internal topics begin with it. now_ms: the time of the clock at the start, in
     milliseconds since 1970. emit_interval_ms: how long by the clock operators wait between two looks for windows that
     have closed; in Kafka Streams a second, but none in tests. Use it as a context manager, or close it.
     """
@@ -55,23 +55,23 @@ class TopologyTestDriver:
     def create_input_topic(
         self, topic: str, key_serde: Serde[K], value_serde: Serde[V], *, start_ms: int = 0, auto_advance_ms: int = 0
     ) -> TestInputTopic[K, V]:
-        """Return what pipes records into a topic. start_ms, auto_advance_ms: the timestamp of the first record that is
-        piped without one, and by how much each of them advances it."""
+        """Return a TestInputTopic, which pipes records into a topic. start_ms: the timestamp of the first record that
+        is piped without a timestamp. auto_advance_ms: how much later the next such record is."""
         return TestInputTopic(self, topic, (key_serde, value_serde), start_ms, auto_advance_ms)
 
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
-        """Return what reads the records that the topology has sent to a topic."""
+        """Return a TestOutputTopic, which reads the records that the topology has sent to a topic."""
         return TestOutputTopic(self, topic, (key_serde, value_serde))
 
     def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
-        """Process a record of a topic, and all that it brings about. Raises ProcessingError."""
+        """Process a record of a topic, and all records that follow from it. Raises ProcessingError."""
         if not self._task.reads(topic):
             raise ProcessingError(f"the topology does not read the topic {topic}")
         self._add(topic, key, value, timestamp, headers)
         self._process_all()
 
     def advance_wall_clock_time(self, by_ms: int) -> None:
-        """Advance the clock, and make the punctuations that are due."""
+        """Advance the clock, and call the punctuators that are due."""
         self._task.now_ms += by_ms
         self._task.punctuate_wall_clock()
         self._task.commit()
@@ -83,7 +83,7 @@ class TopologyTestDriver:
         return self._task.stream_time
 
     def outputs(self, topic: str) -> deque[ProducerRecord]:
-        """Return the records sent to a topic that were not read yet, which may be an internal topic."""
+        """Return the records that were sent to a topic and not read yet. The topic may be an internal one."""
         return self._outputs.setdefault(topic, deque())
 
     def produced_topic_names(self) -> set[str]:
@@ -154,8 +154,8 @@ class TestInputTopic(Generic[K, V]):
         self._next_ms, self._auto_advance_ms = start_ms, auto_advance_ms
 
     def pipe_input(self, key: K | None, value: V | None, timestamp: int | None = None, headers: Headers = ()) -> None:
-        """Process a record. timestamp: in milliseconds; without it the topic's time, which then advances. Raises
-        ProcessingError."""
+        """Process a record. timestamp: in milliseconds; a record without one gets the time of the TestInputTopic, which
+        then advances. Raises ProcessingError."""
         if timestamp is None:
             timestamp = self._next_ms
             self._next_ms += self._auto_advance_ms
@@ -168,7 +168,7 @@ class TestInputTopic(Generic[K, V]):
             self.pipe_input(record.key, record.value, record.timestamp, record.headers)
 
     def advance_time(self, by_ms: int) -> None:
-        """Advance the topic's time, which records without a timestamp get."""
+        """Advance the time that the next record without a timestamp gets."""
         self._next_ms += by_ms
 
 

@@ -1,4 +1,4 @@
-"""Windows: which spans of time the records of a key are grouped by, or joined within. All times are milliseconds.
+"""Windows: the spans of time in which the records of a key are grouped or joined. All times are milliseconds.
 
     TimeWindows     tumbling [n * size, (n + 1) * size), or hopping if advance_ms is smaller than size_ms
     SlidingWindows  [t - difference, t], one for each distinct set of records
@@ -21,7 +21,7 @@ K = TypeVar("K")
 
 
 class Window(NamedTuple):
-    """A span of time. The end of a time window lies behind it, that of a session or sliding window is in it."""
+    """A span of time. `end` is exclusive in a time window, and inclusive in a session or sliding window."""
 
     start: int
     end: int

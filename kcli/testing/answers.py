@@ -1,4 +1,4 @@
-"""Error answers to any request, as valid responses of the request's version.
+"""Makes the response with an error to any request, in the request's version.
 
 The error code is where Kafka puts it: at each topic, partition, group, resource... of the request, or at the top of the
 response if the request has none of these. The response has an item for each item of the request with the same key

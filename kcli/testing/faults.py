@@ -36,9 +36,9 @@ DROPS = ("request", "answer")
 class Fault:
     """One fault rule.
 
-    api, topic, client_id: of the requests that match, None for any. skip: the number of matching requests that still
-    pass before the rule applies. count: the maximum number of requests that it applies to, None for no limit. hits: the
-    number of requests that it was applied to. delay_ms, error, drop: as for `Kafka.faults.add`.
+    api, topic, client_id: select the requests that match, None for any. skip: the number of matching requests that
+    still pass before the rule applies. count: the maximum number of requests to which it applies, None for no limit.
+    hits: the number of requests to which it was applied. delay_ms, error, drop: as for `Kafka.faults.add`.
     """
 
     id: int

@@ -30,7 +30,7 @@ USED: pytest.StashKey[Kafka] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of command line and ini file."""
+    """Add kcli's options to pytest's command line and ini file."""
     group = parser.getgroup("kafka", "kafka (kcli)")
     group.addoption(
         "--kafka-process",

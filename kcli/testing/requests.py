@@ -1,4 +1,4 @@
-"""The requests that clients sent, in the order of their arrival: for assertions of tests."""
+"""The log of the requests that clients have sent, in the order of their arrival, for assertions of tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's messages, as kio's classes, converted to plain values; kcli.broker.wire.plain_values converts back.
+"""Converts Kafka's messages (objects of kio's classes) to plain values; kcli.broker.wire.plain_values converts back.
 
 A uuid becomes 22 characters, a timedelta or datetime milliseconds, bytes base64, an error code its number.
 """

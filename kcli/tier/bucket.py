@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PART_BYTES = 8 << 20
-"""The size of a part of a multipart upload; S3 takes 10,000 of them."""
+"""The size of a part of a multipart upload, in bytes; S3 allows 10,000 parts in an upload."""
 PARTS_AT_ONCE = 3
 LISTED_AT_ONCE = 1000
 ABSENT = "kcli-tells-a-store-by-this-object-that-is-absent"

@@ -107,7 +107,7 @@ class CheckedSource(Beginning):
 
 class Holes:
     """A segment with zeros in place of its damaged chunks, so that the bytes behind them can be read; zeros are no
-    batch. source: the segment, which `close` closes. told: called once with each damage."""
+    batch. source: the segment, which `close` closes. told: a function that is called once with each damage."""
 
     def __init__(self, source: Source, told: Callable[[DamagedObject], None]) -> None:
         self.name = source.name

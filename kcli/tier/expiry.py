@@ -31,8 +31,8 @@ DANGLING_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """What expiry needs to know of the leader's log. local_bytes: the size of the local segments that the tier does not
-    have. lineage: its leader epochs. retention_ms, retention_bytes: -1 for no limit."""
+    """The facts about the leader's log that decide what expires. local_bytes: the size of the local segments that the
+    tier does not have. lineage: its leader epochs. retention_ms, retention_bytes: -1 for no limit."""
 
     lineage: Sequence[EpochEntry]
     log_start_offset: int

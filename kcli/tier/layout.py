@@ -32,8 +32,8 @@ KINDS = (
 
 @dataclass(slots=True)
 class SegmentObjects:
-    """The objects of one segment by kind, with their sizes in bytes. start_offset, id: those in the names. told: what
-    the segment's manifest says, in a store with manifests; else None."""
+    """The objects of one segment by kind, with their sizes in bytes. start_offset, id: those in the names. told: the
+    content of the segment's manifest, in a store with manifests; else None."""
 
     partition: TieredPartition
     start_offset: int

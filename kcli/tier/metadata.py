@@ -1,4 +1,4 @@
-"""What `__remote_log_metadata` says of all partitions in the tier: its records, replayed in their order.
+"""The state of all partitions in the tier by the records of `__remote_log_metadata`, replayed in their order.
 
     RemoteLogSegmentMetadataRecord, -UpdateRecord    a segment and its next state: see kcli.tier.cache
     RemotePartitionDeleteMetadataRecord              a partition is being deleted, or is deleted with all its segments

@@ -43,7 +43,7 @@ class Trouble(NamedTuple):
 
 @dataclass(slots=True)
 class MetadataLog:
-    """What the topic __remote_log_metadata says. directories: the directories of the topic's partitions in the log
+    """The content of the topic __remote_log_metadata. directories: the directories of the topic's partitions in the log
     directory, by partition number. count: the number of the topic's partitions; topic_ids: the ids of all topics of the
     cluster; both are None if they are not known. troubles: the records and bytes that could not be replayed. unread: by
     partition number, the error of a directory or file of the topic that the system does not let kcli read."""

@@ -58,7 +58,7 @@ MANIFESTS_KEPT = 16
 READ_AT_ONCE = 4
 LISTED_AT_ONCE = 64
 LOOKED_AT = 10_000
-"""How many keys are looked at, at most, for one that shows the layout."""
+"""The greatest number of keys that are examined to find the layout."""
 UNFINISHED = "no manifest of these objects: a copy or a deletion has not ended"
 
 

@@ -1,7 +1,7 @@
 """Transactions as commands show them, read from a cluster or from the files of log directories.
 
-    transactional id   the coordinator's state of it: producer, state, timeout, the partitions of its transaction
-    producer           a partition's state of it: epoch, last batch, the first offset of its open transaction
+    transactional id   its state at the coordinator: producer, state, timeout, the partitions of its transaction
+    producer           its state in a partition: epoch, last batch, the first offset of its open transaction
 
 A transaction hangs in a partition if it is open in the partition's log, and no coordinator will end it: its producer
 id belongs to no transactional id, or the coordinator's state of that transactional id lacks the partition. Only

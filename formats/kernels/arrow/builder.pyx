@@ -10,7 +10,7 @@ from formats.kernels.varint cimport zigzag_size
 from formats.kernels.write cimport RECORDS_BYTES_MAX, put_header
 
 cdef enum:
-    B_OFFSET = 0              # of the record
+    B_OFFSET = 0              # offset of the record
     B_TIMESTAMP = 1           # ms
     B_KEY = 2
     B_VALUE = 3
@@ -18,12 +18,12 @@ cdef enum:
     B_BATCH_BASE = 5          # base offset of its batch; below 0: not known
     B_BATCH_LAST = 6          # last offset of its batch; below 0: not known
     B_BATCH_ID = 7            # equal for the records of one batch
-    B_BASE_TIMESTAMP = 8      # of its batch, ms, or the delete horizon; INT64_MIN: not known
+    B_BASE_TIMESTAMP = 8      # base timestamp of its batch (ms), or the delete horizon; INT64_MIN: not known
     B_LEADER_EPOCH = 9
     B_PRODUCER_ID = 10
     B_PRODUCER_EPOCH = 11
-    B_SEQUENCE = 12           # of the record; -1: none
-    B_ATTRIBUTES = 13         # of its batch
+    B_SEQUENCE = 12           # sequence of the record; -1: none
+    B_ATTRIBUTES = 13         # attributes of its batch
     B_COUNT = 14
 
 BUILD_COLUMNS = (
@@ -95,7 +95,7 @@ cdef bint is_bytes(const ArrowSchema *schema, const ArrowArray *array) except -1
 
 
 cdef bint are_headers(const ArrowSchema *schema, const ArrowArray *array) except -1:
-    """A large_list of struct of two large_binary."""
+    """Whether an Arrow column has the type of headers: a large_list of structs of two large_binary."""
     cdef ArrowSchema *item
     cdef ArrowArray *items
     if not has_format(schema, b"+L", 1) or array.n_buffers != 2 or array.n_children != 1:
@@ -107,7 +107,7 @@ cdef bint are_headers(const ArrowSchema *schema, const ArrowArray *array) except
 
 
 cdef bint is_column(int k, const ArrowSchema *schema, const ArrowArray *array, int64_t rows) except -1:
-    """Whether an Arrow column has the type that its number requires, and the length of the table."""
+    """Whether an Arrow column has the type that BUILD_COLUMNS requires at index k, and at least `rows` values."""
     if array.length < rows:
         return False
     if k == B_KEY or k == B_VALUE:
@@ -160,12 +160,12 @@ cdef class BatchBuilder:
     offsets of binaries and lists lie within their buffers (pyarrow: record_batch.validate(full=True)).
 
     Consecutive rows with equal batch columns become one batch, with the base and last offsets, base timestamp and
-    sequence of these columns. If the base offset is unknown, a batch ends at batch_bytes of records. codec: -1 for that
-    of the attributes, else a codec id for all batches; control batches are never compressed.
+    sequence of these columns. If the base offset is unknown, a batch ends at batch_bytes of records. codec: a codec
+    id for all batches, or -1 for the codec in the attributes of each; control batches are never compressed.
     """
 
     cdef readonly TextBuffer out          # complete batches, end to end
-    cdef readonly TextBuffer records      # of the current batch
+    cdef readonly TextBuffer records      # the records of the current batch
     cdef readonly int fault
     cdef readonly int64_t batches, control_records
     cdef int64_t batch_bytes, full_bytes
@@ -179,7 +179,7 @@ cdef class BatchBuilder:
     cdef const uint8_t *header_items
     cdef const int64_t *header_starts
     cdef int64_t headers_first, items_first
-    # of the current batch
+    # The state of the current batch.
     cdef bint is_open, is_closing
     cdef Batch head
     cdef int64_t stated_base, stated_last, batch_id, stated_timestamp, attributes, last_offset, before
@@ -201,7 +201,8 @@ cdef class BatchBuilder:
         return self.head.attributes & 7
 
     def start(self, schema_capsule not None, capsule not None):
-        """Set the next rows, whose memory is kept alive. Raises ValueError for a table with other columns."""
+        """Set the table whose rows are built next; its memory is kept alive. Raises ValueError for a table with other
+        columns."""
         cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(schema_capsule, b"arrow_schema")
         cdef ArrowArray *table = <ArrowArray *>PyCapsule_GetPointer(capsule, b"arrow_array")
         cdef ArrowArray *column
@@ -273,7 +274,7 @@ cdef class BatchBuilder:
         self._put(&data[0] if data.shape[0] else NULL, data.shape[0])
 
     cdef bint _goes_on(self) noexcept nogil:
-        """Whether the row belongs to the current batch."""
+        """Whether the current row belongs to the current batch."""
         cdef int64_t i = self.row
         cdef int64_t offset = self.numbers[B_OFFSET][i]
         cdef int64_t sequence = self.numbers[B_SEQUENCE][i]
@@ -298,7 +299,7 @@ cdef class BatchBuilder:
         return self.stated_base >= 0 or self.records.size < self.batch_bytes
 
     cdef void _begin(self) noexcept nogil:
-        """Begin a batch with the row."""
+        """Begin a batch whose first record is the current row."""
         cdef int64_t i = self.row
         cdef Batch *head = &self.head
         cdef int64_t offset = self.numbers[B_OFFSET][i]
@@ -330,7 +331,7 @@ cdef class BatchBuilder:
         self.is_open = True
 
     cdef int _add(self, TextBuffer to) except -1 nogil:
-        """Append the row as the next record of the current batch."""
+        """Append the current row as the next record of the current batch."""
         cdef int64_t i = self.row
         cdef const uint8_t *key = NULL
         cdef const uint8_t *value = NULL

@@ -152,7 +152,8 @@ cdef class ArrowRows:
     cdef bint crowded             # the next row's bytes exceed int32 offsets
 
     def __init__(self, names, Py_ssize_t byte_limit, Py_ssize_t row_limit=1 << 20):
-        """byte_limit, row_limit: of one `take`: bytes of keys, values and headers (but at least one row), and rows."""
+        """byte_limit: the most bytes of keys, values and headers for one `take`, which has at least one row. row_limit:
+        the most rows for one `take`."""
         if not 0 < byte_limit <= 1 << 30 or not 0 < row_limit <= 1 << 28:
             raise ValueError((byte_limit, row_limit))
         self.names = tuple(names)
@@ -164,7 +165,7 @@ cdef class ArrowRows:
         self._begin()
 
     cdef int _begin(self) except -1:
-        """Begin an empty table, with memory for as much as the last one had, since growing copies."""
+        """Begin an empty table. Reserve as much memory as the last table had, since growing a buffer copies it."""
         cdef _Bytes keys = self.keys, values = self.values
         cdef Py_ssize_t rows = self.count
         self.count = self.size = 0
@@ -328,7 +329,7 @@ cdef class ArrowRows:
 
 
 cdef Py_ssize_t headers_size(const uint8_t *buf, const uint8_t *end, Record *r) noexcept nogil:
-    """Return the bytes of a record's header keys and values, and 8 more for each."""
+    """Return the size of a record's headers in bytes: keys and values, and 8 bytes more for each header."""
     cdef const uint8_t *p = buf + r.headers_start
     cdef Py_ssize_t size = 8 * r.headers_count
     cdef int64_t k, n

@@ -106,7 +106,7 @@ cdef class BatchFilter:
     cdef readonly int64_t records_read, records_kept, batches_read, batches_kept, batches_emptied, horizons_set
     cdef readonly int fault
     cdef readonly Py_ssize_t fault_batch
-    # of the current batch
+    # The state of the current batch.
     cdef int64_t kept, first_timestamp, max_timestamp, first_offset, last_offset
     cdef bint tombstone
     cdef Batch head

@@ -246,7 +246,7 @@ cdef class KeyHashes(RowTable):
 
     cdef inline void _key(self, KeyMap offset_map, const uint8_t *buf, Record *r, int64_t offset, Batch *b,
                           Py_ssize_t row, BatchTable batches, int64_t from_offset) noexcept nogil:
-        """Add the key of one record; the memory is reserved."""
+        """Add the key of one record. The caller has reserved memory for the key."""
         cdef KeyHash *key
         if not b.base_offset <= offset <= b.last_offset:
             self.out_of_batch = True

@@ -291,7 +291,8 @@ cdef inline Fault append_nulls(AvroProgram program, Table *table, const AvroOp *
 
 
 cdef Fault avro_items(AvroProgram program, Table *table, Cursor *cursor, const AvroOp *op, int depth) noexcept nogil:
-    """Decode blocks of a count and that many items. A negative count is followed by the block's size in bytes; 0 ends.
+    """Decode the blocks of an array or map: each has a count, then that many items. A negative count is followed by the
+    block's size in bytes; a count of 0 ends the blocks.
     """
     cdef Column *column = &table.columns[op.column] if op.column >= 0 else NULL
     cdef const AvroOp *first = program.ops + program.links[op.first_link]
@@ -344,7 +345,8 @@ cdef Fault avro_items(AvroProgram program, Table *table, Cursor *cursor, const A
 
 
 cdef Fault append_big_endian(Column *column, const uint8_t *data, int64_t size, int scale) noexcept nogil:
-    """Decode a decimal in two's complement."""
+    """Append a decimal to a column. data: its unscaled value, in two's complement and big endian. scale: the scale of
+    that value."""
     cdef int128 value = -1 if size and data[0] >= 0x80 else 0
     cdef int64_t i
     for i in range(size):

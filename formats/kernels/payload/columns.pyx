@@ -116,7 +116,7 @@ cdef Fault append_decimal(Column *column, int128 unscaled, int scale) noexcept n
 
 
 cdef void cut_back(Table *table, int32_t c, int64_t count) noexcept nogil:
-    """Remove all values from the count-th on, and those of the children."""
+    """Cut a column back to its first `count` values, and its children accordingly."""
     cdef Column *column = &table.columns[c]
     cdef int64_t kept = min(count, column.count)
     cdef int i

@@ -208,7 +208,7 @@ cdef Fault json_struct(
 cdef inline int find_name(
     JsonProgram program, int32_t c, int count, const uint8_t *text, int64_t size, int hint
 ) noexcept nogil:
-    """Return the index of the struct's field with this name, -1 for none; the field behind the last one is tried first.
+    """Return the index of the struct's field with this name, -1 for none. hint: the index that is tried first.
     """
     cdef int64_t *sizes = program.sizes[c]
     cdef int i
@@ -269,7 +269,7 @@ cdef Fault json_map(
 
 
 cdef Fault wrong_type(Cursor *cursor, Scratch *scratch, int depth) noexcept nogil:
-    """Skip a value of another kind than its column; return WRONG_TYPE, or its fault if it is not JSON."""
+    """Skip a value whose kind does not fit its column. Return WRONG_TYPE, or another fault if the value is no JSON."""
     cdef const uint8_t *start = cursor.at
     cdef Fault fault = skip_json(cursor, scratch, depth)
     if fault == OK:

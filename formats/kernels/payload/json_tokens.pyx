@@ -99,7 +99,8 @@ cdef Fault unescape(const uint8_t *at, const uint8_t *end, Scratch *scratch) noe
 
 
 cdef Fault json_string(Cursor *cursor, Scratch *scratch, const uint8_t **text, int64_t *size) noexcept nogil:
-    """Read the text behind an opening quote. It lies in the payload, or, until the next string, in the scratch buffer.
+    """Read the text after an opening quote, and set its address: in the payload, or in the scratch buffer, where it
+    stays until the next string.
     """
     cdef const uint8_t *start = cursor.at
     cdef bint escaped = False

@@ -338,7 +338,8 @@ cdef inline int wire_of(int32_t code) noexcept nogil:
 
 
 cdef inline int32_t find_field(const ProtoField *fields, int32_t count, uint64_t number, int32_t hint) noexcept nogil:
-    """Return the index of the field with this number, -1 for none; that of the last tag and the next are tried first.
+    """Return the index of the field with this number, -1 for none. The field of the last tag, and the one after it, are
+    tried first.
     """
     cdef int32_t low = 0, high = count - 1, middle
     if hint < count and fields[hint].number == <int32_t> number:
@@ -406,7 +407,8 @@ cdef Fault find_values(
 cdef Fault proto_message(
     ProtoProgram program, Table *table, ProtoMemory *memory, Cursor *outer, int32_t m, int32_t part
 ) noexcept nogil:
-    """Decode a message, from this part on, into one struct."""
+    """Decode one message into one value of its struct's column. m: the index of the message. part: the first of the
+    parts in which its bytes lie."""
     cdef const ProtoMessage *message = &program.messages[m]
     cdef int64_t base, kept = memory.stacked
     cdef int32_t i

@@ -31,12 +31,12 @@ cdef enum:
 
 cdef struct VariantField:
     int32_t id
-    int64_t offset  # of its value, counted from the value of the first field
+    int64_t offset  # byte where its value begins, counted from the value of the first field
     Key name
 
 
 cdef struct VariantBuffers:
-    Scratch text  # of the current string
+    Scratch text  # the decoded text of the current string
     Scratch value
     Scratch names
     int32_t *name_ends
@@ -45,7 +45,7 @@ cdef struct VariantBuffers:
     int32_t *slots  # hash table: id + 1 of a name, 0: free
     int32_t n_slots
     uint64_t seed
-    VariantField *fields  # of all open objects and the items of open arrays, end to end
+    VariantField *fields  # the fields of all open objects and the items of open arrays, end to end
     int64_t n_fields
     int64_t fields_room
 
@@ -170,7 +170,7 @@ cdef Fault add_field(VariantBuffers *b, int32_t id, int64_t offset) noexcept nog
 
 
 cdef int compare_fields(const void *one, const void *other) noexcept nogil:
-    """Compare two names byte by byte; a prefix comes first."""
+    """Compare the names of two fields byte by byte, for sorting; a prefix of a name comes before the name."""
     cdef const Key *a = &(<const VariantField *> one).name
     cdef const Key *b = &(<const VariantField *> other).name
     cdef int order = memcmp(a.start, b.start, min(a.size, b.size))

@@ -9,7 +9,8 @@ from formats.kernels.utf8 cimport continues
 cdef inline int64_t java_step(const uint8_t *p, int64_t n, bint *sound) noexcept nogil:
     """Return the bytes that Java's UTF-8 decoder reads at p for one character (sound) or one U+FFFD. p[0] >= 0x80.
 
-    Java differs from Python: a whole encoded surrogate is one replacement, a sequence cut off by the end is one.
+    Java differs from Python: an encoded surrogate, and a sequence that the end of the text cuts off, are each replaced
+    by one U+FFFD.
     """
     cdef uint8_t a = p[0]
     sound[0] = False

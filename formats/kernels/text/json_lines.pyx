@@ -13,7 +13,7 @@ cdef const char *BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 
 cdef int put_json_bytes(TextBuffer out, const uint8_t *p, int64_t n) except -1 nogil:
-    """Append a byte field: null (n < 0), a string if it is UTF-8, else {"base64": ...}."""
+    """Append n bytes as JSON: null for n < 0, a string if they are UTF-8, otherwise {"base64": ...}."""
     cdef int64_t i = 0, run
     cdef uint32_t group, c
     if n < 0:

@@ -77,7 +77,8 @@ cdef void put_iso_time(TextBuffer out, int64_t ms) noexcept nogil:
 
 
 def iso_time(int64_t ms):
-    """Epoch milliseconds as 2026-11-20T22:14:03.118Z; the number itself where ISO 8601 has no such year."""
+    """Return a time in epoch milliseconds as 2026-11-20T22:14:03.118Z; as the number itself if ISO 8601 does not have
+    the year."""
     cdef TextBuffer out = TextBuffer()
     out.need(32)
     put_iso_time(out, ms)
@@ -120,7 +121,8 @@ cdef bint is_plain(const uint8_t *p, int64_t n) noexcept nogil:
 
 
 cdef int put_shown(TextBuffer out, const uint8_t *p, int64_t n, int64_t fold) except -1 nogil:
-    """Append a byte field: plain text, quoted text if plain would be ambiguous, 0x... if it is not UTF-8, or null.
+    """Append n bytes as text: as they are, quoted if that would be ambiguous, as 0x... if they are not UTF-8, or as
+    null for n < 0.
 
     fold: the most bytes to print (-1: all); the rest is printed as a count.
     """

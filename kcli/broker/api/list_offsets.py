@@ -126,7 +126,7 @@ def _respond(call: types.ListOffsetsCall, answers: Answers) -> types.ListOffsets
 async def _search(
     broker: Broker, call: types.ListOffsetsCall, searches: Sequence[_Search], answers: Answers
 ) -> types.ListOffsetsResponse:
-    """Search in tiered storage, put the results that are there in time into `answers`, and return the response."""
+    """Search in tiered storage, put the results that are found in time into `answers`, and return the response."""
     tier = broker.tier
     assert tier is not None, "it is searched"
     limit = call.get("timeout", None)

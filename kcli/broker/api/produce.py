@@ -160,7 +160,8 @@ watermark must reach."""
 
 
 class Reply(NamedTuple):
-    """What a response needs of its request: message classes of the version, correlation id, listener of the client."""
+    """The parts of a request that its response needs: message classes of the version, correlation id, listener of the
+    client."""
 
     messages: Messages
     correlation_id: int

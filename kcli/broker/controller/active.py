@@ -118,7 +118,7 @@ class ActiveController:
         await metadata.append(registrations.register_controller(metadata.draft, controller))
 
     async def register_broker(self, state: BrokerState, previous_epoch: int | None) -> int:
-        """Register a broker, for the first time or anew, and return its new broker epoch. previous_epoch: the broker
+        """Register a broker, for the first time or again, and return its new broker epoch. previous_epoch: the broker
         epoch at the broker's last clean shutdown, from the request; None if the request's version has no such field.
         Raises NotController, and Refused as kcli.metadata.registration_control.register_broker does."""
         heartbeats, metadata = self.heartbeats, self._metadata

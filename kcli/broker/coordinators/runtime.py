@@ -468,7 +468,7 @@ class Coordinator:
 
     def _expect(self, shard: _Shard) -> None:
         """Set the timer for the state machine's deadline. A timer that fires before the deadline is kept, and is set
-        anew when it fires: most deadlines are postponed before they are reached."""
+        again when it fires, as most deadlines are postponed before they are reached."""
         deadline_ms = shard.machine.deadline_ms()
         if deadline_ms is not None and shard.timer_ms is not None and deadline_ms >= shard.timer_ms:
             return

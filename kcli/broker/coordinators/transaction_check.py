@@ -48,20 +48,20 @@ PASSING: Final = (
 
 
 class Client(NamedTuple):
-    """What a client supports by the version of its request. supports_abortable: whether the client knows the error
-    TRANSACTION_ABORTABLE. adds: whether the broker, not the client, adds partitions to the transaction."""
+    """The features that a client supports, by the version of its request. supports_abortable: whether the client knows
+    the error TRANSACTION_ABORTABLE. adds: whether the broker, not the client, adds partitions to the transaction."""
 
     supports_abortable: bool
     adds: bool
 
 
 def producing(version: int) -> Client:
-    """Return what a client that sends this version of Produce supports."""
+    """Return the features of a client that sends this version of Produce."""
     return Client(version >= 11, version >= 12)
 
 
 def committing(version: int) -> Client:
-    """Return what a client that sends this version of TxnOffsetCommit supports."""
+    """Return the features of a client that sends this version of TxnOffsetCommit."""
     return Client(version >= 4, version >= 5)
 
 

@@ -230,7 +230,8 @@ Names = tuple[Hashable, ...]
 
 
 def split(request: Message | None, path: tuple[str, ...], parts: Parts) -> Iterator[Any]:
-    """Yield the request of each part. path: the names of the nested lists, the outermost first."""
+    """Split a request: yield for each part a request that has only the items of that part. path: the names of the
+    nested lists, the outermost first."""
     places = _places(request, path, (), ())
     part: list[Place] = []
     for group in ((place,) for place, _ in places) if parts.every else _by_name(places, once=parts.once):

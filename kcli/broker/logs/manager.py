@@ -291,7 +291,7 @@ class LogManager:
         return found
 
     def may_be_tiered(self, topic: str) -> bool:
-        """Whether the logs of a topic have tiered storage if the topic's configuration says so. May be called in any
+        """Whether a topic may have tiered storage; its configuration decides whether it has. May be called in any
         thread."""
         return self.config.remote_log_storage_system_enable and topic not in NEVER_TIERED
 

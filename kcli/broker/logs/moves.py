@@ -70,7 +70,7 @@ class Logs(Protocol):
         ...
 
     def may_be_tiered(self, topic: str) -> bool:
-        """Whether the logs of a topic have tiered storage if the topic's configuration says so."""
+        """Whether a topic may have tiered storage; its configuration decides whether it has."""
         ...
 
     def add_future(self, key: TopicPartition, directory: LogDir, future: PartitionLog) -> None:

@@ -168,7 +168,7 @@ class ReadOnlyNode(Node):
             metadata=journal,
             logs=cast("LogManager", ReadOnlyLogs(dirs, partitions)),
             partitions=partitions,
-            sessions=FetchSessions(0, FETCH_SESSION_EVICTION_MS),  # no sessions, as each Fetch reads the files anew
+            sessions=FetchSessions(0, FETCH_SESSION_EVICTION_MS),  # no sessions, as each Fetch reads the files again
             quotas=Quotas(
                 config.quota_window_num,
                 config.quota_window_size_seconds,

@@ -134,7 +134,7 @@ class Fetcher:
             self.close()
 
     def close(self) -> None:
-        """Stop fetching, and close the channel. A later `follow` begins anew."""
+        """Stop fetching, and close the channel. A later `follow` starts the fetcher again."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -336,7 +336,7 @@ class Fetcher:
     async def _find_place(self, followed: Followed) -> None:
         """After OFFSET_OUT_OF_RANGE, compare this log with the leader's. If this log ends above the leader's log end
         offset, truncate it at that offset. If this log ends below the leader's log start offset, delete all of it, and
-        begin it anew at the leader's log start offset. Otherwise fetch from this log's end offset again. An empty log
+        let it begin at the leader's log start offset. Otherwise fetch from this log's end offset again. An empty log
         begins behind tiered storage instead if `_is_for_last_tiered`."""
         try:
             end, _ = await self._offset(followed, LATEST)

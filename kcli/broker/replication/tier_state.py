@@ -1,4 +1,4 @@
-"""How a follower begins its log above the offsets that the leader has in tiered storage alone, without fetching these.
+"""How a follower begins its log above the offsets that the leader has only in tiered storage, without fetching these.
 
     asked of the leader   the log start offset; the start: the earliest local offset, with its leader epoch (or with
                           follower.fetch.last.tiered.offset.enable the earliest offset that is not in the tier yet,
@@ -66,9 +66,9 @@ class Start(NamedTuple):
 async def find_start(
     leader: Leader, tier: TierStates | None, partition: Partition, *, behind_last_tiered: bool
 ) -> Start:
-    """Return where a follower's log begins. behind_last_tiered: whether above all offsets in the tier, instead of above
-    the offsets that the leader has there alone. tier: None if this broker has no tiered storage. Raises NotInTier, and
-    the errors of `leader` and `tier`."""
+    """Return the start of a follower's log. behind_last_tiered: whether the local log begins after the last offset in
+    the tier, instead of at the start of the leader's local log. tier: None if this broker has no tiered storage. Raises
+    NotInTier, and the errors of `leader` and `tier`."""
     if tier is None or not partition.log.is_tiered:
         raise NotInTier(f"{partition}: this broker has no tiered storage for it")
     log_start, _ = await leader.offset(EARLIEST)

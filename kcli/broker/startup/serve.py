@@ -43,10 +43,10 @@ million objects of a long response, and delays all clients."""
 
 
 class Companion(Protocol):
-    """What runs in the node's process, on its event loop: a schema registry."""
+    """A service that runs beside the node in its process, on its event loop: a schema registry."""
 
     async def stop(self) -> None:
-        """Stop, while the node still serves."""
+        """Stop the service. Called before the node stops, so that the service can still send it requests."""
 
 
 def serve(  # noqa: PLR0913 (what Node takes, and the process's own)

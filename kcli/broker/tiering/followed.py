@@ -289,7 +289,7 @@ class MetadataPartition:
 
     def is_beyond(self, start_offset: int) -> None:
         """Note that the position is not within the leader's log, which begins at start_offset. If records were removed
-        at its start, go on at start_offset. If the log ends before the position, it has lost records that were
+        at its start, continue at start_offset. If the log ends before the position, it has lost records that were
         replayed: restart."""
         if start_offset > self.position:
             self.move_to(start_offset)
@@ -299,7 +299,7 @@ class MetadataPartition:
             self.restart()
 
     def move_to(self, position: int) -> None:
-        """Set the position at which reading goes on, and begin a new round."""
+        """Set the position at which reading continues, and begin a new round."""
         self.position = position
         self.round += 1
 

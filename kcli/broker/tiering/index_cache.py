@@ -196,7 +196,7 @@ class IndexCache:
         """Yield the indexes of a segment. Blocks until they are fetched from the store, if they are not cached.
 
         If the code in the context raises FormatError, the indexes may have led it to wrong bytes: they are removed, and
-        fetched anew when they are needed. Raises what the store raises, OSError; BadIndex or FormatError for an object
+        fetched again when they are needed. Raises what the store raises, OSError; BadIndex or FormatError for an object
         that is no index.
         """
         key = segment.start_offset, segment.id

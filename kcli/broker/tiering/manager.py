@@ -62,8 +62,8 @@ THROTTLED_S: Final = 1.0
 """The longest time, in seconds, after which a throttled copy checks its quota again, as the quota may have changed."""
 ABANDONED_MS: Final = 600_000
 RESUMED_AT_ONCE: Final = 10
-"""No deletion is resumed while so many deletions run: whoever may write to `__remote_log_metadata` can append any
-number of records of deletions."""
+"""No deletion is resumed while this number of deletions run. The limit is needed because every client with write access
+to `__remote_log_metadata` can append any number of records of deletions."""
 OPENING_S: Final = 0.2
 """The time, in seconds, after which partitions are looked at again if some of their logs are not open yet."""
 
@@ -202,7 +202,8 @@ class Tiering:
                 continue
 
     async def _find_store(self) -> None:
-        """Look for the store until it is there. Log an error if it is not, but not the same one twice in a row."""
+        """Look for the store until it is found. Log an error each time it is not found, but not the same error twice in
+        a row."""
         told = ""
         while not self._presence.is_known:
             wait_s = OPENING_S
@@ -296,8 +297,8 @@ class Tiering:
     # the tasks of one replica
 
     async def _repeat(self, tracked: _Tracked, work: Callable[[_Tracked], Awaitable[None]]) -> None:
-        """Call `work` at the task interval, or after the backoff if it has failed, until the partition is not
-        followed. Begin once the store is there."""
+        """Call `work` at the task interval, or after the backoff if it has failed, until the partition is not followed.
+        Begin once the store is found."""
         await self._presence.wait()
         failures = 0
         while True:

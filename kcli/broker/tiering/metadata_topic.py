@@ -214,7 +214,7 @@ class MetadataTopic:
         place = self._partitions.get(number)
         if place is None:
             place = self._partitions[number] = self._partition(number)
-        elif partition in self._known:  # most calls are made by reads: wake nobody
+        elif partition in self._known:  # most calls come from reads, which need no wake-up
             return
         self._known[partition] = place.follow(partition)
         self._changed.set()
@@ -247,13 +247,13 @@ class MetadataTopic:
         await self._followed(partition).wait_ready()
 
     def cache(self, partition: TieredPartition) -> SegmentCache:
-        """Return the segments of a partition in the tier: an object that later records change; another object once the
-        topic is read anew. Raises NotReady."""
+        """Return the segments of a partition in the tier, as an object that later records change. If the topic is read
+        again from its start, a new object takes its place. Raises NotReady."""
         return self._followed(partition).cache
 
     def state_of(self, segment: RemoteSegment) -> SegmentState | None:
         """Return the state of a segment; None if it is unknown, because its records were refused or are being replayed
-        anew."""
+        again."""
         known = self.cache(segment.partition).segment(segment.id) if self.is_ready(segment.partition) else None
         return None if known is None else known.state
 

@@ -39,7 +39,7 @@ class StoreAbsent(KcliError):
 
 
 class StorePresence:
-    """Whether the store is there. threads: those in which the store is called."""
+    """Finds out whether the store is there. threads: the threads in which the store is called."""
 
     def __init__(
         self, store: Store, config: StoreConfig, metadata: MetadataTopic, threads: ThreadPool, disk: Disk

@@ -92,9 +92,9 @@ class FetchQuota(Protocol):
 
 
 class _Found(NamedTuple):
-    """What a thread has read from one segment. first_offset: the base offset of the first batch. upper: an offset above
-    those of all batches. aborted: the aborted transactions in the segment's own index. is_complete: whether the indexes
-    of later segments have no more of them."""
+    """The result of reading one segment in a thread. first_offset: the base offset of the first batch. upper: an offset
+    above those of all batches. aborted: the aborted transactions in the segment's own index. is_complete: whether the
+    indexes of later segments have no more of them."""
 
     records: memoryview
     first_offset: int = -1
@@ -129,7 +129,8 @@ class RemoteReader:
         return self._quota.throttle_ms() > 0
 
     async def read(self, partition: Partition, opened: PartitionLog, wanted: Wanted) -> RemoteRead | ErrorCode:
-        """Return what a Fetch reads from the tier, or the error code for the partition. opened: the partition's log."""
+        """Return the batches that a Fetch reads from the tier, or the error code for the partition. opened: the
+        partition's log."""
         try:
             found = await self._read(tiered(partition), opened, wanted)
         except OffsetOutOfRange:
@@ -220,8 +221,8 @@ class RemoteReader:
     # in threads
 
     def _from_segment(self, segment: RemoteSegment, last_offset: int, wanted: Wanted) -> _Found | None:
-        """Read what is wanted from one segment, up to `last_offset`. Return None if the segment has no batch with the
-        wanted offset or a later one."""
+        """Read the wanted batches from one segment, up to `last_offset`. Return None if the segment has no batch with
+        the wanted offset or a later one."""
         try:
             return self._batches_from(segment, last_offset, wanted)
         except Exception:

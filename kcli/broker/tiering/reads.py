@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """What a Fetch asks for: whole batches from the one that contains `offset` on, of at most max_bytes together; with
-    min_one_batch the first batch is returned even if it is larger. with_aborted: whether aborted transactions are
-    needed, for read_committed."""
+    """The batches that a Fetch asks for: whole batches from the one that contains `offset` on, of at most max_bytes
+    together; with min_one_batch the first batch is returned even if it is larger. with_aborted: whether aborted
+    transactions are needed, for read_committed."""
 
     offset: int
     max_bytes: int

@@ -77,14 +77,14 @@ class SegmentTasks:
         self.being_copied: set[str] = set()
         """The ids of the segments whose copy has begun and not ended."""
         self.unsettled: set[str] = set()
-        """The ids of the segments whose COPY_SEGMENT_FINISHED got no response, so that nobody knows whether it is in
-        the topic. They must not be deleted as failed copies, as a leader may count them as copied."""
+        """The ids of the segments whose COPY_SEGMENT_FINISHED got no response, so that it is unknown whether it is
+        in the topic. They must not be deleted as failed copies, as a leader may count them as copied."""
         self._copies: dict[asyncio.Future[None], TieredPartition] = {}
 
     async def copy(self, whose: TieredPartition, opened: PartitionLog, closed: ClosedSegment) -> None:
         """Copy a segment of a log. Raises CannotCopy, MetadataFailed, KcliError and OSError of the store or the log.
 
-        A cancelled copy goes on until the record or the window of bytes that it is writing is written. Wait for this
+        A cancelled copy continues until the record or the window of bytes that it is writing is written. Wait for this
         with `copies_ended` before you delete the segment: no object may be written after its deletion.
         """
         segment = self._begun(whose, opened, closed)

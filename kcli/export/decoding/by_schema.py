@@ -105,7 +105,7 @@ class RegistryDecoder(ProgramDecoder):
         _ = self.program
 
     def make_program(self) -> Program:
-        """Return the program for all schemas in `sources`. It is made anew after `decode` has added a schema."""
+        """Return the program for all schemas in `sources`. It is made again after `decode` has added a schema."""
         module = self.language.module
         return module.program(self.root, self.sources, module.header)
 

@@ -20,7 +20,7 @@ from kcli.export.decoding.unify import unify
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What some payloads say about the type that they decode to. headers: their distinct Schema Registry prefixes, if
+    """What some payloads show about the type to which they decode. headers: their distinct Schema Registry prefixes, if
     the schemas come from a registry. json: the common type of the payloads as JSON texts, if the type is inferred; the
     null type if nothing is known of it."""
 

@@ -222,8 +222,8 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
 
 
 def _not_given(around: Surroundings) -> Iterator[Finding]:
-    """Yield a note if the metadata log places partitions in other log directories of the node, and nothing tells where
-    these are."""
+    """Yield a note if the metadata log places partitions in other log directories of the node, and it is not known
+    where these are."""
     count = around.count_of_unknown
     right_ids = {*around.mended_ids.values()}
     placed = [each for home, found in around.in_absent_directories.items() if home not in right_ids for each in found]
@@ -328,7 +328,7 @@ def _moved(around: Surroundings) -> Iterator[Finding]:
 def exchanged_checkpoints(around: Surroundings) -> tuple[list[Finding], set[str]]:
     """Return the finding that checkpoints in this log directory belong to another one, and the paths of these
     checkpoints. If two verified log directories have each other's checkpoints, only the one whose path sorts first gets
-    the finding; the other gets the paths alone. Raises UnreadableInput."""
+    the finding; for the other, only the paths are returned. Raises UnreadableInput."""
     if not around.is_broker:
         return [], set()
     image = around.image

@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 
 WRITE_ANEW = "stop the broker, and write the file anew"
 OFFSETS_LEAST = 3
-"""If at least so many logs end before their offset in a checkpoint, the checkpoint may be wrong; if fewer do, these
-logs are too short."""
+"""If at least this number of logs end before their offset in a checkpoint, the checkpoint may be wrong; if fewer do,
+these logs are too short."""
 PUT_BACK_MAX = 12
 """The maximum number of files in a trash that one command puts back."""
 UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content", "meta-properties-node")
@@ -496,7 +496,7 @@ class BrokerDirectory:
     @property
     def _is_for_metadata_alone(self) -> bool:
         """Whether the directory has the metadata log and no partition: that of metadata.log.dir, if log.dirs does not
-        have it, too. A broker registers the directories of log.dirs alone."""
+        have it, too. A broker registers only the directories of log.dirs."""
         names = {each.name.topic for each in LogDirectory(self._around.path).partitions()}
         return (self._around.path / METADATA_DIRECTORY).is_dir() and names <= {METADATA_TOPIC}
 
@@ -800,7 +800,7 @@ def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
 
 def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
     """Return the finding. If it is about a missing or damaged meta.properties, and other files have the ids that belong
-    in it, the finding gets the command that writes the file anew."""
+    in it, the finding gets the command that writes the file again."""
     path = around.path / FileKind.META_PROPERTIES
     if finding.path != str(path) or finding.kind not in UNUSABLE or around.known_properties is None:
         return finding
@@ -985,9 +985,9 @@ OF_OLD_DIRECTORY = ("transaction-state-end", "transaction-open", "partition-miss
 
 
 def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
-    """Yield the finding of a clean-shutdown marker that the broker's last stop has not written, but an earlier stop or
-    something else than an orderly stop. With it comes a predicate that tells which other findings are its consequences.
-    Raises UnreadableInput."""
+    """Yield the finding of a clean-shutdown marker that was not written by the broker's last stop: an earlier stop has
+    written it, or it was made in another way. With it comes a predicate that returns whether another finding is its
+    consequence. Raises UnreadableInput."""
     if not around.is_broker or not around.is_clean:
         return
     from kcli.metadata_log.stale_marker import blank_marker, stale_marker

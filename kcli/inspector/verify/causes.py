@@ -39,7 +39,8 @@ class _Cause:
 
 
 class Causes:
-    """The causes of findings in one partition, or in one log directory. tell: called with each consequence."""
+    """The causes of findings in one partition, or in one log directory. tell: a function that is called with each
+    consequence."""
 
     def __init__(self, tell: Callable[[Finding], None] = lambda _: None) -> None:
         self._tell = tell

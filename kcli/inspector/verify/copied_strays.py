@@ -26,7 +26,7 @@ from kcli.protocol.topic_partition import TopicPartition
 RANGES_SHOWN = 3
 """The maximum number of ranges of offsets that a finding names."""
 FETCH = ": fetch the partition from another replica"
-"""The words with which an advice goes on that the copy makes needless."""
+"""The end of an advice that is not needed if there is a copy."""
 Copies = Mapping[TopicPartition, Sequence[Path]]
 
 

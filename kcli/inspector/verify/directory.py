@@ -119,7 +119,7 @@ OFFSET_MAX = 2**63 - 1
 GAPS_TRIED = 8
 """In how many gaps of a .log file another partition's log is looked for."""
 SEVERAL = 2
-"""If the owner of at least so many files may not read or write them, one finding stands for all of them."""
+"""If the owner of at least this number of files may not read or write them, one finding is made for all of them."""
 MISSING_INDEX = ("index-missing", "timeindex-missing")
 
 Entry = tuple[Path, FileName]
@@ -147,15 +147,17 @@ class DirectoryVerifier:
         yield from with_refusals(found, inside.around)
 
     def _around_partition(self, path: Path) -> Surroundings | None:
-        """Return what the other files of the log directory say about the partitions in it, for a partition's directory
-        that is verified alone. Returns None for another path, and if the directory lies in no log directory."""
+        """For a partition's directory that is verified alone, return the Surroundings of its log directory: the
+        information in other files about the partitions. Returns None for another path, and if the directory lies in no
+        log directory."""
         absolute = path.absolute()
         if parse_directory(absolute.name) is None:
             return None
         return self._around(absolute.parent)
 
     def _around(self, path: Path) -> Surroundings | None:
-        """Return what the files of a log directory say about its partitions; None if the path is no log directory."""
+        """Return the Surroundings of a log directory: the information in its files about its partitions; None if the
+        path is no log directory."""
         try:
             is_one = is_log_directory(path) or (path / METADATA_DIRECTORY).is_dir()
         except (UnreadableInput, OSError):
@@ -272,8 +274,9 @@ class DirectoryVerifier:
                 self._all.unreadable.append(UnreadableInput.of(entry.path, error))
 
     def _causes(self, around: Surroundings | None) -> Causes:
-        """Return the causes of findings in many files of a log directory: no .log files at all, files that nobody may
-        change or that their owner may not read or write, partitions that have a directory in another log directory."""
+        """Return the causes of findings in many files of a log directory: no .log files at all, files that the system
+        lets no user change or that their owner may not read or write, partitions that have a directory in another log
+        directory."""
         causes = Causes(self._tell)
         if around is not None:
             try:
@@ -562,7 +565,7 @@ class DirectoryVerifier:
         return inside.keep_damage(own)
 
     def _known(self, path: Path, name: DirectoryName | None, contents: _Contents, around: Surroundings | None) -> Known:
-        """Return what other files say about a partition's log."""
+        """Return the information in other files about a partition's log."""
         if name is None or name.state == "remote":
             return Known(is_tiered=True)
         partition = TopicPartition(name.topic, name.partition)
@@ -610,7 +613,7 @@ class DirectoryVerifier:
 
 
 def _behind_snapshot(path: Path, contents: _Contents, bounds: LogBounds) -> Iterator[Finding]:
-    """Yield a note if the metadata log ends below its latest snapshot: a start deletes the log, and begins it anew at
+    """Yield a note if the metadata log ends below its latest snapshot: a start deletes the log, and begins a new one at
     the snapshot's end offset. Either the end of the log is lost, or the snapshot has come from the leader."""
     snapshots = [(name.epoch or 0, name.base_offset or 0, entry) for entry, name in contents.rest if name.kind is KRAFT]
     epoch, offset, snapshot = max(snapshots, default=(-1, -1, path))
@@ -1071,7 +1074,7 @@ def _topics_of(names: Iterable[str]) -> set[str]:
 
 
 def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) -> Finding:
-    """Return the finding. If it is about partition.metadata, it gets the command that writes the file anew with the
+    """Return the finding. If it is about partition.metadata, it gets the command that writes the file again with the
     topic id in the metadata log; no command if the metadata log may lack its last records."""
     if not finding.kind.startswith("partition-metadata-") or around.metadata is None:
         return finding
@@ -1190,7 +1193,7 @@ def _set_aside(path: Path, name: DirectoryName, around: Surroundings) -> Iterato
 
 
 def _served_beside(directory: PartitionDirectory, around: Surroundings) -> Path | None:
-    """Return what `Surroundings.served_beside` returns; None if a file cannot be read, which another check reports."""
+    """As `Surroundings.served_beside`; None if a file cannot be read, which another check reports."""
     try:
         return around.served_beside(directory)
     except (KcliError, OSError):

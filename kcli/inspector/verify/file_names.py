@@ -104,8 +104,8 @@ def _in_other_case(directory: Path, names: Sequence[str]) -> tuple[dict[str, Fil
     """Return the right names of the files of segments whose suffixes are in another case than Kafka's, by their present
     names; and the names of the files of empty segments that have such right names already.
 
-    A file whose right name another file with content has is left out. Without a .log file among them there are none: a
-    start makes anew what it misses beside a .log file.
+    A file whose right name another file with content has is left out. If no .log file is among them, the result is
+    empty, as a start makes the files that are missing beside a .log file.
     """
     taken = {name for name in names if name == name.lower()}
     parsed = ((name, parse(name.lower())) for name in sorted(set(names) - taken))

@@ -8,7 +8,7 @@ from formats.file_name import FileKind
 
 
 class Gaps(Enum):
-    """What a gap between offsets in a topic means."""
+    """The meaning of a gap between offsets in a topic."""
 
     NORMAL = "the topic is, or was, compacted"
     LOSS = "the topic was never compacted"

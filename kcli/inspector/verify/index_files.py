@@ -190,8 +190,8 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
     batch begins.
 
     index.interval.bytes at the time of writing is not known, but it is less than the distance between any two adjacent
-    entries. The finding has severity "info", as a sound index may lack an entry, too: a log that is closed and opened
-    again begins anew to count the bytes since the last entry.
+    entries. The finding has severity "info", as a sound index may lack an entry, too: when a log is closed and opened
+    again, the bytes since the last entry are counted from 0.
     """
     positions = [offsets.fields(number)[1] for number in range(min(offsets.count, ENTRIES_COMPARED))]
     interval = min((b - a for a, b in pairwise(positions)), default=INTERVAL_BYTES)
@@ -203,8 +203,8 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
 
 def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: int) -> Iterator[Finding]:
     """Yield a finding if an index has no entries but should have some: the time index of a segment with timestamps; or
-    the offset index, if the time index has at least CLOSINGS_MANY entries (closing a log may add one to the time index
-    alone). max_timestamp: the largest timestamp in the segment, in ms; -1 if there is none."""
+    the offset index, if the time index has at least CLOSINGS_MANY entries (closing a log may add an entry only to the
+    time index). max_timestamp: the largest timestamp in the segment, in ms; -1 if there is none."""
     if times.count == 0 and max_timestamp >= 0:
         if times.size == 0:
             yield _missing(times, "warning", "the segment's largest timestamp")
@@ -215,7 +215,8 @@ def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: in
 
 
 def exchanged(offsets: IndexFile, times: IndexFile, log_bytes: int) -> Finding | None:
-    """Return a finding if the offset index has the entries of the time index, and the other way round; else None.
+    """Return a finding if the offset index has the entries of the time index, and the time index those of the offset
+    index; else None.
 
     log_bytes: the size of the .log file. Raises UnreadableInput.
     """

@@ -68,7 +68,7 @@ WITNESS_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What other files say about a partition's log.
+    """The information in other files about a partition's log.
 
     gaps: what a gap between offsets means. ends: the offset up to which the log once went (exclusive) according to each
     checkpoint, by kind of checkpoint. epochs: the entries (epoch, start offset) of its leader-epoch-checkpoint.

@@ -107,7 +107,7 @@ def of_index(
 
 
 def _outcome(finding: Finding, *, is_active: bool) -> str:
-    """Return, in words, what a wrong index causes."""
+    """Return, in words, the consequence of a wrong index."""
     if finding.path.endswith(FileKind.TXN_INDEX):
         return "read_committed consumers read records of aborted transactions, or miss those of committed ones"
     if finding.kind == CUT_INDEX and "multiple" in str(finding.expected):

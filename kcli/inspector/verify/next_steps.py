@@ -224,7 +224,8 @@ def make_of_flat(directory: Path, begin: str) -> str:
 
 
 def move_up(path: Path) -> str:
-    """Return the command that moves what is in a directory to its parent, except what has a name that is taken."""
+    """Return the command that moves the content of a directory to its parent, except files whose names are taken
+    there."""
     taken = sorted({each.name for each in path.iterdir()} & {each.name for each in path.parent.iterdir()})
     left = "".join(f" ! -name {_word(each)}" for each in taken)
     return f"find {quoted(path)} -mindepth 1 -maxdepth 1{left} -exec mv -n -t {quoted(path.parent)} -- {{}} +"

@@ -958,9 +958,9 @@ class LogVerifier:
         return True
 
     def _returned_below(self) -> int | None:
-        """Return the base offset of the segment below which Kafka had deleted all segments, although some are there
-        again; None if there is no such segment. The evidence is a gap right below the segment to which the first start
-        offset in leader-epoch-checkpoint belongs: Kafka removes the entries below the log start offset."""
+        """Return the base offset of the segment below which Kafka had deleted all segments, although some of these
+        exist again; None if there is no such segment. The evidence is a gap right below the segment to which the first
+        start offset in leader-epoch-checkpoint belongs: Kafka removes the entries below the log start offset."""
         known = self._known
         if self._check.cleaned or known.gaps is Gaps.NORMAL or not known.epochs:
             return None
@@ -968,7 +968,7 @@ class LogVerifier:
         return begin if any(until == begin for _, until, _ in self._gaps) else None
 
     def _finish_returned(self, begin: int) -> None:
-        """Add, as a cause, the finding of the segments below `begin` that were deleted and are there again."""
+        """Add, as a cause, the finding of the segments below `begin` that were deleted and exist again."""
         files = [segment.files for segment in self._segments if segment.base < begin]
         cause = returned_segments([each[FileKind.LOG] for each in files], begin)
         stems = {each[FileKind.LOG].stem for each in files}
@@ -1032,8 +1032,8 @@ class LogVerifier:
             self._miss(directory, starts[0], first - 1, severity, why, base=0 if starts[0] == 0 else None)
 
     def _why_expired(self, directory: Path, first: int) -> str:
-        """Return what shows that retention can have deleted the segments before the first one, whose base offset is
-        `first`, in words; "" if it cannot. The largest timestamp of the segment right before is taken from its .deleted
+        """Return, in words, the evidence that retention can have deleted the segments before the first one, whose base
+        offset is `first`; "" if it cannot. The largest timestamp of the segment right before is taken from its .deleted
         file; without one, from the first batch of the log."""
         start = self._known.epochs[0][1]
         if start < 0 or self._known.has_superseded(start, first - 1):
@@ -1073,8 +1073,8 @@ class LogVerifier:
         self._miss(directory, first, until - 1, severity, why, base=base, shorter=shorter, older=older)
 
     def _older_version(self, base: int) -> str | None:
-        """Return what shows that the .log file with this base offset, which another segment follows, is an older
-        version of the segment, copied while Kafka still wrote it; None if nothing does.
+        """Return the evidence that the .log file with this base offset, which another segment follows, is an older
+        version of the segment, copied while Kafka still wrote it; None if there is none.
 
         Kafka cuts the zeros after the entries of an index when it begins the next segment. It begins one when the
         segment would grow beyond segment.bytes: so if all other segments before the last one have about the same size,

@@ -203,9 +203,9 @@ def _fitting(candidates: Iterable[_Files], directory: Path, gap: Gap) -> list[Re
 def _part(
     files: _Files, source: Source, directory: Path, gap: Gap, proven_base: int | None = None
 ) -> RenamedLog | None:
-    """Return what a file, or the joined parts in `files`, have of the missing .log file; None if they have nothing of
-    it. The `end` of the result is None if joined parts lack none of the offsets, or a sound file with the name of the
-    .log file.
+    """Return the part of the missing .log file that a file, or the joined parts in `files`, have; None if they have no
+    part of it. The `end` of the result is None if joined parts lack none of the offsets, or a sound file with the name
+    of the .log file.
 
     source: the content of the files. proven_base: the base offset of the missing .log file if an index leads to a batch
     of the files; else the files begin at the first offset of the gap. Raises UnreadableInput.

@@ -155,7 +155,7 @@ class KnownTopics:
             return {} if around is None else around.of_others
 
     def _looked_up(self) -> Surroundings | None:
-        """Return what the files of the log directory say, its metadata log among them; None if there is no log
+        """Return the Surroundings of the log directory, by its files and its metadata log; None if there is no log
         directory."""
         if not is_log_directory(self._home):
             return None

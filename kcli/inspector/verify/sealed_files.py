@@ -1,4 +1,5 @@
-"""Findings of files and directories that nobody may change because of an attribute of chattr (kcli.log.attributes)."""
+"""Findings of files and directories that no user can change, because of an attribute of chattr
+(kcli.log.attributes)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ NAMED_MAX = 5
 
 
 def sealed_finding(found: Sealed) -> Finding:
-    """Return the finding of a file or directory that nobody may change."""
+    """Return the finding of a file or directory that no user can change."""
     outcome = "Kafka does not start with it" if found.refuses else FAILS_LATER
     return Finding(
         path=str(found.path),
@@ -33,7 +34,7 @@ def sealed_finding(found: Sealed) -> Finding:
 
 
 def many_sealed(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    """Return one finding for all files and directories in a log directory that nobody may change, and a predicate for
+    """Return one finding for all files and directories in a log directory that no user can change, and a predicate for
     the findings of the single ones. Returns None if there are fewer than SEVERAL. Raises UnreadableInput."""
     found = list(sealed_files(home))
     if len(found) < SEVERAL:

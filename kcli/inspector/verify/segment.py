@@ -16,7 +16,7 @@ from kcli.log.threads import in_order, thread_count
 if TYPE_CHECKING:
     from kcli.log.source import Source
 
-RECORDS_AT_ONCE = 4096  # records are decoded in tables of so many rows, which fit the processor's cache
+RECORDS_AT_ONCE = 4096  # records are decoded in tables of this number of rows, which fit into the processor's cache
 
 Advance = Callable[[int], None]
 Look = Callable[[Window, RecordTable, memoryview], None]

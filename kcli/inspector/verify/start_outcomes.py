@@ -82,8 +82,8 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
 
 
 def _with_lost_epochs(findings: Sequence[Finding], plan: PartitionPlan, around: Surroundings) -> list[Finding]:
-    """Return the findings of a partition of __transaction_state. The first error in its log also tells what becomes of
-    a producer whose last epochs are lost by it; its next step is salvage, if that lets the producer go on.
+    """Return the findings of a partition of __transaction_state. The first error in its log also has the consequence
+    for a producer whose last epochs it has lost; its next step is salvage, if the producer can then continue.
 
     plan: the plan of the start to which the next step of the findings leads. around: the log directory.
     """

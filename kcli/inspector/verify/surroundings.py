@@ -134,7 +134,7 @@ class ClusterMetadata:
 
 
 class Surroundings:
-    """What the other files say about the partitions in one log directory.
+    """The information in other files about the partitions in one log directory.
 
     path: the log directory. server: the entries of the broker's server.properties. others: all paths that are verified,
     in which the node's other log directories and its metadata log are looked for. is_broker: whether the directory is a
@@ -597,7 +597,7 @@ class Surroundings:
         return other if is_all else None
 
     def of(self, other: Path) -> Surroundings:
-        """Return what the other files say about the partitions in another log directory of the node."""
+        """Return the Surroundings of another log directory of the node."""
         return Surroundings(other, self._server, self._others)
 
     def is_given(self, path: Path) -> bool:
@@ -743,9 +743,9 @@ class Surroundings:
         return self._starts(clean=False)
 
     def _starts(self, *, clean: bool | None, finds_points: bool = True) -> _Starts | None:
-        """Return what Kafka's start does to the partitions' logs; None if the plan of the start cannot be made. clean:
-        False: a start without the clean-shutdown marker; None: a start with it, if it exists. finds_points: whether the
-        start has the recovery-point-offset-checkpoint."""
+        """Return the effects of Kafka's start on the partitions' logs; None if the plan of the start cannot be made.
+        clean: False: a start without the clean-shutdown marker; None: a start with it, if it exists. finds_points:
+        whether the start has the recovery-point-offset-checkpoint."""
         from kcli.log.recovery.run import Recovery
 
         harmed, losses = set(), set()
@@ -770,7 +770,7 @@ class Surroundings:
         return None if self.metadata is None else self.metadata.image
 
     def gaps(self, partition: TopicPartition) -> Gaps:
-        """What a gap between offsets in this partition's log means."""
+        """The meaning of a gap between offsets in this partition's log."""
         topic = partition.topic
         if topic in INTERNAL_TOPICS or COMPACT in self._server.get(BROKER_POLICY, ""):
             return Gaps.NORMAL
@@ -785,8 +785,8 @@ class Surroundings:
         return self._despite_cleaner(topic) if is_cleaned else Gaps.LOSS
 
     def _despite_cleaner(self, topic: str) -> Gaps:
-        """Return what missing offsets mean in a topic that has an entry in the log cleaner's checkpoint, although by
-        the metadata log the topic was never compacted."""
+        """Return the meaning of missing offsets in a topic that has an entry in the log cleaner's checkpoint, although
+        by the metadata log the topic was never compacted."""
         assert self.metadata is not None, "it has the topic"
         if topic not in self.metadata.created or not self.has_topic_ids:  # a lost record may have set compact
             return Gaps.NORMAL
@@ -903,9 +903,9 @@ def is_empty_directory(path: Path) -> bool:
 
 
 class _Starts(NamedTuple):
-    """What Kafka's start does to the partitions of a log directory. harmed: the names of the directories of which the
-    start loses sound batches, or at which it fails. losses: the names of the directories of which it loses records, or
-    bytes of a .log file. is_readable: whether all files can be read."""
+    """The effects of Kafka's start on the partitions of a log directory. harmed: the names of the directories of which
+    the start loses sound batches, or at which it fails. losses: the names of the directories of which it loses records,
+    or bytes of a .log file. is_readable: whether all files can be read."""
 
     harmed: frozenset[str]
     losses: frozenset[str]

@@ -68,8 +68,9 @@ def unserved_here(around: Surroundings, explained: Collection[str]) -> Iterator[
 
 
 def copied_groups(around: Surroundings) -> list[str]:
-    """Return the groups in a grown __consumer_offsets whose committed offsets salvage of this log directory appends to
-    the partition in which Kafka looks: that one is in this log directory, has no record of the group, and has no other
+    """Return the groups whose committed offsets `recover --salvage` of this log directory copies to another partition
+    of __consumer_offsets. After the topic has got more partitions, Kafka looks for a group in another one than before;
+    salvage copies the offsets if that partition is in this log directory, has no record of the group, and has no other
     replica."""
     state = around.unserved.get(TOPIC)
     if state is None or not state.before:
@@ -81,13 +82,13 @@ def copied_groups(around: Surroundings) -> list[str]:
 
 
 def copied_text(state: UnservedState, copied: Collection[str]) -> str:
-    """Return what salvage does for the groups `copied`, in words."""
+    """Return, in words, the effect of salvage on the groups `copied`."""
     whose = "their committed offsets" if len(copied) == len(state.places) else f"those of {len(copied):,} of them"
     return f"salvage appends {whose} to the partition in which Kafka looks"
 
 
 def unserved_text(state: UnservedState, names: list[str]) -> str:
-    """Return what is wrong with the records of these ids of a topic, in words."""
+    """Return, in words, the fault of the records of these ids of a topic."""
     places = (state.places[name] for name in names)
     shown = [
         f"{name} (in {_number(place.directory)}, looked for in {place.home})"

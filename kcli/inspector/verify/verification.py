@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from kcli.log.recovery.batch_epochs import RightEpoch
 
 METADATA_LOG_END = "metadata-log-end"
-"""The kind of the finding that the partitions of a log directory know of more than its node's metadata log has."""
+"""The kind of the finding that a node's metadata log is older than the partitions of the log directories, or has lost
+its end."""
 KRAFT = FileKind.KRAFT_SNAPSHOT
 KRAFT_SNAPSHOTS = (KRAFT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
@@ -66,7 +67,8 @@ class Verification:
 
     server: the entries of server.properties, of which log.cleanup.policy, metadata.log.dir and log.dirs matter. config:
     the path of server.properties, which is added to the suggested commands. advance: called with the number of bytes
-    read. tell: called with each finding that is not yielded because it is a consequence of another one.
+    read. tell: a function that is called with each finding that is not yielded because it is a consequence of another
+    one.
 
     Attributes that `findings` sets: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the
     number of log directories without a clean shutdown. unknown: the number of log directories without a metadata log.
@@ -123,9 +125,9 @@ class Verification:
             )
 
     def _of_node(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Yield the findings. Where one log directory holds a damaged metadata log, the finding of the damage counts
-        what follows from it in the node's other log directories: only when all are verified is that known, so these
-        findings come last."""
+        """Yield the findings. If the metadata log of a log directory is damaged, findings in the node's other log
+        directories may follow from this damage, and are counted in its finding. They are known only when all
+        directories are verified, so the findings of the damage come last."""
         from kcli.inspector.verify.causes import Causes
 
         held = []

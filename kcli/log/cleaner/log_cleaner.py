@@ -99,7 +99,8 @@ class LogCleaner:
         return log, self._cleaned.get(key)
 
     def dry_run(self) -> Iterator[PartitionOutcome]:
-        """Yield for each partition what a cleaning would do; nothing is written. Raises UnreadableInput."""
+        """Yield the outcome that a cleaning would have for each partition; nothing is written. Raises
+        UnreadableInput."""
         for path, topic, partition in self.partitions():
             yield self._clean(path, topic, partition, None)
 

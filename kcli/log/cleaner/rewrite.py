@@ -41,9 +41,9 @@ WRAPPED_MESSAGE_BYTES = 26  # the smallest size of a message (magic 0) inside a 
 
 @dataclass(slots=True)
 class CleanCounts:
-    """What a cleaning kept and removed. batches_emptied: the batches that stay as a header without records.
-    horizons_set: the batches that got a delete horizon (KIP-534). dropped: by reason, the number of removed records and
-    their uncompressed bytes."""
+    """The counts of records and batches that a cleaning kept and removed. batches_emptied: the batches that stay as a
+    header without records. horizons_set: the batches that got a delete horizon (KIP-534). dropped: by reason, the
+    number of removed records and their uncompressed bytes."""
 
     bytes_read: int = 0
     bytes_written: int = 0

@@ -45,8 +45,8 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What the cleaner would do with a record now. is_dropped: whether it would remove the record. outcome: the
-    record's state in words, see the module docstring. held_by, until_ms: what keeps in the log a record that would
+    """The effect that the cleaner would have on a record now. is_dropped: whether it would remove the record. outcome:
+    the record's state in words, see the module docstring. held_by, until_ms: what keeps in the log a record that would
     otherwise be removed, and until when (ms since 1970), if that is known."""
 
     record: KeyRecord
@@ -138,7 +138,7 @@ class _Judge:
         self._now_ms = now_ms
 
     def fate(self, record: KeyRecord) -> Fate:
-        """Return what the cleaner would do with the record."""
+        """Return the effect that the cleaner would have on the record."""
         if record.is_aborted:
             return self._unless_held(record, "aborted")
         if record.offset < self._latest:

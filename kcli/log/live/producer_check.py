@@ -47,8 +47,9 @@ def check_producer(
     """Check a batch that has a producer id. Returns the batch in the log that it repeats; None if it repeats none.
 
     row, data: the batch's header and bytes. origin: only a client's batch can be a duplicate, and only its sequence is
-    checked. transaction_version: for a marker, the version of the transaction that it ends. verification: what the
-    producer tried to append while the coordinator verified the transaction; None if no verification is under way.
+    checked. transaction_version: for a marker, the version of the transaction that it ends. verification: the record of
+    the producer's attempts to append while the coordinator verifies the transaction; None if no verification is under
+    way.
 
     Raises AppendRefused with INVALID_PRODUCER_EPOCH (below the latest epoch), OUT_OF_ORDER_SEQUENCE_NUMBER,
     INVALID_TXN_STATE (a batch outside of the open transaction), and for a marker TRANSACTION_COORDINATOR_FENCED or

@@ -37,7 +37,7 @@ class LogRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Files to remove for good. The caller calls `run` after delay_ms (file.delete.delay.ms)."""
+    """Files to be removed. The caller calls `run` after delay_ms (file.delete.delay.ms)."""
 
     delay_ms: int
     paths: tuple[Path, ...]
@@ -45,7 +45,7 @@ class Removal:
     disk: Disk
 
     def close(self) -> None:
-        """Close the descriptors, and leave the files as they are."""
+        """Close the descriptors, without a change to the files."""
         for segment in self.segments:
             segment.close(keep_entries=False)
 

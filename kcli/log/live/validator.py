@@ -59,7 +59,8 @@ class AppendRefused(KcliError):
 
 
 class UnregisteredSchema(AppendRefused):
-    """A record has no schema id, or one that is not registered for the topic. Clients are told the reason."""
+    """A record has no schema id, or one that is not registered for the topic. The response to the client has the
+    reason."""
 
 
 class Origin(Enum):

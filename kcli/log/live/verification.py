@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Verification:
-    """What a producer tried to append before the coordinator verified its transaction. lowest_sequence: the lowest
-    sequence that it tried in `epoch`. begins_at_0: whether a producer that has no batch in the log must begin with
-    sequence 0, as new clients do. since_ms: when the verification began."""
+    """The attempts of a producer to append before the coordinator had verified its transaction. lowest_sequence: the
+    lowest sequence that it tried in `epoch`. begins_at_0: whether a producer that has no batch in the log must begin
+    with sequence 0, as new clients do. since_ms: when the verification began."""
 
     epoch: int
     lowest_sequence: int

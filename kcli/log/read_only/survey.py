@@ -81,7 +81,8 @@ class Columns:
 
 
 class Survey:
-    """What is known of the first `end` bytes of a segment's .log file. One thread adds to it while others read it."""
+    """The batches that are known in the first `end` bytes of a segment's .log file. One thread adds to it while others
+    read it."""
 
     def __init__(self) -> None:
         self.end = 0

@@ -56,7 +56,7 @@ class LoadEnd:
 
     @property
     def outcome(self) -> str:
-        """What Kafka's coordinator does after a load that ends before the last record of its partition, in words."""
+        """The state of Kafka's coordinator after a load that ends before the last record of its partition, in words."""
         return f"Kafka starts, and its {self.coordinator} coordinator {_OUTCOMES[self.coordinator]}"
 
 
@@ -73,7 +73,7 @@ class Disorder:
 
     @property
     def reason(self) -> str:
-        """What the coordinator makes of the batch, in words."""
+        """The reaction of the coordinator to the batch, in words."""
         where = f"the batch of offset {self.offset:,} at byte {self.position:,} lies behind offset {self.highest:,}"
         outcome = "takes it for the later one: an older record may be the last of its key"
         return f"{where}: Kafka keeps it there, and its {self.coordinator} coordinator {outcome}"

@@ -1,8 +1,8 @@
-"""Whether a checkpoint that alone has an offset above the end of a log may be wrong.
+"""Whether a checkpoint may be wrong that is the only one with an offset above the end of a log.
 
 The recovery point and the high watermark are written apart: after a power failure one of them may be above the end of
-the log, which then has lost its last records. But the one offset may also be wrong. It is doubtful if all of these show
-that the log hardly reached it:
+the log, which then has lost its last records. But the offset above the end may also be wrong. It is doubtful if all of
+these show that the log hardly reached it:
 
     the other checkpoint's offset is within the log     the log was flushed or replicated up to there
     the log has a closed segment                        it shows how many offsets a segment of this log has

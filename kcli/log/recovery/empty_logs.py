@@ -67,7 +67,7 @@ class EmptyLog:
 
     @property
     def outcome(self) -> str:
-        """What Kafka does with the file, in words."""
+        """The reaction of Kafka to the file, in words."""
         if self.hides_end:
             return f"Kafka ends the log at {self.base_offset:,}, and new records get these offsets again"
         if self.following is not None:

@@ -1,4 +1,4 @@
-"""End markers of transactions that a damaged log has lost, written anew if other files are evidence of them.
+"""End markers of transactions that a damaged log has lost. They are written again if other files are evidence of them.
 
 Without its marker a transaction stays open, and read_committed consumers stop at its first record for ever; or the
 marker of the producer's next transaction ends both, and aborted records are read as committed.
@@ -78,10 +78,10 @@ class _Ended(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What transaction indexes and producer snapshots say. aborted: the aborted transactions in the indexes; ended: the
-    evidence of ended transactions; each with the file's name. coordinator_epochs: by producer id, the largest
-    coordinator epoch in a snapshot. indexed: the base offsets of segments with a sound transaction index; bases: the
-    offsets in the names of all files. cut: the .log files that have fewer bytes in the view than on disk."""
+    """The evidence in transaction indexes and producer snapshots. aborted: the aborted transactions in the indexes;
+    ended: the evidence of ended transactions; each with the file's name. coordinator_epochs: by producer id, the
+    largest coordinator epoch in a snapshot. indexed: the base offsets of segments with a sound transaction index;
+    bases: the offsets in the names of all files. cut: the .log files that have fewer bytes in the view than on disk."""
 
     aborted: list[tuple[AbortedTxn, str]] = field(default_factory=list)
     ended: list[_Ended] = field(default_factory=list)
@@ -141,7 +141,8 @@ def write_end_markers(view: PartitionView) -> list[EndMarker]:
 
 
 def _known(view: PartitionView) -> _Known:
-    """Return what the transaction indexes on disk, and the producer snapshots in the view, say about transactions."""
+    """Return the evidence about transactions in the transaction indexes on disk and the producer snapshots in the
+    view."""
     known = _Known()
     before = view.unchanged()
     for name in before.names():

@@ -1,7 +1,7 @@
 """Where the leader epochs of a log begin: DeleteRecords moves the first one to the new log start offset, also within a
 segment, whose earlier batches stay in the file.
 
-A checkpoint of another partition tells nothing about this log. It contradicts the batches; or it equals the checkpoint
+A checkpoint of another partition is no evidence about this log. It contradicts the batches; or it equals the checkpoint
 of another partition, while this log still has whole segments below, which a broker deletes soon after DeleteRecords.
 
 Source: LeaderEpochFileCache.truncateFromStart, UnifiedLog.deleteLogStartOffsetBreachedSegments.

@@ -43,7 +43,7 @@ class ForeignCheckpoints(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What is wrong with the checkpoints, and what Kafka does with them, in words."""
+        """The fault of the checkpoints, and Kafka's reaction to them, in words."""
         found = f"none of the {self.entries:,} entries of {', '.join(self.kinds)} is of a partition in this directory"
         if self.owner is not None:
             found = f"{', '.join(self.kinds)} {'is' if len(self.kinds) == 1 else 'are'} of {self.owner}"

@@ -265,7 +265,7 @@ def log_bounds(directory: Path) -> tuple[int, int] | None:
 
 
 def _is_of_one_partition(directory: Path) -> bool:
-    """Whether each .log file in a directory fits its indexes. Otherwise the .log files alone were exchanged, not the
+    """Whether each .log file in a directory fits its indexes. Otherwise only the .log files were exchanged, not the
     directories' names."""
     return all(indexes_fit(log, log, base) is not False for base, log in files_of_kind(directory, FileKind.LOG))
 

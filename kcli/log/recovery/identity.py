@@ -43,7 +43,7 @@ from kcli.protocol.topic_partition import TopicPartition
 
 
 class Exchanged(Enum):
-    """What directories that have each other's topic ids have exchanged."""
+    """The things that directories with each other's topic ids may have exchanged."""
 
     NAMES = "their names"
     FILES = "their partition.metadata"
@@ -59,7 +59,7 @@ def what_was_exchanged(
     *checkpoints: Checkpoint,
     is_clean: bool,
 ) -> Exchanged:
-    """Return what directories that have each other's topic ids have exchanged. cycle: by the partition in each
+    """Return which of these the directories with each other's topic ids have exchanged. cycle: by the partition in each
     directory's name, the partition that has the directory's topic id.
 
     ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that the partitions'

@@ -59,7 +59,7 @@ INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
 class EventKind(StrEnum):
-    """What a start does to a file; PASSED_OVER is for a fault that the start does not notice."""
+    """The kind of a change that a start makes to a file; PASSED_OVER is for a fault that the start does not notice."""
 
     CUT = "cut"
     TRIMMED = "trimmed"

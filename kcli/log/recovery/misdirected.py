@@ -28,7 +28,8 @@ from kcli.log.source import Source
 
 RECORDS_AT_ONCE = 4096
 RUNS_MAX = 10_000
-"""The largest number of runs of one .log file that are told apart; all later batches count with the last of them."""
+"""The largest number of runs of one .log file that are distinguished; all later batches are added to the last of
+them."""
 PREFIXES_KEPT = 1 << 16
 WIDTH = len(RecordRow._fields)
 KEY_START, KEY_LENGTH, BATCH = map(RecordRow._fields.index, ("key_start", "key_length", "batch"))

@@ -36,7 +36,7 @@ from kcli.protocol.topic_partition import TopicPartition
 
 GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitions offline"
 MAY_GO_OFFLINE = "; where another log directory has the metadata log, it starts without this one"
-"""What follows the words that Kafka does not start, if it is not known whether there is another log directory."""
+"""The end of the sentence that Kafka does not start, if it is not known whether there is another log directory."""
 
 
 def _none_is(_: PartitionDirectory) -> bool:
@@ -305,9 +305,8 @@ def metadata_home_of(server: Mapping[str, str]) -> Path | None:
 
 
 def metadata_home_among(directories: Iterable[Path]) -> Path | None:
-    """Return the one of a broker's log directories that, as far as can be told without server.properties, has the
-    broker's metadata log: that whose metadata log has the highest log end offset, of several the first by path; None if
-    none has a metadata log."""
+    """Guess, without server.properties, which of a broker's log directories has its metadata log: return the one whose
+    metadata log has the highest log end offset, of several the first by path; None if none has a metadata log."""
     ends = []
     for each in sorted(directories, key=lambda path: str(path.resolve())):
         with suppress(UnreadableInput, OSError):  # the checks of that directory report this error
@@ -379,8 +378,8 @@ def meta_of(directory: Path) -> MetaProperties | None:
 
 
 def legible_meta_of(directory: Path) -> MetaProperties:
-    """Return what a reader can make out in a directory's meta.properties, even if Kafka cannot use the file; None for
-    each id that is not legible."""
+    """Return the ids that are legible in a directory's meta.properties, even if Kafka cannot use the file; None for
+    each other id."""
     try:
         data = read_whole(directory / FileKind.META_PROPERTIES)
     except UnreadableInput:

@@ -1,4 +1,4 @@
-"""Strays of an older topic with the name of a partition's topic, in the same log directory.
+"""Strays of a deleted topic whose name a newer topic has, in the same log directory.
 
 The directories of a topic that the metadata log does not know become strays when Kafka starts:
 `<topic>-<partition>.<unique>-stray`. recovery-point-offset-checkpoint and replication-offset-checkpoint keep the

@@ -47,8 +47,8 @@ STARTS_LEAST = 2
 NAMES_SHOWN = 2
 
 HasReplica = Callable[[TopicPartition], bool | None]
-"""Returns whether a partition has a replica on this node; None if its topic was deleted, or if no metadata log can
-tell."""
+"""Returns whether a partition has a replica on this node; None if its topic was deleted, or if no metadata log is
+known."""
 
 
 class OthersCheckpoint(NamedTuple):
@@ -63,7 +63,7 @@ class OthersCheckpoint(NamedTuple):
 
     @property
     def why(self) -> str:
-        """What shows that the file is another broker's, in words."""
+        """The evidence that the file is another broker's, in words."""
         strange = names_text(self.strange, NAMES_SHOWN)
         return (
             f"the file of another broker: {len(self.strange):,} of its {self.entries:,} entries are of partitions that "
@@ -77,7 +77,7 @@ class OthersCheckpoint(NamedTuple):
         return self.kind is FileKind.RECOVERY_POINTS and not is_clean
 
     def reason(self, *, is_clean: bool) -> str:
-        """What is wrong with the file, and what Kafka's start does with it, in words. is_clean: as in `is_harmful`."""
+        """The fault of the file, and the reaction of Kafka's start to it, in words. is_clean: as in `is_harmful`."""
         if self.is_harmful(is_clean=is_clean):
             return f"{self.why}; below these offsets Kafka looks at no segment but the last: it does not find damage"
         return f"{self.why}; Kafka lowers them to the ends of the logs, and nothing is lost"

@@ -42,9 +42,10 @@ class Copy(NamedTuple):
     the directory that salvage does not keep, which complete the log of the kept one; empty if they do not.
 
     is_kept: whether salvage keeps `path`. Salvage does not keep `left_out` if it has no offsets that the other lacks,
-    or if `completing` is not empty. Otherwise salvage keeps the directory that alone has offsets which the other
-    lacks; if both or neither have such offsets, the one whose log ends at the higher offset; at equal ends, the one
-    that is no symbolic link, then the one in the log directory to which the metadata log assigns the partition.
+    or if `completing` is not empty. Otherwise, if only one of the two directories has offsets that the other lacks,
+    salvage keeps that one; if both or neither have such offsets, the one whose log ends at the higher offset; at equal
+    ends, the one that is no symbolic link, then the one in the log directory to which the metadata log assigns the
+    partition.
     """
 
     path: Path

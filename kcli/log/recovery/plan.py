@@ -88,7 +88,7 @@ NO_LOG = "it begins with no batch, and has none that the other logs lack"
 
 @dataclass
 class PartitionPlan:
-    """What a start does to one partition's directory.
+    """The effects of a start on one partition's directory.
 
     view: the directory after the start. offsets: those of the log after the start; None if Kafka does not start.
     refused: why Kafka does not start. lost: the batches lost by each of `events`. saved: the changes by salvage.
@@ -240,8 +240,8 @@ def plan(
 
 
 def _with_special(planned: PartitionPlan, special: Sequence[Path]) -> PartitionPlan:
-    """Return the plan of a start with what it does with pipes and devices in place of files: it fails at one of them,
-    or passes them over."""
+    """Return the plan of a start with its reaction to pipes and devices (`special`) in place of files: the start fails
+    at one of them, or ignores them."""
     if planned.refused is not None:
         return planned
     options = planned.options
@@ -350,7 +350,7 @@ def _with_empty_logs(planned: PartitionPlan) -> PartitionPlan:
     events = [
         Event(EventKind.PASSED_OVER, each.file, f"{each.what}: {each.outcome}")
         for each in found
-        if not (is_metadata and each.following is None)  # MetadataRecovery tells these
+        if not (is_metadata and each.following is None)  # MetadataRecovery reports these
     ]
     planned.pass_over(events)
     return replace(planned, empty_logs=found)
@@ -568,7 +568,7 @@ def _complete(view: PartitionView, saved: Salvaged) -> None:
 
 
 def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
-    """Return the names of the indexes and of the leader-epoch checkpoint that salvage makes anew from the batches."""
+    """Return the names of the indexes and of the leader-epoch checkpoint that salvage builds again from the batches."""
     anew = {name for name in checked.contradicted if name != LEADER_EPOCHS or not planned.options.is_tiered}
     is_refused = planned.refused is not None and planned.refused.file == LEADER_EPOCHS
     taken = {name for name in planned.view.taken_names if name == LEADER_EPOCHS or name.endswith(INDEXES)}
@@ -653,7 +653,7 @@ def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
 
 def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
     """Remove the producer snapshots that the log contradicts from the view, and yield each as left out; a start makes
-    them anew. Raises UnreadableInput, StartRefused.
+    them again. Raises UnreadableInput, StartRefused.
 
     A snapshot stays if the log contradicts it only because the log has lost an end marker.
     """
@@ -866,7 +866,7 @@ def _with_wrong_indexes(planned: PartitionPlan, indexes: Sequence[str], refused:
 
 
 def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
-    """Return the view. If `anew` contains the leader-epoch checkpoint, that file is written anew from the batches.
+    """Return the view. If `anew` contains the leader-epoch checkpoint, that file is built again from the batches.
     Raises UnreadableInput."""
     if LEADER_EPOCHS in anew:
         view.write(LEADER_EPOCHS, leader_epochs(_logs(view)).to_bytes())
@@ -905,7 +905,7 @@ def with_view(
 
 def with_epochs_put_right(planned: PartitionPlan) -> PartitionPlan:
     """Return the plan of the metadata log's start on a log in which the batches with a flipped bit in their leader
-    epoch, and leader-epoch-checkpoint, have the right epochs. The plan is returned as it is if there is no such batch,
+    epoch, and leader-epoch-checkpoint, have the right epochs. The plan is returned unchanged if there is no such batch,
     or if Kafka does not start with the log. Raises UnreadableInput."""
     if planned.refused is not None:
         return planned

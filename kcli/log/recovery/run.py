@@ -270,7 +270,7 @@ class Recovery:
 
     def _with_completing(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
         """Return `checked`, with the files of other log directories added that complete the logs here
-        (Copy.completing), except indexes and producer snapshots, which recovery makes anew."""
+        (Copy.completing), except indexes and producer snapshots, which recovery makes again."""
         completed = {}
         for each in self._copies:
             if each.completing and each.is_kept:
@@ -349,7 +349,7 @@ class Recovery:
                 self.refusals.append(refused)
 
     def _look_at_attributes(self) -> None:
-        """Add to `refusals` the files that nobody may change, because of an attribute of chattr, if a start writes
+        """Add to `refusals` the files that no user can change, because of an attribute of chattr, if a start writes
         them; to `passed_over` other such files, if there are only these. There is one text for all."""
         found = [each for each in sealed_files(self._holder.path) if not each.is_seldom_written]
         if not found:
@@ -548,8 +548,8 @@ class Recovery:
         return Home(name.topic, name.partition, count) if count else None
 
     def _reached(self, directory: PartitionDirectory) -> tuple[int, str, int]:
-        """Return the offset that the log had reached, in words the files that say so, and the offset that it had
-        reached by the checkpoints alone; 0 if no file says so."""
+        """Return the offset that the log had reached, the names of the files that show this, as a text, and the offset
+        that it had reached according to only the checkpoints; each offset is 0 if no file shows one."""
         ends = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS
         known = max(self._believed(each).get(directory.partition, 0) for each in ends)
         strays = self._strays.get(directory.partition, ()) if known and not directory.name.state else ()
@@ -928,7 +928,8 @@ def _failed(directory: Path, error: Exception) -> UnreadableInput:
 
 
 def _sealed_text(first: Sealed, count: int) -> str:
-    """Return, in words, that nobody may change a file or directory, and how many more there are. count: of all."""
+    """Return the text which says that no user can change a file or directory, and how many more such files there are.
+    count: the number of all of them."""
     more = f", as {count - 1:,} more" if count > 1 else ""
     outcome = "" if first.refuses else f"; {FAILS_LATER}"
     return f"{first.words}: even root may not change it{more}{outcome} (Operation not permitted)"

@@ -168,7 +168,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check of all files says about a partition's directory.
+    """The result of checking all files, for a partition's directory.
 
     contradicted: the names of indexes and of the leader-epoch checkpoint that contradict the batches. renamed: by the
     name that each gets, the files with batches that no .log file of the partition has, and the other files of the same

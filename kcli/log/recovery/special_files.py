@@ -1,4 +1,4 @@
-"""What Kafka's start does with a pipe, a socket or a device that has the name of a .log file or an index.
+"""The reaction of Kafka's start to a pipe, a socket or a device that has the name of a .log file or an index.
 
     .log                 it is no file, and Kafka does without it, and removes the indexes of its name; where it creates
                          a log with that name, as no other is left, it opens it: a device as an empty log, and it fails
@@ -23,27 +23,27 @@ from kcli.log.partition_view import MAPPED
 
 
 class Outcome(NamedTuple):
-    """What a start does with the file, in words. fails: whether it fails at the file: the log directory is offline, or
-    Kafka does not start without another one."""
+    """The reaction of a start to the file, in words. fails: whether it fails at the file: the log directory is offline,
+    or Kafka does not start without another one."""
 
     outcome: str
     fails: bool
 
 
 def is_foretold(name: str) -> bool:
-    """Whether `outcome_of` knows what a start does with a file of this name."""
+    """Whether `outcome_of` knows the reaction of a start to a file of this name."""
     parsed = parse(name)
     return parsed is not None and not parsed.state and parsed.kind in (FileKind.LOG, FileKind.TXN_INDEX, *MAPPED)
 
 
 def type_of(path: Path) -> str:
-    """Return what a pipe, socket or device is called."""
+    """Return the word for the type of a pipe, socket or device."""
     mode = path.stat().st_mode
     return "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def outcome_of(path: Path, bases: Sequence[int], recovered_from: int) -> Outcome:
-    """Return what a start does with a pipe, socket or device that has the name of a .log file or index.
+    """Return the reaction of a start to a pipe, socket or device that has the name of a .log file or index.
 
     bases: the base offsets of the .log files that are there when it starts, without this one unless Kafka creates it.
     recovered_from: the offset from which on a start recovers segments.

@@ -87,13 +87,13 @@ def _partitions(log_directory: Path) -> Sequence[PartitionDirectory]:
 
 
 def is_named_copy(path: Path, directory: Path) -> bool:
-    """Whether a directory is a copy of a partition's directory beside it by name and topic id: its name goes on behind
-    that of the partition's directory, as orders-0-20261128 behind orders-0."""
+    """Whether a directory is, by name and topic id, a copy of a partition's directory beside it: its name begins with
+    that of the partition's directory, as orders-0-20261128 begins with orders-0."""
     return directory.absolute().name in _names_before(path.name) and _is_same_topic(path, directory)
 
 
 def _names_before(name: str) -> Iterator[str]:
-    """Yield what a name begins with, wherever that has the form of a partition's name and no digit follows: `orders-0`
+    """Yield each beginning of a name that has the form of a partition's name and is not followed by a digit: `orders-0`
     for orders-0-20261128."""
     return (name[: each.end()] for each in re.finditer(r"-[0-9]+(?=[^0-9])", name))
 
@@ -150,7 +150,7 @@ def lacking_in(log: Source, copy: Source, until: int | None = None) -> OffsetRan
 
 
 def lacking_in_file(log: Path, copy: Path, until: int | None = None) -> OffsetRanges:
-    """Return what `lacking_in` returns, for two files. Raises UnreadableInput."""
+    """As `lacking_in`, for two files. Raises UnreadableInput."""
     with closing(FileSource(log)) as one, closing(FileSource(copy)) as other:
         return lacking_in(one, other, until)
 

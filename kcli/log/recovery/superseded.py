@@ -35,7 +35,8 @@ RECORDS_AT_ONCE = 4096
 UNSOUND = UNREADABLE | FAULT_BAD_CRC
 NEVER = 2**63
 NEEDED, NEEDLESS, TOMBSTONE = 0, 1, 2
-"""What is known of a record: it is needed; it is not; it is a tombstone, needed if there is an older record."""
+"""The three states of a record: it is needed; it is not needed; it is a tombstone, which is needed if there is an older
+record."""
 
 
 @dataclass(slots=True)

@@ -50,10 +50,10 @@ checkpoint, for the whole file to be called wrong, or a copy."""
 
 
 class HiddenOffsets(NamedTuple):
-    """What a log start offset hides of a log: the offsets from the first segment's base offset (first) to below the log
-    start offset (start). segments: the number of segments that Kafka deletes, as they end at or below `start`.
-    has_records: whether a segment that begins below `start` has batches. below: the base offsets of all segments that
-    begin below `start`."""
+    """The part of a log that a log start offset hides: the offsets from the first segment's base offset (first) to
+    below the log start offset (start). segments: the number of segments that Kafka deletes, as they end at or below
+    `start`. has_records: whether a segment that begins below `start` has batches. below: the base offsets of all
+    segments that begin below `start`."""
 
     first: int
     start: int
@@ -80,12 +80,13 @@ class WrongLogStarts(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether no broker can have written these entries; else a leader-epoch-checkpoint may be older than them."""
+        """Whether no broker can have written these entries. If False, they may be right, and a leader-epoch-checkpoint
+        older than they are."""
         return self.is_whole or bool(self.impossible)
 
     @property
     def reason(self) -> str:
-        """What is wrong with the checkpoint, and what Kafka does with it, in words."""
+        """The fault of the checkpoint, and Kafka's reaction to it, in words."""
         offsets = sum(each.start - each.first for each in self.entries.values())
         segments = sum(each.segments for each in self.entries.values())
         if self.of_other is not None:
@@ -113,8 +114,8 @@ class WrongLogStarts(NamedTuple):
 
 
 def hidden_offsets(directory: Path, start: int) -> HiddenOffsets | None:
-    """Return what a log start offset hides of the log in a partition's directory; None if it hides nothing, or if the
-    directory cannot be read."""
+    """Return the part of the log in a partition's directory that a log start offset hides; None if it hides none, or if
+    the directory cannot be read."""
     if start <= 0:
         return None
     try:
@@ -221,8 +222,8 @@ def _is_impossible(
 
 
 def _hides_segments(logs: Mapping[TopicPartition, Path], hidden: Mapping[TopicPartition, HiddenOffsets]) -> bool:
-    """Whether most logs of several segments have whole segments below their log start offset. hidden: by partition,
-    what its log start offset hides."""
+    """Whether most logs of several segments have whole segments below their log start offset. hidden: by partition, the
+    part that its log start offset hides."""
     whole = {each for each, found in hidden.items() if found.segments}
     if len(whole) < PARTITIONS_LEAST or len({each.topic for each in whole}) < TOPICS_LEAST:
         return False

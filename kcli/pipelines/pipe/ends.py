@@ -35,7 +35,7 @@ class TopicEnd:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options of `kafka-log` for its brokers."""
+        """The options with which `kafka-log` connects to the brokers."""
         given = {f"kafka.{name}": value for name, value in self.properties.items()}
         return {**given, "kafka.bootstrap.servers": self.bootstrap}
 

@@ -1,9 +1,10 @@
-"""What a pipe would do, found without Spark; and what its checkpoint is of.
+"""The plan of a pipe, made without Spark; and its checkpoint.
 
     CHECKPOINT/pipe.json   the ends of the pipe: clusters and topics by their ids, directories by their paths
     CHECKPOINT/spark       the checkpoint of the streaming query: offsets/N before micro-batch N, commits/N after it
 
-A checkpoint goes with its ends: a topic that was deleted and created anew is another one.
+A checkpoint belongs to the two ends in it. A topic that was deleted and created again is another end, as it has another
+id.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ SPARK: Final = "spark"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a pipe reads of one partition, or of one table: `unread` of it, from `start` up to `end`. name: the
-    partition, or the table."""
+    """The part of one partition, or of one table, that a pipe reads: from `start` up to `end`. unread: how many offsets
+    or rows that is. name: of the partition or the table."""
 
     name: str
     start: int | None
@@ -38,7 +39,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A pipe before it starts. checkpoint: its directory; None if the target itself keeps the offsets. is_new: whether
-    nothing was piped before. unit: what `unread` counts."""
+    this is the first run of the pipe. unit: what `unread` counts, such as offsets."""
 
     source: str
     target: str
@@ -49,15 +50,15 @@ class Plan:
 
     @property
     def unread(self) -> int:
-        """How much there is to read."""
+        """How many offsets or rows all parts have together."""
         return sum(part.unread for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class PipeProgress:
-    """What a pipe has done. batches, records: since it started; undecoded: how many of them became dead letters. rate:
-    records a second of the last micro-batch. lag: how much was unread when that was planned, and is not in it. ended:
-    whether a micro-batch, or a run of an export, has just ended."""
+    """The progress of a pipe. batches, records: their numbers since the pipe started; undecoded: how many records
+    became dead letters. rate: records a second of the last micro-batch. lag: how much was left unread when that
+    micro-batch was planned. ended: whether a micro-batch, or a run of an export, has just ended."""
 
     batches: int
     records: int
@@ -68,8 +69,8 @@ class PipeProgress:
 
 
 def identity(end: End) -> str:
-    """Return what an end is, whatever its brokers are called. Raises UsageError without such a topic, NobodyAnswers,
-    ErrorAnswer."""
+    """Return a text that identifies an end: for a topic, the cluster id and the topic's name and id, so that brokers
+    may have new addresses. Raises UsageError if the topic does not exist, NobodyAnswers, ErrorAnswer."""
     if not isinstance(end, TopicEnd):
         return str(end)
     with Cluster.parse(end.options)[0].reader({end.topic}) as reader:
@@ -80,8 +81,8 @@ def identity(end: End) -> str:
 
 
 class Checkpoint:
-    """The checkpoint of a pipe with these ends, by `identity`. Raises UsageError if the directory has something else;
-    UnreadableInput."""
+    """The checkpoint of a pipe. ends: the `identity` of each end. Raises UsageError if the directory has the checkpoint
+    of other ends, or other files; UnreadableInput."""
 
     def __init__(self, directory: Path, ends: Mapping[str, str]) -> None:
         self._ends = ends
@@ -102,11 +103,12 @@ class Checkpoint:
                 raise UsageError(f"{directory} is the checkpoint of another pipe: its {name} is {told}, not {end}")
 
     def make(self) -> None:
-        """Write the ends to a new checkpoint. Raises UnreadableInput."""
+        """Write the ends into the directory of a new checkpoint. Raises UnreadableInput."""
         write_file(str(self._file), json.dumps(self._ends).encode())
 
     def offsets(self) -> dict[str, Any] | None:
-        """Return the offsets behind the last micro-batch that has run, None if none has. Raises UnreadableInput."""
+        """Return the offsets at the end of the last micro-batch that has run, None if none has. Raises
+        UnreadableInput."""
         commits = self.spark / "commits"
         done = [int(each.name) for each in commits.iterdir() if each.name.isdecimal()] if commits.is_dir() else []
         if not done:

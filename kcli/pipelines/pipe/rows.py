@@ -1,4 +1,4 @@
-"""The rows of a table as a stream of Spark's, for a pipe into a topic.
+"""Streams the rows of a table to Spark, for a pipe into a topic.
 
 offset   {"version": 7}: the version of the table up to which rows were read (kcli.pipelines.tables.changes)
 batch    the files that were added since; each is a task
@@ -33,7 +33,7 @@ BATCH_ROWS: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class TableOrigin:
-    """A table. catalog, table_name: those of an Iceberg table in a catalog."""
+    """The origin of a pipe that reads a table. catalog, table_name: those of an Iceberg table in a catalog."""
 
     end: TableEnd
     catalog: str | None = None
@@ -43,13 +43,13 @@ class TableOrigin:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Those of TableRows."""
+        """The options of TableRows."""
         more = {"catalog": self.catalog, "tableName": self.table_name}
         given = {"kind": self.end.kind, "path": str(self.end.directory)}
         return given | {name: value for name, value in more.items() if value is not None}
 
     def identity(self) -> str:
-        """Return the table with its id. Raises as `changes_of`."""
+        """Return a text with the table and its id. Raises as `changes_of`."""
         return f"{self.end}#{self._changes().id}"
 
     def source(self) -> DataSource:
@@ -57,7 +57,7 @@ class TableOrigin:
         return TableRows({name.lower(): value for name, value in self.options.items()})
 
     def parts(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[Part, ...]:
-        """Return one part. Raises as `added`; UnreadableInput."""
+        """Return the rows between two offsets as one Part. Raises as `added`; UnreadableInput."""
         since, to = version_of(start), version_of(end)
         rows = sum(_opened(path).metadata.num_rows for path in self._changes().added(since, to))
         return (Part(str(self.end), None if since == NO_VERSION else since, to, rows),)
@@ -67,7 +67,7 @@ class TableOrigin:
 
 
 class TableRows(DataSource):
-    """The data source: options kind, path, catalog, tableName."""
+    """Spark's data source for the rows of a table. Its options are kind, path, catalog and tableName."""
 
     @classmethod
     def name(cls) -> str:
@@ -80,7 +80,8 @@ class TableRows(DataSource):
         return changes_of(given["kind"], Path(given["path"]), given.get("catalog"), given.get("tablename"))
 
     def schema(self) -> StructType:
-        """Return the columns that go into records. Raises UsageError for a table that has none, or of other types."""
+        """Return the columns that become parts of records: key, value and headers. Raises UsageError for a table
+        without the column value, and for columns of other types than bytes and text."""
         table = self.changes()
         names = table.columns.names
         if "value" not in names:
@@ -89,7 +90,7 @@ class TableRows(DataSource):
         return StructType([*found, *(spark_schema([HEADERS]).fields if HEADERS in names else ())])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        """Return a reader of the stream."""
+        """Return the reader of a streaming query."""
         return RowsReader(self, schema)
 
 
@@ -103,7 +104,8 @@ def _kind(table: Changes, name: str) -> DataType:
 
 
 class FilePartition(InputPartition):
-    """The input of one Spark task: a file. ids: the ids of the columns in it, by name, if it has ids."""
+    """The input of one Spark task: a file of the table. ids: the field ids of the table's columns, by name; empty if
+    they have none."""
 
     def __init__(self, path: str, ids: Mapping[str, bytes]) -> None:
         super().__init__(None)
@@ -112,7 +114,7 @@ class FilePartition(InputPartition):
 
 
 class RowsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's reader of a table."""
+    """Reads a table for one streaming query."""
 
     def __init__(self, source: TableRows, schema: StructType) -> None:
         self._source = source
@@ -120,15 +122,15 @@ class RowsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
-        """Return the version before the first."""
+        """Return the offset of a new query: the version before the table's first."""
         return {"version": NO_VERSION}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802 (Spark's)
-        """Return the current version. Raises as `changes_of`."""
+        """Return the current version of the table as an offset. Raises as `changes_of`."""
         return {"version": self._source.changes().version if self._target is None else self._target}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
-        """Return no limit."""
+        """Return the limit of a micro-batch: none, it takes all new files."""
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
@@ -167,7 +169,8 @@ class RowsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _names(file: pa.Schema, wanted: Sequence[str], ids: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the names in a file of those of the wanted columns that it has: by their ids, if both have some."""
+    """Return which of the wanted columns a file has, with their names in the file. Columns are matched by their field
+    ids if both sides have ids, else by name."""
     by_id = {each.metadata[FIELD_ID]: each.name for each in file if FIELD_ID in (each.metadata or {})}
     if not by_id or not ids:
         return {name: name for name in wanted if name in file.names}

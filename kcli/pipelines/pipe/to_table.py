@@ -1,7 +1,7 @@
-"""A pipe into a table: one export (kcli.pipelines.tables) of what is new, or one after the other.
+"""A pipe into a table: one export (kcli.pipelines.tables) of the new records, or one export after the other.
 
-The table's own commits have the offsets, so that a pipe needs no checkpoint: after a kill at any time the next run goes
-on behind what is in the table.
+The table's own commits have the offsets, so that a pipe needs no checkpoint: after a kill at any time the next run
+begins at the first offset that is not in the table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Make = Callable[["Spark", Callable[[JobProgress], None]], TableJob]
 
 
 class TablePipe:
-    """A pipe into a table. source, target: the ends. make: returns a run of the export, with a Spark and what is called
-    with its progress. orders: whether Spark sorts or groups the rows."""
+    """A pipe into a table. source, target: the ends. make: returns the job of one run, given the Spark to use and a
+    function that is called with the progress. orders: whether Spark sorts or groups the rows."""
 
     interval_s = 60.0
 
@@ -42,8 +42,8 @@ class TablePipe:
     def run(
         self, settings: SparkSettings, watch: Callable[[PipeProgress], None], follow_s: float | None
     ) -> PipeProgress:
-        """Add to the table what is new, and return what was done. follow_s: None, or how long to wait before the next
-        look (s), until Ctrl-C. Raises what TableJob raises, KeyboardInterrupt."""
+        """Add the new records to the table, and return the progress. follow_s: None to end then; otherwise the time (s)
+        to wait before the next export, until Ctrl-C. Raises what TableJob raises, KeyboardInterrupt."""
         quick = QUICK_START if settings.is_local and not self._orders else {}
         done = PipeProgress(0, 0, 0.0, 0)
         with spark_context(replace(settings, conf={**quick, **settings.conf})) as spark:

@@ -3,7 +3,8 @@
     source   the stream readers of `kafka-log`, or rows.py; offsets are in the query's checkpoint
     sink     that of `kafka-log`: each task of a micro-batch in a transaction, which commits the micro-batch's number
 
-A pipe that was killed goes on with the micro-batch that it was in: what of it is in the topic is not written again.
+A pipe that was killed repeats the micro-batch in which it was killed; tasks whose rows are in the topic already do not
+write them again.
 """
 
 from __future__ import annotations
@@ -34,44 +35,45 @@ PROGRESS_KEPT = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
 
 
 class Origin(Protocol):
-    """Where a pipe's rows come from, with the columns key, value, headers and partition, as far as there are any."""
+    """The source of a pipe's rows. The rows have the column value, and may have key, headers and partition."""
 
     @property
     def end(self) -> End:
-        """The end of the pipe."""
+        """The end of the pipe from which rows are read."""
         ...
 
     @property
     def name(self) -> str:
-        """The source's name in Spark."""
+        """The name of Spark's data source."""
         ...
 
     @property
     def unit(self) -> str:
-        """What is counted as unread."""
+        """What the numbers of unread rows or offsets count, for messages."""
         ...
 
     def identity(self) -> str:
-        """Return what it is, whatever its brokers are called."""
+        """Return a text that identifies the end (see kcli.pipelines.pipe.plan.identity)."""
         ...
 
     def source(self) -> DataSource:
-        """Return the data source, which Spark knows or is told of."""
+        """Return the data source. Unless Spark knows its name, the caller registers its class with Spark."""
         ...
 
     @property
     def options(self) -> Mapping[str, str]:
-        """The source's options."""
+        """The options with which Spark opens the data source."""
         ...
 
     def parts(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[Part, ...]:
-        """Return what there is between two offsets of a checkpoint."""
+        """Return what there is to read between two offsets of a checkpoint."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LogOrigin:
-    """A topic of a cluster or in a log directory. more: further options of `kafka-log`."""
+    """The origin of a pipe that reads a topic, of a cluster or in a log directory. more: further options of
+    `kafka-log`."""
 
     end: TopicEnd | LogEnd
     more: Mapping[str, str]
@@ -80,13 +82,14 @@ class LogOrigin:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Those of `kafka-log`."""
+        """The options of `kafka-log`."""
         given = self.end.options if isinstance(self.end, TopicEnd) else {"path": self.end.directory}
         what = {"subscribe": self.end.topic, "startingOffsets": "earliest", "includeHeaders": "true"}
         return {**given, **what, **self.more}
 
     def identity(self) -> str:
-        """Return the topic with its id, or the path. Raises as kcli.pipelines.pipe.plan.identity."""
+        """Return a text with the topic and its id, or with the path of the log directory. Raises as
+        kcli.pipelines.pipe.plan.identity."""
         return identity(self.end)
 
     def source(self) -> DataSource:
@@ -103,9 +106,9 @@ class LogOrigin:
 
 
 class TopicPipe:
-    """A pipe into a topic. directory: of the checkpoint. keeps_partitions: whether each record goes to the partition
-    with the number of its own; else the key decides. compression: the codec of its batches. Raises UsageError,
-    UnreadableInput, NobodyAnswers, ErrorAnswer."""
+    """A pipe into a topic. directory: the checkpoint's. keeps_partitions: whether each record keeps its partition
+    number; otherwise the key decides. compression: the codec of the batches. Raises UsageError, UnreadableInput,
+    NobodyAnswers, ErrorAnswer."""
 
     interval_s = 1.0
 
@@ -123,7 +126,7 @@ class TopicPipe:
         self._directory = directory
         self._keeps_partitions = keeps_partitions
         self._written = {**target.options, "topic": target.topic, "kafka.compression.type": compression}
-        SinkOptions.parse(self._written, stream=True)  # a fault is told before Spark starts
+        SinkOptions.parse(self._written, stream=True)  # invalid options are reported before Spark starts
         ends = {"source": origin.identity(), "target": identity(target)}
         if ends["source"] == ends["target"]:
             raise UsageError(f"{origin.end} and {target} are one topic")
@@ -149,8 +152,8 @@ class TopicPipe:
     def run(
         self, settings: SparkSettings, watch: Callable[[PipeProgress], None], follow_s: float | None
     ) -> PipeProgress:
-        """Copy what there is, and return what was done. follow_s: None, or how often to look for more (s), until
-        Ctrl-C. Raises SparkFailed, UsageError, KeyboardInterrupt."""
+        """Copy all rows, and return the progress. follow_s: None to end then; otherwise the interval (s) at which to
+        look for new rows, until Ctrl-C. Raises SparkFailed, UsageError, KeyboardInterrupt."""
         if self._checkpoint.is_new:
             self._checkpoint.make()
         quick = QUICK_START if settings.is_local else {}
@@ -168,12 +171,12 @@ class TopicPipe:
             else:
                 writer = writer.trigger(processingTime=f"{int(follow_s * 1000)} milliseconds")
             query = writer.start()
-            with stopped_by_interrupt(query.stop):  # a stop of Spark alone does not end a query that waits
+            with stopped_by_interrupt(query.stop):  # stopping Spark does not end a query that waits
                 return _watched(query, self._origin, watch)
 
 
 def _watched(query: StreamingQuery, origin: Origin, watch: Callable[[PipeProgress], None]) -> PipeProgress:
-    """Wait for the end of a query, and return what it has done. watch: called after each micro-batch."""
+    """Wait until a query ends, and return its progress. watch: called with the progress after each micro-batch."""
     known, done = -1, PipeProgress(0, 0, 0.0, 0)
     is_over = False
     while not is_over:
@@ -192,6 +195,7 @@ def _watched(query: StreamingQuery, origin: Origin, watch: Callable[[PipeProgres
 
 
 def _offset(told: Any) -> dict[str, Any] | None:
-    """Return an offset in Spark's progress, which has it as JSON or as a text with JSON; None if it is not told."""
+    """Return an offset from the JSON of Spark's progress, where it is an object or a text with JSON; None if it is
+    missing."""
     found = json.loads(told) if isinstance(told, str) else told
     return found if isinstance(found, dict) else None

@@ -4,12 +4,12 @@
 
     table.py       what a table format does for an export (read first), and how a table is partitioned
     job.py         one run: which offsets are new, the steps of kcli.export on Spark, the commit
-    live.py        the same of live brokers
-    staging.py     files in place, and the commit, and what a run does first that finds an interrupted one
+    live.py        a run whose records come from live brokers
+    staging.py     puts files in place and commits; finishes or undoes a commit that was interrupted
     evolution.py   the schema of a table that takes the rows of an export, or why there is none
     iceberg.py     Iceberg: pyiceberg's catalogs, and snapshots that carry the exported offsets
     directory.py   Iceberg without a catalog: the versions of the metadata in the table's own directory
-    changes.py     the other way: the files that commits add to a table
+    changes.py     for pipes from a table: the files that commits add to it
     delta.py       Delta: commits with a `txn` action for each partition
 
 The workers of an export write the Parquet files, with the ids of the table's columns; a commit adds these files to the

@@ -3,8 +3,8 @@
     before the first commit   NO_VERSION
     version                   Delta: its number; Iceberg: the id of the snapshot
     first                     all files of the version
-    afterwards                those that commits have added since. Commits that only rewrite files (compaction) add
-                              none; one that changes or removes rows is an error: a topic takes nothing back
+    afterwards                the files that commits have added since. Commits that only rewrite files (compaction) add
+                              none. A commit that changes or removes rows is an error, as records of a topic stay
 
 The order of files is that of their paths, so that it is the same each time. Source: Delta's protocol, "Add File and
 Remove File"; Iceberg's specification, "Snapshots".
@@ -45,7 +45,7 @@ class RowsChanged(KcliError):
 
 
 class CommitsGone(KcliError):
-    """The table's log does not have the commits after a version any more, or the table was rolled back."""
+    """The table's log no longer has the commits after a version, or the table was rolled back."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -54,13 +54,13 @@ class CommitsGone(KcliError):
 
 
 class Changes(Protocol):
-    """A table that others write. name: for messages."""
+    """A table that other programs write, as a pipe reads it. name: for messages."""
 
     name: str
 
     @property
     def id(self) -> str:
-        """The table's own id, which another table in its place does not have."""
+        """The table's id; a table that is created later in its place has another one."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class Changes(Protocol):
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns; those of Iceberg have their ids in the metadata, as in the table's files."""
+        """The columns. Columns of Iceberg have their field ids in the metadata, as those of the table's files have."""
         ...
 
     def added(self, since: int, to: int) -> list[str]:
@@ -80,8 +80,9 @@ class Changes(Protocol):
 
 
 def changes_of(kind: str, directory: Path, catalog: str | None, name: str | None) -> Changes:
-    """Return the table in a directory, as it is now. kind: iceberg or delta. catalog, name: of an Iceberg table in a
-    catalog. Raises UsageError (no such table), KcliError (no answer of a catalog)."""
+    """Return the table in a directory, as it is now. kind: iceberg or delta. catalog, name: the catalog and the name of
+    an Iceberg table in a catalog. Raises UsageError if there is no such table, KcliError if the catalog does not
+    answer."""
     return _Delta(directory) if kind == "delta" else _Iceberg(IcebergTable(directory, (), catalog, name))
 
 

@@ -5,10 +5,10 @@
                the table. Delta keeps the last one of each appId, in checkpoints too
     commitInfo kcli.offsets: the same, for people (`history()`)
 
-A new table is one commit, so is each append. Columns are added in a commit of their own before it: a kill between
-both leaves a column without values. A table of the latest record of each key is changed by a MERGE, which rewrites the
-files that have these keys. A commit is tried once: if anybody else has committed since the table was loaded,
-it fails. Source: Delta's protocol, "Transaction Identifiers".
+Creating a table is one commit, and so is each append. New columns are added in a commit before the append: a kill
+between the two leaves a column without values. A table of the latest record of each key is changed by a MERGE, which
+rewrites the files that have these keys. A commit is tried once: if another writer has committed since the table was
+loaded, it fails. Source: Delta's protocol, "Transaction Identifiers".
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ with needing("tables"):
 
 PARTITION_COLUMNS = {"topic": pa.string(), "partition": pa.int32(), "date": pa.date32(), "hour": pa.int32()}
 BY_KEY = "The latest record of each key of a Kafka topic's partitions, by kcli"
-"""The description of a table that has no more."""
+"""The description of a table with by_key: it has only the latest record of each key."""
 SAME_KEY = " and ".join(f'old."{name}" = new."{name}"' for name in ("topic", "partition", "key"))
 STRING_CHARACTERS = 32
-"""Longer strings have no statistics: Delta would need a bound that is shorter, and not below them."""
+"""A column with longer strings gets no statistics: Delta's upper bound may be a shorter string, but must not be below
+any value."""
 
 
 class DeltaLakeTable:
-    """The Delta table in a directory. layout: its partition columns, names of PARTITION_COLUMNS. by_key: whether it has
-    the latest record of each key alone."""
+    """The Delta table in a directory. layout: its partition columns, names of PARTITION_COLUMNS. by_key: whether the
+    table has only the latest record of each key."""
 
     def __init__(self, directory: Path, layout: Sequence[str], *, by_key: bool = False) -> None:
         if by_key and {"date", "hour"} & set(layout):
@@ -66,7 +67,8 @@ class DeltaLakeTable:
 
     @property
     def is_whole(self) -> bool:
-        """Whether files have the partition columns: what a MERGE reads has, and what a table names has not."""
+        """Whether the files of an export have the partition columns. Those that a MERGE reads have; those that become
+        files of the table do not."""
         return self.by_key and self.exists
 
     def load(self) -> None:
@@ -86,7 +88,7 @@ class DeltaLakeTable:
             raise UsageError(f"{self.name} was made {'with' if by_key else 'without'} --latest-by-key")
 
     def next_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the versions of the partitions' txn actions."""
+        """Return the first offset that is not in the table, by partition: the version of its txn action."""
         if self._table is None:
             return {}
         found = {each: self._table.transaction_version(_app_id(each)) for each in partitions}
@@ -106,7 +108,7 @@ class DeltaLakeTable:
         return storable(pa.schema(self._table.schema().to_arrow()), self.name, has_times=False)
 
     def append(self, files: Sequence[PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit files and offsets. Raises NotCommitted; KcliError if that is not known."""
+        """Commit files and offsets. Raises NotCommitted; KcliError if it is not known whether the commit was made."""
         now = int(time.time() * 1000)
         actions = [self._add(each, now) for each in files]
         schema = Schema.from_arrow(self._schema)
@@ -128,7 +130,8 @@ class DeltaLakeTable:
                 )
 
     def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Merge rows into the table, and commit the offsets. Raises NotCommitted; KcliError if that is not known."""
+        """Merge rows into the table, and commit the offsets. Raises NotCommitted; KcliError if it is not known whether
+        the commit was made."""
         table = self._table
         assert table is not None
         rows = ds.dataset([str(each) for each in files], schema=self._schema).scanner().to_reader()
@@ -150,7 +153,8 @@ class DeltaLakeTable:
         """Whether the current version names one of these files."""
         if self._table is None:
             return False
-        known = {uri.rpartition("/")[2] for uri in self._table.file_uris()}  # names are of one run, paths are quoted
+        # Only file names are compared: they are unique, and the directories in the log are percent-encoded.
+        known = {uri.rpartition("/")[2] for uri in self._table.file_uris()}
         return not known.isdisjoint(Path(place).name for place in places)
 
     def compact(self, file_bytes: int, scratch: Path, commit: Commit) -> int:  # noqa: ARG002 (deltalake does both)

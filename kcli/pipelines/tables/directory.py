@@ -1,10 +1,11 @@
-"""An Iceberg catalog of one table, in the table's own directory: what Hadoop's tables are.
+"""An Iceberg catalog of one table, in the table's own directory. Iceberg calls such a table a Hadoop table.
 
     metadata/vN.metadata.json   the table's N-th version, N from 1 on
     metadata/version-hint.text  N, for readers; it may be behind
 
-A commit makes the file of the next version by a link, which fails if somebody else has made it. The current version is
-the last of those that follow the hint without a gap. Source: Iceberg's specification, "File System Tables".
+A commit makes the file of the next version by a link, which fails if another writer has made it. The current version is
+the last that can be reached from the hint's version without a gap. Source: Iceberg's specification, "File System
+Tables".
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ HINT = "version-hint.text"
 
 
 class DirectoryCatalog(NoopCatalog):
-    """The catalog of the table in a directory, which has any identifier."""
+    """The catalog of the table in a directory. The table is found under any identifier."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__("directory")
@@ -62,7 +63,8 @@ class DirectoryCatalog(NoopCatalog):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> CreateTableTransaction:
-        """Return the transaction that makes the table. location: that of the catalog counts."""
+        """Return the transaction that creates the table. location: ignored, the table lies in the catalog's
+        directory."""
         metadata = new_table_metadata(
             location=self._location,
             schema=self._convert_schema_if_needed(schema),
@@ -77,8 +79,8 @@ class DirectoryCatalog(NoopCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """Make the next version. Raises CommitFailedException if a requirement is not met or somebody was faster,
-        OSError if the version was not made."""
+        """Make the next version. Raises CommitFailedException if a requirement is not met or another writer has made
+        the version first, OSError if the version was not made."""
         version = self._version()
         current = self.load_table(table.name()) if version else None
         for requirement in requirements:
@@ -103,7 +105,7 @@ class DirectoryCatalog(NoopCatalog):
                 raise CommitFailedException(f"{path} has been made by somebody else") from None
         finally:
             temporary.unlink(missing_ok=True)
-        with suppress(OSError):  # the version is there; a later commit mends the hint
+        with suppress(OSError):  # the version is committed; a later commit writes the hint
             disk.sync_directory(self._metadata)
             disk.write_file(self._metadata / HINT, str(version + 1).encode())
         return CommitTableResponse.model_validate({"metadata": metadata, "metadata-location": str(path)})

@@ -1,4 +1,4 @@
-"""The schema of a table that takes the rows of an export: columns and fields are added, and nothing is taken away.
+"""The schema that a table needs for the rows of an export: columns and fields are added, and none is removed.
 
     a column or field that the table lacks       is added at the end; older rows have null
     one that only the table has                  stays; new rows have null
@@ -21,12 +21,12 @@ from kcli.export.decoding.unify import unify
 from kcli.schema_client.errors import SchemaError
 
 Widens = Callable[[pa.DataType, pa.DataType], bool]
-"""Whether a column of the first type can become one of the second, with the files that are there."""
+"""Returns whether a column of the first type can become one of the second while the table's files stay as they are."""
 
 
 def storable(rows: pa.Schema, name: str, *, has_times: bool) -> pa.Schema:
-    """Return a schema with the types in which a table has its columns. name: the table's, for errors. has_times:
-    whether the format has times of day. Raises SchemaError."""
+    """Return the schema of an export's rows with the types in which tables store them. name: the table's name, for
+    errors. has_times: whether the format has times of day. Raises SchemaError."""
 
     def kind_of(kind: pa.DataType, path: str) -> pa.DataType:
         if kind == VARIANT or pt.is_null(kind) or (pt.is_time(kind) and not has_times):
@@ -49,7 +49,8 @@ def storable(rows: pa.Schema, name: str, *, has_times: bool) -> pa.Schema:
 
 
 def evolved(table: pa.Schema, rows: pa.Schema, name: str, widens: Widens) -> pa.Schema:
-    """Return the schema of a table that takes the rows too. name: the table's, for errors. Raises SchemaError."""
+    """Return the schema that the table needs for its present rows and the new ones. name: the table's name, for errors.
+    Raises SchemaError."""
 
     def column(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
         if old == new:

@@ -80,7 +80,7 @@ CATALOG = "default"
 TIMEOUT_S = 60
 ROW_GROUP_ROWS = 1 << 17
 SMALL = 0.75
-"""A file of this part of the wanted size is not joined with others."""
+"""A file with at least this fraction of the wanted size is not joined with others."""
 FORMAT_VERSION = "2"
 TERM = re.compile(r"(?P<transform>\w+)\((?:(?P<argument>\d+),)?(?P<column>\w+)\)")
 LOST_ANSWER = (CommitStateUnknownException, requests.RequestException, RESTError)
@@ -89,10 +89,10 @@ LOST_ANSWER = (CommitStateUnknownException, requests.RequestException, RESTError
 class IcebergTable:
     """An Iceberg table whose files are in a directory of this machine.
 
-    directory: where a new table is made; one that exists has to be there. layout: its partition fields, as in
-    kcli.pipelines.tables.table. catalog: a URL (http, https: REST; any other: SQL, as SQLAlchemy has it), the name of
-    a catalog of pyiceberg's configuration, or None for a table without one. identifier: NAMESPACE.NAME in a catalog.
-    by_key: whether the table has the latest record of each key alone.
+    directory: where a new table is made; an existing table must lie there. layout: its partition fields, terms of
+    kcli.pipelines.tables.table. catalog: a URL (http, https: REST; any other: SQL, as SQLAlchemy has it), the name of a
+    catalog of pyiceberg's configuration, or None for a table without one. identifier: NAMESPACE.NAME in a catalog.
+    by_key: whether the table has only the latest record of each key.
     """
 
     is_whole = True
@@ -127,8 +127,8 @@ class IcebergTable:
         return self._table is not None
 
     def load(self) -> None:
-        """Read the table's metadata. Raises KcliError (no answer of the catalog), UsageError (files elsewhere, other
-        partition fields)."""
+        """Read the table's metadata. Raises KcliError if the catalog does not answer, UsageError if the table's files
+        lie elsewhere or its partition fields are others."""
         self._table = None
         with self._reading():
             if self._opened is None:
@@ -148,8 +148,8 @@ class IcebergTable:
             raise UsageError(f"{self.name} was made {'without' if self.by_key else 'with'} --latest-by-key")
 
     def opened(self) -> Table:
-        """Return pyiceberg's table, whatever its partition fields and offsets are. Raises UsageError without one,
-        KcliError (no answer of the catalog)."""
+        """Return pyiceberg's table; its partition fields and offsets are not checked. Raises UsageError if there is no
+        table, KcliError if the catalog does not answer."""
         with self._reading():
             try:
                 return _catalog(self._place, self._directory).load_table(self._identifier)
@@ -157,7 +157,7 @@ class IcebergTable:
                 raise UsageError(f"there is no {self.name.removeprefix('the ')}") from None
 
     def next_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets of the youngest snapshot that has some. Raises UsageError if no snapshot has."""
+        """Return the offsets in the latest snapshot that has offsets. Raises UsageError if no snapshot has."""
         known = self._offsets()
         return {each: known[each] for each in partitions if each in known}
 
@@ -178,7 +178,8 @@ class IcebergTable:
         )
 
     def fit(self, rows: pa.Schema) -> pa.Schema:
-        """Return the schema of files: all columns of the table, with their ids. Raises SchemaError, UsageError."""
+        """Return the schema of the files to write: all columns of the table, with their field ids. Raises SchemaError,
+        UsageError."""
         assert self._opened is not None
         new = storable(rows, self.name, has_times=True)
         self._refuse_partitioning(new)
@@ -229,8 +230,8 @@ class IcebergTable:
                 snapshot.append_data_file(self._placed(each, transaction))
 
     def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit new rows and offsets, and write files with rows of their keys anew, without these rows. Raises as
-        `append`."""
+        """Commit new rows and offsets. Files that have rows with the same keys are rewritten without those rows. Raises
+        as `append`."""
         transaction = self._transaction
         assert transaction is not None
         assert self._table is not None
@@ -269,8 +270,8 @@ class IcebergTable:
 
     @contextmanager
     def _committing(self, transaction: Transaction, undone: str = "nothing was added") -> Iterator[None]:
-        """Commit what the body has made of a transaction. An error of the body is NotCommitted, whatever it is. undone:
-        what such an error means, in words."""
+        """A context that commits the transaction at its end. Any error in its body is raised as NotCommitted. undone:
+        the consequence of such an error, for its message."""
         try:
             yield
         except Exception as error:
@@ -287,9 +288,7 @@ class IcebergTable:
         except (*LOST_ANSWER, SQLAlchemyError) as error:
             reason = f"{self._catalog_name}: {_line(error)}"
             raise KcliError(f"{reason}; the next export finds out whether the rows are in {self.name}") from error
-        except (
-            OSError
-        ) as error:  # from the file of the table's metadata, which the catalog is told of when it is written
+        except OSError as error:  # while the metadata file is written, before the catalog is updated
             raise NotCommitted(f"{error.filename or self.name}: {error.strerror or error}") from error
 
     def names(self, places: Collection[str]) -> bool:
@@ -301,8 +300,8 @@ class IcebergTable:
         return not {path.removeprefix("file://") for path in known}.isdisjoint(places)
 
     def compact(self, file_bytes: int, scratch: Path, commit: Commit) -> int:
-        """Join small files of a partition in a snapshot of its own; return how many were joined. Files whose rows
-        others have deleted beside them, or whose columns they have renamed, stay. Raises KcliError."""
+        """Join small files of a partition in a snapshot of its own; return how many were joined. Files are left alone
+        if another program has deleted some of their rows by delete files, or has renamed columns. Raises KcliError."""
         self.load()
         if self._table is None:
             return 0
@@ -354,14 +353,14 @@ class IcebergTable:
             yield
         except KcliError:
             raise
-        except Exception as error:  # of pyiceberg, requests, SQLAlchemy, a driver, a file system: all say why
+        except Exception as error:  # of pyiceberg, requests, SQLAlchemy, a driver, a file system
             raise KcliError(f"{self._catalog_name}: {_line(error)}") from error
 
 
 def _without(path: Path, keys: pa.Table, schema: pa.Schema, *, is_whole: bool) -> pa.Table | None:
-    """Return the rows of a file, in the order of the file and with the schema of the table, that have none of the keys;
-    None if no row has one. is_whole: whether all rows of the file count. Raises UsageError for a file that is not to be
-    read by the names of its columns, and for rows that others have deleted beside the file."""
+    """Return the rows of a file that have none of the keys, in the order of the file and with the schema of the table;
+    None if no row has any of the keys. is_whole: False if delete files have removed rows of the file. Raises UsageError
+    if rows were removed in this way, or if the table's columns were renamed since the file was written."""
     with pq.ParquetFile(path) as file:
         numbered = file.read(columns=list(KEY)).append_column("row", pa.array(np.arange(file.metadata.num_rows)))
         left = numbered.join(keys, list(KEY), join_type="left anti")["row"].combine_chunks().sort()
@@ -374,7 +373,8 @@ def _without(path: Path, keys: pa.Table, schema: pa.Schema, *, is_whole: bool) -
 
 
 def _bins(files: Iterable[DataFile], file_bytes: int) -> list[list[DataFile]]:
-    """Return files of the same partition that are to be one, two or more, with about so many bytes together."""
+    """Group files of the same partition, which are to be joined; return groups of two files or more, of about
+    `file_bytes` each."""
     found: list[list[DataFile]] = []
     last: dict[Record, tuple[list[DataFile], int]] = {}
     for each in files:
@@ -388,7 +388,7 @@ def _bins(files: Iterable[DataFile], file_bytes: int) -> list[list[DataFile]]:
 
 
 def _joined(files: Sequence[DataFile], schema: pa.Schema, path: Path) -> Path:
-    """Write the rows of files to one, row group by row group; return its path."""
+    """Write the rows of several files to one file, row group by row group; return its path."""
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for rows in _row_groups(map(_path, files), schema):
             writer.write_table(rows, ROW_GROUP_ROWS)
@@ -466,7 +466,7 @@ def _statistics(metadata: pq.FileMetaData, schema: Schema, properties: Propertie
 
 
 class _Once(Transaction):
-    """A transaction that is tried once, because a second try would not look at the offsets again."""
+    """A transaction that is tried once, as a second try would not compare the offsets again."""
 
     def commit_transaction(self) -> Table:
         requirements = (*self._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))
@@ -475,7 +475,7 @@ class _Once(Transaction):
 
 
 class _Rest(RestCatalog):
-    """A REST catalog that has to answer in time, which pyiceberg does not demand."""
+    """A REST catalog whose requests have a timeout; pyiceberg sets none."""
 
     def _create_session(self) -> requests.Session:
         session = super()._create_session()
@@ -506,7 +506,7 @@ def _can_widen(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def small_schema(schema: Any) -> pa.Schema:
-    """Return the Arrow schema of an Iceberg schema, with field ids, and with 32-bit offsets of texts, bytes, lists."""
+    """Return the Arrow schema of an Iceberg schema, with field ids; texts, bytes and lists have 32-bit offsets."""
 
     def small(field: pa.Field) -> pa.Field:
         kind = field.type
@@ -536,7 +536,8 @@ def _field(term: str) -> tuple[str, str, str | None]:
 
 
 def _term(field: Any, table: Table) -> str:
-    """Return the term that a partition field of a table is; for a transform that no term has, its text."""
+    """Return the term that describes a partition field of a table; if no term has its transform, the transform's
+    text."""
     column = table.schema().find_column_name(field.source_id)
     found = re.fullmatch(r"(\w+?)(?:\[(\d+)\])?", str(field.transform))
     if found is None or found[1] == "identity":
@@ -556,7 +557,7 @@ def _value(term: str, label: str | None) -> Any:
 
 
 def _line(error: BaseException) -> str:
-    """Return the cause of an error in one line: the innermost message, without the repetitions around it."""
+    """Return the cause of an error in one line: the innermost message, without the messages that wrap and repeat it."""
     reason = getattr(error, "orig", None) or error
     if isinstance(reason, requests.ConnectionError):
         found = re.search(r"(\[Errno -?\d+\] [^'\")]+|Name or service not known)", str(reason))

@@ -1,12 +1,12 @@
-"""One run of an export to a table: what is new since the table's last commit, appended exactly once.
+"""One run of an export to a table: it appends the records after the table's last commit, each exactly once.
 
     load      the table tells the offsets of its last commit; an interrupted commit is finished or undone (staging.py)
     plan      splits of the offsets from there on
     steps     Spark's workers write the files (kcli.export.steps), with the schema that the table has or will have
     commit    files in place, then the table's own commit, with the new offsets in it
 
-Dead letters and damage are Parquet files beside the table, as of any export; they are put in place before the table's
-commit, and removed if it is not made.
+As in any export, dead letters and damage are Parquet files beside the table. They are put in place before the table's
+commit, and removed if the commit is not made.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 class TableJob:
     """One run of an export to a table. options: `out` is the table's directory, `state` is not used. watch: called with
-    the progress every 0.2 s, from a thread of its own. compacts: whether small files are joined after the commit."""
+    the progress every 0.2 s, in a separate thread. compacts: whether small files are joined after the commit."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class TableJob:
         self._read: Read = read
 
     def run(self) -> Outcome:
-        """Run the export. Raises UsageError, SchemaError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (no
-        answer of a catalog, a full disk)."""
+        """Run the export. Raises UsageError, SchemaError, UnreadableInput, CorruptLog, SparkFailed, Busy; KcliError if
+        a catalog does not answer or the disk is full."""
         began = time.monotonic()
         try:
             self._steps().check()
@@ -101,8 +101,8 @@ class TableJob:
         return not self._table.exists
 
     def unread(self) -> list[tuple[TopicPartition, int, int]]:
-        """Return the partitions that are read, each with the first offset that is not in the table, and the exclusive
-        end of what there is. Writes nothing. Raises as `run`."""
+        """Return the partitions that a run would read, each with the first offset that is not in the table, and the
+        exclusive end of its log. Writes nothing. Raises as `run`."""
         self._steps().check()
         _refuse_taken(self._options.out)
         self._table.load()
@@ -124,7 +124,7 @@ class TableJob:
 
     @property
     def _upserts(self) -> bool:
-        """Whether rows take the place of others. A table that does not exist has none."""
+        """Whether rows replace rows with the same key; they do not in the first run, when the table does not exist."""
         return self._table.by_key and self._table.exists
 
     def _has_committed(self, intent: Intent) -> bool:
@@ -139,14 +139,14 @@ class TableJob:
         staging.commit_to(renames, {}, act, run=f"{staging.run.name}-{JOINED}")  # the run's rows are in the table
 
     def _refuse_leftovers(self) -> None:
-        """Raise UsageError if the table does not exist, and its directory has files all the same."""
+        """Raise UsageError if the table does not exist, but its directory has files."""
         out = self._options.out
         if not self._table.exists and out.is_dir() and any(out.iterdir()):
             raise UsageError(f"{out} is there already, and not empty, and is not {self._table.name}")
 
     def _plan(self, scratch: Path) -> tuple[dict[TopicPartition, int], list[Split]]:
-        """Return where the export goes on, by partition, and the splits of what is new. scratch: of this run. Raises
-        UsageError for a log that ends before the table's offsets."""
+        """Return the first offset to export of each partition, and the splits of the new records. scratch: the
+        directory of this run. Raises UsageError for a log that ends before the table's offsets."""
         source = replace(self._options.source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1))
         if source.corruption_report is not None:
             source = replace(source, corruption_report=str(scratch / DAMAGE))
@@ -165,7 +165,7 @@ class TableJob:
         return following, [each for each in ranges(source, found) if self._is_new(each, following)]
 
     def _is_new(self, offsets_read: Range, following: Mapping[TopicPartition, int]) -> bool:
-        """Whether a partition has records behind those that are in the table."""
+        """Whether a partition has records after those that are in the table."""
         partition = TopicPartition(offsets_read.files.topic, offsets_read.files.partition)
         end = log_end(offsets_read.files)
         if offsets_read.files.segments:

@@ -1,4 +1,4 @@
-"""An export to a table whose records are those of live brokers: a TableJob with other splits.
+"""An export of the records of live brokers to a table: a TableJob with other splits.
 
 With bootstrapFrom a part of the splits is on a disk. A split of the brokers is a range of offsets, and its segment the
 URL of the topic.
@@ -89,7 +89,7 @@ class _Reading:
 
 
 def _split(fetched: FetchRange, bootstrap: str) -> Split:
-    """Return a range of offsets of the brokers as a split, of which no bytes are known."""
+    """Return a range of offsets of the brokers as a split; its size in bytes is unknown."""
     topic, partition = fetched.partition
     start, end = fetched.start, fetched.end
     return Split(topic, partition, f"{SCHEME}{bootstrap}/{topic}", start, 0, 0, start, end, start, end, 0, 0)

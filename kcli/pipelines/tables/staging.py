@@ -1,5 +1,5 @@
-"""The commit of an export to a table whose format has a commit of its own: after a kill at any time the rows of a run
-are in the table, all of them, or none is.
+"""The commit of an export to a table whose format has a commit of its own: after a kill at any time, all rows of a run
+are in the table, or none of them.
 
     .NAME.kcli/          beside the table's directory NAME
       lock               held (flock) by the one job on this machine that may write to the table
@@ -12,9 +12,9 @@ are in the table, all of them, or none is.
     4  the table's own commit: from here on the rows are in the table
     5  the intent is removed, then RUN
 
-A run that finds an intent asks the table for its offsets. If they have reached those of the intent, step 4 was done;
-else the files of the intent are removed. Readers see neither. A compaction commits no offsets: its step 4 was done if
-the table names its files.
+A run that finds an intent compares its offsets with the table's. If the table has reached them, step 4 was done;
+otherwise the files of the intent are removed. Readers of the table notice neither. A compaction commits no offsets: its
+step 4 was done if the table names its files.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A commit that is under way. places: absolute paths of its files. offsets: those that the table tells once it is
-    done. run: what the names of all files have that it writes, those without a place in `places` too."""
+    """A commit that has begun. places: the absolute paths of its files. offsets: the table's offsets after the commit.
+    run: a part of the names of all files that the run writes, also of those that are not in `places`."""
 
     places: Collection[str]
     offsets: Offsets
@@ -63,9 +63,9 @@ class Intent:
 class TableStaging(Staging):
     """The locked staging directory of a table: a context manager that releases the lock.
 
-    is_committed: whether the table has what an intent was to commit. Entering finishes or undoes the interrupted commit
-    of an earlier run; `finished_earlier` tells that it had been done. Raises Busy, OSError, UnreadableInput,
-    UsageError, and what is_committed raises.
+    is_committed: returns whether the table has the commit of an intent. Entering the context finishes or undoes the
+    interrupted commit of an earlier run; `finished_earlier` is True if that run had committed to the table. Raises
+    Busy, OSError, UnreadableInput, UsageError, and what is_committed raises.
     """
 
     def __init__(self, directory: Path, is_committed: Callable[[Intent], bool], disk: Disk | None = None) -> None:
@@ -90,8 +90,8 @@ class TableStaging(Staging):
         """Rename files (staged path -> final path), then `append`, which commits to the table, all or nothing. run: as
         in the intent; None for the name of `run`.
 
-        Raises NotCommitted and OSError if the table is as it was. After any other error of `append` it is not known
-        whether the table has the rows; the next run finds out.
+        Raises NotCommitted and OSError if the table is unchanged. After any other error of `append` it is not known
+        whether the table has the rows; the next run checks it.
         """
         intent = Intent([str(place) for place in renames.values()], offsets, run or self.run.name)
         with held():  # the first Ctrl-C is ignored: after the commit the export ends anyway
@@ -117,7 +117,7 @@ class TableStaging(Staging):
             raise NotCommitted(f"{error.filename or self.directory}: {error.strerror or error}") from error
 
     def _undo(self, intent: Intent) -> None:
-        """Remove the files that a commit had put in place, and the directories that were made for them."""
+        """Remove the files that a failed commit has put in place, and the directories that were made for them."""
         for place in (*map(Path, intent.places), *self.directory.rglob(f"part-{intent.run}-*.parquet")):
             with suppress(FileNotFoundError):
                 self._disk.remove(place)

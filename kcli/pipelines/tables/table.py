@@ -22,18 +22,20 @@ from kcli.export.table_writer import NULL_LABEL
 from kcli.protocol.topic_partition import TopicPartition
 
 JOINED = "joined"
-"""What the names of files that a compaction writes have behind that of the run."""
+"""The suffix of the run's name in the names of files that a compaction writes."""
 Commit = Callable[[Mapping[Path, Path], Callable[[], None]], None]
-"""Puts files in place (staged path -> final path), then calls what commits them to the table: all or nothing."""
+"""A function that puts files in place (staged path -> final path), then calls its second argument, which commits them
+to the table: all or nothing."""
 
 
 class NotCommitted(KcliError):
-    """A commit has certainly not been made: the table is as it was, and does not name the files."""
+    """A commit was certainly not made: the table is unchanged, and does not name the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """A Parquet file that is to be part of the table. path: absolute. file: its entry in the account of the export."""
+    """A Parquet file that is to be part of the table. path: its absolute path. file: its entry in the outcome of the
+    export."""
 
     path: Path
     file: DataFile
@@ -42,17 +44,17 @@ class PlacedFile:
     def labels(self) -> list[str | None]:
         """The values of the file's partition as text, in the order of the table's terms; None for no value.
 
-        They are in the names of the directories between the table's directory and the file.
+        The directories between the table's directory and the file are named after them.
         """
         found = [part.partition("=")[2] for part in Path(self.file.path).parts if "=" in part]
         return [None if label == NULL_LABEL else label for label in found]
 
 
 class Table(Protocol):
-    """A table that an export adds to. It need not exist before the first commit.
+    """A table to which an export adds records. It need not exist before the first commit.
 
-    name: for messages. data: the directory below which its new files lie. by_key: whether it has the latest record of
-    each key alone.
+    name: for messages. data: the directory below which its new files lie. by_key: whether it has only the latest record
+    of each key.
     """
 
     name: str
@@ -71,29 +73,31 @@ class Table(Protocol):
         ...
 
     def load(self) -> None:
-        """Read the table's current state. Raises KcliError: no answer, another kind of table, another partitioning."""
+        """Read the table's current state. Raises KcliError if the catalog does not answer, or if the table is of
+        another kind or is partitioned in another way."""
         ...
 
     def next_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offset that is not in the table, for those of the partitions of which some are in it."""
+        """Return the first offset that is not in the table, for each partition that has offsets in it."""
         ...
 
     def fit(self, rows: pa.Schema) -> pa.Schema:
-        """Return the schema of files for rows with this schema, with all columns of the table. The table itself changes
-        no earlier than in `append`. Raises SchemaError if the table can have no schema for these rows."""
+        """Return the schema of the files to write for rows with this schema; it has all columns of the table. `append`
+        changes the table itself. Raises SchemaError if the table can have no schema for these rows."""
         ...
 
     def append(self, files: Sequence[PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
         """Commit files and offsets, both or neither, to the table as `load` has found it.
 
-        Raises NotCommitted if nothing is committed, any other error if that is not known.
+        Raises NotCommitted if the commit was not made, any other error if it is not known whether it was.
         """
         ...
 
     def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the latest rows of keys and offsets: a row takes the place of the one with its key, a tombstone (no
-        value) removes it. files: staged Parquet files with these rows, one for a key, with all columns of the table,
-        and what they would be in the table. Files that this writes have such names, for a later run to remove.
+        value) removes it. files: staged Parquet files with these rows, one row for a key, with all columns of the
+        table; each with the file that it would be in the table. Files that this method writes are named in the same
+        way, so that a later run can remove them.
 
         Raises as `append`.
         """
@@ -105,6 +109,6 @@ class Table(Protocol):
 
     def compact(self, file_bytes: int, scratch: Path, commit: Commit) -> int:
         """Join the files that are smaller than `file_bytes` to files of about this size, in a commit of its own; return
-        how many were joined. Rows and offsets stay. scratch: a directory of this run, for files that `commit` is to put
-        in place. Raises KcliError."""
+        how many were joined. Rows and offsets stay the same. scratch: a directory of this run, for the files that
+        `commit` puts in place. Raises KcliError."""
         ...

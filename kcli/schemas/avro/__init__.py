@@ -1,4 +1,4 @@
-"""Avro's schemas: from a text to its canonical form, and to what a reader cannot read of what a writer has written.
+"""Avro's schemas: the canonical form of a text, and the data of a writer's schema that a reader's schema cannot read.
 
 json_text      JSON as Avro's parser reads and prints it
 types          the types that schemas consist of
@@ -7,9 +7,9 @@ parser         JSON values to types
 defaults       which defaults of fields are allowed
 logical        logical types
 printing       types to JSON: the canonical form, with or without the types of references
-normalizing    the form that is equal for schemas that mean the same
+normalizing    the normalized form, which is equal for schemas with the same meaning
 fingerprints   the specification's Parsing Canonical Form, and its fingerprints
-resolution     what a reader cannot read
+resolution     the data that a reader cannot read
 
 Start with AvroSchema, below. Source: Avro specification 1.12; AvroSchema of Confluent's Schema Registry.
 """
@@ -40,8 +40,8 @@ T = TypeVar("T", bound="AvroSchema")
 class AvroSchema:
     """A schema of Avro, and the schemas that it refers to.
 
-    canonical: the text without white space, in which the types that references define are only named. schema: its type.
-    references: the texts of its references, each behind those that it refers to itself.
+    canonical: the text without white space; types that references define are only named in it. schema: its type.
+    references: the texts of its references, each after those to which it refers itself.
     """
 
     canonical: str
@@ -52,7 +52,7 @@ class AvroSchema:
     _is_strict: bool = field(compare=False, repr=False)
 
     def normalized(self) -> Self:
-        """Return the schema in its normalized form. Raises InvalidSchema for one that has none."""
+        """Return the schema in its normalized form. Raises InvalidSchema if it cannot be normalized."""
         return _parsed(type(self), normalized_json(self.schema, self._referenced), self.references)
 
     def formatted(self, form: str) -> str:
@@ -61,16 +61,17 @@ class AvroSchema:
         return json_text(to_json(self.schema)) if form.strip().lower() == "resolved" else self.canonical
 
     def incompatibilities(self, writer: Self) -> list[Incompatibility]:
-        """Return why this schema cannot read data of another one; nothing if it can."""
+        """Return why this schema cannot read data of the writer's schema; an empty list if it can."""
         return compare(self.schema, writer.schema)
 
     def equivalent(self, other: ParsedSchema) -> bool:
-        """Return whether two schemas have the same types, docs and aliases: with types of references or their own, and
-        with properties and aliases in any order."""
+        """Return whether two schemas have the same types, docs and aliases. The order of properties and aliases does
+        not count, nor whether a type is defined in the schema or in a reference."""
         return isinstance(other, AvroSchema) and same_schema(self.schema, other.schema, with_docs=True)
 
     def validate_new(self) -> None:
-        """Check the names and defaults, those of references, too. Raises InvalidSchema."""
+        """Check the names and defaults of the schema and of its references by the rules for new schemas. Raises
+        InvalidSchema."""
         if not self._is_strict:
             _parse_all(Parser(strict=True), self._node, self.references)
 
@@ -88,13 +89,15 @@ class AvroSchema:
 def parse(text: str, references: Mapping[str, str]) -> AvroSchema:
     """Return the schema of a text.
 
-    references: the name of each reference with its text, each behind the ones that it refers to. Raises InvalidSchema.
+    references: the name of each reference with its text, each after those to which it refers itself. Raises
+    InvalidSchema.
     """
     return _parsed(AvroSchema, parse_json(text), references)
 
 
 def _parsed(kind: type[T], node: Json, references: Mapping[str, str]) -> T:
-    """Return the schema of a value: parsed as a new one first, as nearly all could be registered anew."""
+    """Return the schema of a JSON value. It is first parsed by the strict rules for new schemas, which nearly all
+    schemas pass."""
     try:
         schema, referenced = _parse_all(Parser(strict=True), node, references)
         is_strict = True

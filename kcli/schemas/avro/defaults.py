@@ -17,16 +17,16 @@ from kcli.schemas.schema import InvalidSchema
 
 
 def check_default(schema: Schema, value: Json) -> bool:
-    """Return whether a value is allowed for a type. A type that is not yet known allows any object."""
+    """Return whether a type allows a value as default. A type whose name is not resolved yet allows any object."""
     return _Check(set()).allows(schema, value)
 
 
 def check_resolved_defaults(records: Sequence[Record]) -> None:
-    """Check the defaults with parts of all fields of records, now that all names are resolved: `check_default` allowed
-    the others for good. Raises InvalidSchema.
+    """Check the defaults of the fields of records once all names are resolved. Only defaults with parts (objects and
+    arrays) are checked: the result of `check_default` for others was final. Raises InvalidSchema.
 
-    A default that is an object needs the fields of its record. Therefore records are checked in the order in which each
-    follows those that it contains; a default of a record that contains itself by its default has no end.
+    A default that is an object needs the fields of its record. Therefore each record is checked after the records that
+    it contains. The default of a record that contains itself through its default would never end.
     """
     if not any(_has_parts(field.default) for record in records for field in record.fields.values()):
         return
@@ -40,7 +40,8 @@ def check_resolved_defaults(records: Sequence[Record]) -> None:
 
 
 class _Check:
-    """Compares values with types, each pair once: a value of nested unions has exponentially many ways to fail.
+    """Compares values with types. Each pair is compared once, as the branches of nested unions have exponentially many
+    combinations.
 
     unchecked: the records whose fields' defaults are not checked yet.
     """
@@ -104,7 +105,7 @@ def _allows_primitive(kind: str, value: Json) -> bool:
 
 
 def _contained_first(records: Sequence[Record]) -> Iterator[Record]:
-    """Iterate over records so that each follows those that it contains, as far as they do not contain it."""
+    """Yield the records so that each follows the records that it contains, except those that contain it in turn."""
     new = {id(each) for each in records}
     for root in records:
         if id(root) not in new:

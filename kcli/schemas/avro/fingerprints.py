@@ -1,5 +1,4 @@
-"""The Parsing Canonical Form of a schema, and its fingerprints: they are equal for schemas that readers need not tell
-apart.
+"""The Parsing Canonical Form of a schema, and its fingerprints. Schemas with the same form read the same data.
 
 The form has the attributes type, name, fields, symbols, items, values and size only, in this order, with full names and
 without white space.

@@ -2,10 +2,10 @@
 
 integer   an int, of any size; -0 is 0
 fraction  a float, also `1.0` and `1e3`; printed as Java's Double.toString prints it, NaN and infinities in quotes
-object    a dict; of equal names the last value stands, at the first one's place
+object    a dict; of equal names the last value counts, in the place of the first
 comments  /* */ and //, which the JSON specification does not know, are white space before the end of the value
 
-Every value is nested at most DEPTH_MAX deep, so that functions which call themselves once a level are safe.
+Every value is nested at most DEPTH_MAX deep, so that recursion over its levels is safe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcli.schemas.schema import DEPTH_MAX, InvalidSchema
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _MESSAGE_MAX: Final = 2000
-"""The most characters of an error message."""
+"""The greatest length of an error message, in characters."""
 _STRUCTURE: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|//[^\r\n]*+|/\*|[\[\]{}]', re.DOTALL)
 _NO_STRUCTURE: Final = re.compile(r'(?:"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[^"/\[\]{}]++)++', re.DOTALL)
 _STEPS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -50,7 +50,8 @@ def parse_json(text: str) -> Json:
 
 
 def refused(message: str) -> InvalidSchema:
-    """Return the error with a message that may contain parts of a schema: in one line, the start of a long one."""
+    """Return the error with this message, which may contain parts of a schema: it becomes one line, and is cut if it is
+    long."""
     line = _CONTROL.sub(" ", message)
     return InvalidSchema(line if len(line) <= _MESSAGE_MAX else f"{line[:_MESSAGE_MAX]}...")
 
@@ -66,7 +67,7 @@ def is_number(value: Json) -> bool:
 
 
 def is_integer(value: Json, bits: int) -> bool:
-    """Return whether a value is an integer of so many bits."""
+    """Return whether a value is an integer of up to `bits` bits."""
     return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits - 1) <= value < 1 << bits - 1
 
 

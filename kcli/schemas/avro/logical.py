@@ -1,6 +1,7 @@
-"""Logical types: which of them a schema has. An attribute `logicalType` that does not fit its type is a property only.
+"""Logical types: which one a schema has. If the attribute `logicalType` does not fit the schema's type, it is an
+ordinary property.
 
-The two of Confluent's registry are among them: `map`, an array of records with a key and a value, and `variant`.
+Confluent's registry adds two: `map`, an array of records with a key and a value, and `variant`.
 
 Source: Avro specification 1.12, "Logical Types".
 """
@@ -29,11 +30,11 @@ _OF_PRIMITIVES: Final = {
     "local-timestamp-nanos": "long",
 }
 _FORBIDDEN: Final = ("avro.java.string", "java-class", "java-key-class", "java-element-class")
-"""The properties for Java's classes that no logical type allows beside itself."""
+"""Properties that name Java classes: with one of them a schema has no logical type."""
 
 
 def logical_type(schema: Schema) -> str | None:
-    """Return the name of the logical type of a schema; None if it has none, or one that does not fit."""
+    """Return the name of a schema's logical type; None if it has none, or if it does not fit the schema's type."""
     if not isinstance(schema, (Primitive, Array, Map, Record, Enum, Fixed)):
         return None
     name = schema.props.get(LOGICAL_TYPE)
@@ -43,8 +44,8 @@ def logical_type(schema: Schema) -> str | None:
 
 
 def ordered_props(schema: Array | Map | Record) -> dict[str, Json]:
-    """Return the properties of a type with parts: its logical type stands first. Raises InvalidSchema for an integer of
-    more than 64 bits, which Avro for Java loses there."""
+    """Return the properties of an array, map or record, with the logical type first. Raises InvalidSchema for an
+    integer of more than 64 bits, which Avro for Java does not keep."""
     for name, value in schema.props.items():
         if not keeps_integers(value):
             raise refused(f"Can't set a property to null: {name!r}")
@@ -86,7 +87,8 @@ def _fits(schema: Schema, name: str) -> bool:
 
 
 def _is_decimal(props: dict[str, Json], size: int | None) -> bool:
-    """Return whether the precision and the scale are allowed. size: that of a fixed; None for bytes."""
+    """Return whether the precision and the scale of a decimal are allowed. size: the size of a fixed; None for
+    bytes."""
     precision, scale = props.get("precision"), props.get("scale", 0)
     if not (isinstance(precision, int) and isinstance(scale, int)):
         return False

@@ -1,7 +1,7 @@
-"""The names of types, fields and symbols: which are allowed.
+"""Which names of types, fields and symbols are allowed.
 
-A schema that is registered anew has letters, digits and `_` of ASCII in all names, namespaces and aliases of types. One
-that is only read may have any letters and digits of Unicode in names, and anything in namespaces and aliases.
+In a new schema, all names, namespaces and aliases of types consist of ASCII letters, digits and `_`. In a stored
+schema, names may have any letters and digits of Unicode, and namespaces and aliases any text.
 
 Source: Avro specification 1.12, "Names"; the names that Confluent's registry refuses.
 """
@@ -26,7 +26,8 @@ def check_strict(name: str | None) -> None:
 
 
 def check_part(part: str, kind: str) -> None:
-    """Check a part of a full name of a new schema. kind: what the message calls it. Raises InvalidSchema."""
+    """Check a part of a full name of a new schema. kind: the word for the part in the error's message. Raises
+    InvalidSchema."""
     try:
         check_strict(part)
     except InvalidSchema as error:
@@ -75,7 +76,8 @@ def _is_strict(name: str) -> bool:
 
 
 def _is_letter(character: str) -> bool:
-    """Return whether a character is a letter in Java: one of the Basic Multilingual Plane."""
+    """Return whether a character is a letter for Java, which knows only letters of the Basic Multilingual Plane
+    here."""
     return character == "_" or (character <= "\uffff" and category(character)[0] == "L")
 
 

@@ -5,7 +5,7 @@
     defaults    converted to the field's type, or to the first branch of its union: 1 of a double is 1.0; left out where
                 they do not fit
     objects     in properties and defaults, sorted by name
-    namespaces  only before names, so that the printed form has them where they are needed
+    namespaces  only as part of names; the printer writes the attribute where it is needed
 
 Source: the behaviour of `normalize` of Confluent's registry.
 """
@@ -144,7 +144,7 @@ def _sorted(value: Json) -> Json:
 
 
 def _converted(schema: Schema | None, value: Json) -> Json:
-    """Return a default as a value of a type; None: of any type. Raises _Unfit."""
+    """Convert a default to a type. schema: the type; None for any. Raises _Unfit."""
     if isinstance(schema, Union):
         if not schema.branches:
             raise _Unfit
@@ -201,7 +201,7 @@ def _converted_number(schema: Schema | None, value: float) -> Json:
 
 
 def _float(value: float) -> float:
-    """Return the double whose digits are those that Java prints for the nearest float of 32 bits."""
+    """Return the double that prints with the same digits as Java prints for the nearest 32-bit float."""
     if not math.isfinite(value):
         return value
     try:

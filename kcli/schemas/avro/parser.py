@@ -1,9 +1,9 @@
 """JSON values to schemas, as Avro 1.12 for Java parses them.
 
-One parser reads the texts that a schema refers to, then the schema: what one text names, the later ones may use. A name
-may be used before its type is defined in the same text. Where Avro for Java differs from its specification (a type may
-be defined twice if both are equal; unknown attributes are kept; a default may be of any branch of a union), so does
-this.
+One parser reads the texts of a schema's references, then the schema itself: a text may use types that earlier texts
+define. A name may be used before its type is defined in the same text. Where Avro for Java differs from the
+specification (a type may be defined twice if both definitions are equal; unknown attributes are kept; a default may be
+of any branch of a union), this parser follows Avro for Java.
 
 Source: Avro specification 1.12, "Schema Declaration"; the behaviour of Schema.Parser and of its name resolution.
 """
@@ -52,9 +52,9 @@ Put = Callable[[Schema], None]
 
 
 class Parser:
-    """Parses texts, and keeps the types that they name.
+    """Parses texts, and keeps the named types that they define.
 
-    strict: whether names and defaults are checked, as for a schema that is about to be registered.
+    strict: whether names and defaults are checked by the rules for new schemas.
     """
 
     def __init__(self, *, strict: bool) -> None:
@@ -85,7 +85,7 @@ class Parser:
             check_resolved_defaults(self._new)
 
     def _schema(self, node: Json, space: str) -> Schema:
-        """Return the schema of a value inside a namespace."""
+        """Return the schema of a JSON value. space: the namespace around it."""
         match node:
             case str():
                 return self._find(node, space)
@@ -111,7 +111,7 @@ class Parser:
         return self._find(kind, space)
 
     def _find(self, text: str, space: str) -> Schema:
-        """Return the type of a name: in the namespace, else in none."""
+        """Return the type that a name refers to: in the namespace `space`, else without a namespace."""
         if text in PRIMITIVES:
             return Primitive(text)
         full = f"{space}.{text}" if space and "." not in text else text
@@ -228,7 +228,8 @@ class Parser:
         return self._name(text, space if declared is None else declared)
 
     def _name(self, text: str, space: str) -> Name:
-        """Return the name of a text: with the namespace before its last dot, else with the one that is given."""
+        """Return the Name that a text stands for. Its namespace is the part before the last dot, or `space` if the text
+        has no dot."""
         before, dot, simple = text.rpartition(".")
         if self._strict:
             check_strict(simple)

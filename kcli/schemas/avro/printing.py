@@ -36,7 +36,7 @@ from kcli.schemas.schema import DEPTH_MAX
 
 def to_json(schema: Schema, known: Iterable[str] = ()) -> Json:
     """Return the JSON value of a schema. known: the full names of types that are not written in full. Raises
-    InvalidSchema if the value is nested too deep: names can nest types deeper than any text does."""
+    InvalidSchema if the value is nested too deep: through names, types can be nested deeper than in any text."""
     return _Printer(known).schema(schema, "", 0)
 
 
@@ -50,7 +50,7 @@ class _Printer:
         self._known = set(known)
 
     def schema(self, schema: Schema, space: str, depth: int) -> Json:
-        """Return the value of a schema inside a namespace, at a depth of the text."""
+        """Return the JSON value of a schema. space: the namespace around it. depth: how deep the value is nested."""
         if depth > DEPTH_MAX:
             raise too_deep()
         match schema:

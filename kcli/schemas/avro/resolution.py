@@ -6,8 +6,8 @@
     fixed           of the same name and size
     enum            of the same name, if it knows all symbols or has a default
     record          of the same name, if each of its fields reads the writer's field of its name, or has a default
-    union           what one of its branches reads
-    any             a union whose branches it all reads
+    union           anything that one of its branches reads
+    any             a union, if it reads all of the union's branches
 
 Names are equal if the names without namespaces are, or if the reader has the writer's full name among its aliases; a
 field's aliases stand for its name.
@@ -45,9 +45,9 @@ WORK_MAX: Final = 2_000_000
 """How many fields and symbols are compared at most; a pair of types counts as PAIR_WORK."""
 PAIR_WORK: Final = 10
 DEPTH_MAX: Final = 2_000
-"""How many pairs of types may contain each other."""
+"""How deep pairs of types may be nested."""
 SHOWN_MAX: Final = 1_000
-"""How many incompatibilities are answered at most: a type that occurs often counts each time."""
+"""The greatest number of incompatibilities in a result; those of a type that occurs several times count each time."""
 UNEXPECTED: Final = "UNEXPECTED_EXCEPTION"
 """The kind of the one incompatibility of schemas that cannot be compared."""
 
@@ -80,7 +80,8 @@ class _Mismatch(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What two types do not agree in: mismatches, and results of their parts, shared by all that have the parts."""
+    """The result of comparing two types: their mismatches, and the results of their parts, which other results may
+    share."""
 
     parts: Sequence[_Mismatch | _Result]
 
@@ -104,7 +105,8 @@ class _Incomparable(Exception):
 
 
 def compare(reader: Schema, writer: Schema) -> list[Incompatibility]:
-    """Return why a reader's schema cannot read all data of a writer's: nothing if it can, at most SHOWN_MAX reasons."""
+    """Return why a reader's schema cannot read all data of a writer's schema: at most SHOWN_MAX reasons, none if it
+    can."""
     try:
         result = _Comparison().run(_Pair(reader, writer, None))
     except _Incomparable as error:
@@ -143,7 +145,8 @@ class _Comparison:
                 stack.pop()
 
     def _known_result(self, pair: _Pair) -> _Result | None:
-        """Return the result of a pair that is known or has no parts; None for another one, which now is in progress."""
+        """Return the result of a pair that was compared before or has no parts. For any other pair return None, and
+        mark the pair as in progress."""
         key = _key(pair)
         result = self._known.get(key)
         if result is None:
@@ -192,8 +195,8 @@ class _Comparison:
         raise AssertionError("a pair without parts is not compared in steps")
 
     def _reads_plainly(self, reader: Schema, writer: Schema) -> bool:
-        """Return whether both are the same primitive, or unions of which the reader's has all branches of the writer's,
-        all of them primitive: nearly all fields of nearly all versions. Other pairs are compared by the rules."""
+        """Return whether both are the same primitive, or unions of primitives where the reader has all branches of the
+        writer. This is a fast path for nearly all fields; if False, the pair is compared by the rules."""
         if isinstance(reader, Primitive) and isinstance(writer, Primitive):
             return reader.type == writer.type
         if not isinstance(reader, Union) or not isinstance(writer, Union):
@@ -275,7 +278,8 @@ def _symbols(reader: Enum, writer: Enum, path: Path) -> Sequence[_Mismatch]:
 
 
 def _written_field(field: Field, position: int, writer: Record) -> Field | None:
-    """Return the writer's field for a reader's. Raises _Incomparable if it has several: by the name and an alias."""
+    """Return the writer's field that a reader's field reads, found by name or alias. Raises _Incomparable if there are
+    several."""
     names = (field.name, *field.aliases)
     found = [writer.fields[each] for each in names if each in writer.fields]
     if len(found) > 1:
@@ -289,7 +293,7 @@ def _written_field(field: Field, position: int, writer: Record) -> Field | None:
 def _shown(schema: Record) -> str:
     try:
         return schema_text(schema)
-    except InvalidSchema:  # the names of its references nest it too deep
+    except InvalidSchema:  # its references' types make it too deep to print
         return schema.name.full
 
 

@@ -1,8 +1,8 @@
 """The types of Avro's schemas, as the parser makes them.
 
-A named type is one object, however often schemas refer to it; of a type that a text defines twice, the second
-definition is an object of its own. Pairs of objects are known by identity where readers and writers are compared;
-`same_schema` says what Schema.equals says.
+A named type is one object, however often schemas refer to it; a second definition of the same type in a text is another
+object. The comparison of readers and writers identifies types by object identity; `same_schema` compares them as
+Schema.equals of Avro for Java does.
 
 Source: Avro specification 1.12, "Schema Declaration".
 """
@@ -30,8 +30,8 @@ class Name(NamedTuple):
         return f"{self.space}.{self.simple}" if self.space else self.simple
 
     def within(self, space: str) -> str:
-        """Return how a schema in a namespace writes the name: the simple name if the namespace is the same and the
-        simple name is not that of a type of Avro."""
+        """Return the name as it is written inside namespace `space`: the simple name if the namespace is the same,
+        unless the simple name is that of one of Avro's own types."""
         return self.simple if self.space and self.space == space and self.simple not in TYPES else self.full
 
 
@@ -63,7 +63,7 @@ class Map:
 
 @dataclass(eq=False, slots=True)
 class Union:
-    """One of its branches."""
+    """A value of one of the branches."""
 
     branches: list[Schema]
     type: str = "union"
@@ -71,7 +71,7 @@ class Union:
 
 @dataclass(eq=False, slots=True)
 class Fixed:
-    """So many bytes. aliases: None if the text has none."""
+    """A fixed number of bytes, `size`. aliases: None if the text has none."""
 
     name: Name
     size: int
@@ -83,9 +83,9 @@ class Fixed:
 
 @dataclass(eq=False, slots=True)
 class Enum:
-    """One of its symbols. default: the symbol that a reader takes for one that it does not know.
+    """One of several symbols. default: the symbol that a reader uses in place of a symbol that it does not know.
 
-    A symbol is None where the text has another value than a string; it is refused when the names are checked."""
+    A symbol that is no string in the text is None; the check of names refuses it."""
 
     name: Name
     symbols: list[str | None]
@@ -98,7 +98,8 @@ class Enum:
 
 @dataclass(eq=False, slots=True)
 class Field:
-    """A field of a record. default: its value where the writer has no such field, if has_default."""
+    """A field of a record. default: the field's value if the writer's record has no such field; only valid if
+    has_default."""
 
     name: str
     schema: Schema
@@ -112,7 +113,7 @@ class Field:
 
 @dataclass(eq=False, slots=True)
 class Record:
-    """Named fields. is_error: whether the text calls it an error."""
+    """A record: named fields. is_error: whether the text has the type `error` for it."""
 
     name: Name
     is_error: bool
@@ -125,7 +126,7 @@ class Record:
 
 @dataclass(eq=False, slots=True)
 class Unresolved:
-    """A name that no schema has yet. Where a text is parsed to its end, none is left."""
+    """A name whose type is not defined yet. No Unresolved is left once a text is parsed to its end."""
 
     full: str
     type: str = "record"
@@ -136,7 +137,7 @@ Schema: TypeAlias = Primitive | Array | Map | Union | Record | Enum | Fixed | Un
 
 
 def full_name(schema: Schema) -> str:
-    """Return the full name of a named type, the type's name of another one."""
+    """Return the full name of a named type; for other types the name of the type, such as "array"."""
     match schema:
         case Record() | Enum() | Fixed():
             return schema.name.full
@@ -146,7 +147,8 @@ def full_name(schema: Schema) -> str:
 
 
 def alias_names(schema: NamedType) -> list[str]:
-    """Return the full names of the aliases; one without a namespace starts with a dot if the type has a namespace."""
+    """Return the full names of the aliases. An alias without a namespace starts with a dot if the type itself has a
+    namespace."""
     return [f".{each.simple}" if schema.name.space and not each.space else each.full for each in schema.aliases]
 
 
@@ -172,7 +174,7 @@ def same_schema(one: Schema, other: Schema, *, with_docs: bool = False) -> bool:
 
 
 def _alike(one: Schema, other: Schema) -> bool:
-    """Return whether two schemas of a type are equal but for the types that they contain."""
+    """Return whether two schemas of the same type are equal, apart from the types that they contain."""
     match one, other:
         case (Fixed(), Fixed()):
             return one.name == other.name and one.size == other.size and same_json(one.props, other.props)
@@ -213,7 +215,7 @@ def _parts(schema: Schema) -> list[Schema]:
 
 
 def _docs(schema: Schema) -> object:
-    """Return what a schema tells to people and to readers of other names, to be compared."""
+    """Return the docs, aliases and enum defaults of a schema, in a form that can be compared."""
     match schema:
         case Record():
             fields = [(each.doc, frozenset(each.aliases)) for each in schema.fields.values()]

@@ -1,11 +1,11 @@
 """JSON Schema, drafts 4 to 2020-12, as Confluent's Schema Registry handles it.
 
-text         JSON to values, and the canonical text
+text         parses JSON, and writes the canonical text
 model        a schema as a tree of nodes
-drafts4to7, drafts2019   JSON to nodes: loading and references check what Confluent's loaders check, patterns Java's
-             regular expressions, uris Java's URIs
-comparison   two schemas to differences: shapes finds parts that are written alike, matching pairs parts
-differences  kinds and messages
+drafts4to7, drafts2019   make nodes of JSON. They use loading and references for the checks of Confluent's loaders,
+             patterns for Java's regular expressions, uris for Java's URIs
+comparison   compares two schemas; shapes finds parts with the same text, matching pairs the parts of two schemas
+differences  the kinds of differences, and their messages
 
 A schema without `$schema`, or with an unknown one, is of draft 7.
 """
@@ -38,7 +38,7 @@ _META_LENGTH_MAX: Final = 80
 
 @dataclass(frozen=True)
 class JsonSchema:
-    """A parsed schema. value: its JSON. node: as it is compared."""
+    """A parsed schema. value: its JSON. node: the tree of nodes by which schemas are compared."""
 
     value: Json
     node: Node
@@ -50,11 +50,11 @@ class JsonSchema:
         return JsonSchema(value, self.node, json_text(value))
 
     def formatted(self, form: str) -> str:  # noqa: ARG002
-        """Return the canonical text: there are no other forms."""
+        """Return the canonical text, whatever the form: JSON Schema has no other."""
         return self.canonical
 
     def incompatibilities(self, writer: JsonSchema, *, is_lenient: bool = False) -> list[Incompatibility]:
-        """Return why this schema does not allow all that the writer's allows, by Confluent's rules.
+        """Return why this schema does not allow all data that the writer's schema allows, by Confluent's rules.
 
         is_lenient: whether the compatibility policy is LENIENT. Raises InvalidSchema if too many pairs of schemas would
         have to be compared.
@@ -73,8 +73,8 @@ class JsonSchema:
 def parse(text: str, references: Mapping[str, str]) -> JsonSchema:
     """Return the parsed schema.
 
-    references: the text of each reference, direct or not, by its name: what a `$ref` calls it, or that resolved against
-    the schema's id. Nothing is fetched. Raises InvalidSchema.
+    references: the text of each reference, direct or not, by its name: the text of a `$ref`, or the URI to which it
+    resolves against the schema's id. No URL is fetched. Raises InvalidSchema.
     """
     value = parse_json(text)
     if isinstance(value, bool):

@@ -1,8 +1,8 @@
 """Which differences of two schemas make data of the old one invalid for the new one, by Confluent's rules.
 
-Two schemas of one type are compared keyword by keyword; of different types they are incompatible, unless the old one
-is false or the new one {} or true. What may be beside named properties (items likewise) decides about added and removed
-ones:
+Two schemas of one type are compared keyword by keyword; two of different types are incompatible, unless the old one is
+false or the new one {} or true. Whether a property may be added or removed depends on the properties that are allowed
+beside the named ones; the same holds for items:
 
     content model    additionalProperties, unevaluatedProperties         a property may be
     open             true, or neither given                              removed; added only as {} or true
@@ -10,7 +10,7 @@ ones:
     partially open   a schema, or patternProperties                      as the schema for it allows
 
 The schemas of an anyOf, oneOf or allOf are matched: each one of the smaller side needs a compatible one of its own on
-the other side. A `$ref` is followed once: two of them that lead to a `$ref` count as equal.
+the other side. A `$ref` is followed once: if both lead to another `$ref`, they count as equal.
 
 Schemas refer to themselves, and to one another, so pairs of schemas are compared once. A pair within itself counts as
 compatible; if it turns out that it is not, all is compared again with this known, until nothing new is learned.
@@ -34,7 +34,7 @@ from kcli.schemas.json_schema.shapes import Shapes
 from kcli.schemas.schema import InvalidSchema
 
 COMPARISONS_MAX: Final = 100_000
-"""How many pairs of schemas are compared at most, the same ones again included."""
+"""The greatest number of comparisons of pairs of schemas, including repeated ones."""
 
 _Pair: TypeAlias = "tuple[int, int]"
 _Steps: TypeAlias = "Generator[tuple[Node, Node], Differences, Differences]"
@@ -73,7 +73,7 @@ class _Comparison:
         self.count = 0
 
     def run(self, old: Node, new: Node) -> Differences:
-        """Compare as often as it takes until no pair within itself was wrongly taken for compatible."""
+        """Compare the schemas again and again, until no pair within itself was wrongly taken for compatible."""
         incompatible: dict[_Pair, Differences] = {}
         while True:
             known, assumed = self._pass(old, new, incompatible)
@@ -85,8 +85,8 @@ class _Comparison:
     def _pass(
         self, old: Node, new: Node, incompatible: Mapping[_Pair, Differences]
     ) -> tuple[dict[_Pair, Differences], bool]:
-        """Compare two schemas and all within them. Return what was found for each pair, and whether a pair within
-        itself was taken for compatible."""
+        """Compare two schemas and all within them. Return the differences of each pair, and whether a pair within
+        itself was wrongly taken for compatible."""
         known: dict[_Pair, Differences] = {}
         assumed = False
         old, new = _referred(old), _referred(new)
@@ -126,7 +126,7 @@ class _Comparison:
             raise InvalidSchema(f"more than {COMPARISONS_MAX:,} pairs of schemas would have to be compared")
 
     def _leaves(self, old: Node, new: Node) -> Differences:
-        """Compare two schemas without schemas within them."""
+        """Compare two schemas that contain no schemas."""
         self._count()
         if type(old) is type(new) and not isinstance(
             old, model.Text | model.Number | model.Constant | model.Enumeration
@@ -149,7 +149,8 @@ class _Comparison:
         return found
 
     def _steps(self, old: Node, new: Node) -> _Steps:
-        """Compare two schemas: yield each pair within them, get what is found for it, and return what is found."""
+        """Compare two schemas. This generator yields each pair of schemas within them, is sent the differences of the
+        pair, and returns the differences of the two."""
         self._count()
         found = Differences()
         if isinstance(new, model.Combined) != isinstance(old, model.Combined) and (yield from _is_part(old, new)):
@@ -268,7 +269,7 @@ class _Comparison:
                 found.add(f"dependencies/{name}", "DEPENDENCY_SCHEMA_ADDED")
 
     def _others(self, path: str, kind: str, old: _Container, new: _Container, found: Differences) -> _Part:
-        """Compare what is said of properties or items that are not named."""
+        """Compare the schemas for properties or items that are not named."""
         if old.allows_additional != new.allows_additional:
             if old.allows_additional:
                 self._add(found, path, f"{kind}_REMOVED")
@@ -359,8 +360,8 @@ def _constants(old: model.Constant, new: model.Constant, found: Differences) -> 
 
 
 def _is_part(old: Node, new: Node) -> Generator[tuple[Node, Node], Differences, bool]:
-    """Return whether data of one schema is allowed by one schema of an anyOf or oneOf, or data of an allOf because of
-    one of its schemas. Only one of the two is combined."""
+    """Return whether one schema of an anyOf or oneOf (`new`) allows the data of the old schema, or whether the new
+    schema allows the data of one schema of an allOf (`old`). Only one of the two schemas is combined."""
     if isinstance(new, model.Combined):
         for part in new.parts if new.criterion != "allOf" or len(new.parts) == 1 else ():
             if not (yield old, part):
@@ -382,7 +383,7 @@ def _allows_other_types(old: Node, new: Node) -> bool:
 
 
 def _widens(old: model.Combined, new: model.Combined) -> bool:
-    """Return whether schemas that are combined in the old way may be combined in the new way."""
+    """Return whether the keyword that combines schemas may change from the old one's to the new one's."""
     was_single, is_single = len(old.parts) == 1, len(new.parts) == 1
     return (
         new.criterion in (old.criterion, "anyOf")
@@ -392,7 +393,7 @@ def _widens(old: model.Combined, new: model.Combined) -> bool:
 
 
 def _is_open(node: _Container) -> bool:
-    """Return whether any property or item may be beside the named ones."""
+    """Return whether an object or array allows any property or item beside the named ones."""
     return (
         node.allows_additional
         and node.additional is None
@@ -402,8 +403,8 @@ def _is_open(node: _Container) -> bool:
 
 
 def _covering(node: _Container, name: str | None) -> Node | None:
-    """Return the schema that a property or item that is not named must have; None if there is none. name: the
-    property's."""
+    """Return the schema that applies to a property or item without a schema of its own; None if there is none. name:
+    the name of the property."""
     if isinstance(node, model.Object) and name is not None:
         for pattern in hash_map_order(node.patterns):
             if found_in(pattern, name):
@@ -431,7 +432,7 @@ def _least(path: str, kind: str, old: model.Limit | None, new: model.Limit | Non
 
 
 def _divides(divisor: model.Limit, number: model.Limit) -> bool:
-    """Return whether a number is a multiple of a divisor; False if they are too far apart to say."""
+    """Return whether a number is a multiple of a divisor; False if their magnitudes are too far apart to decide."""
     if not divisor:
         return False
     return _DIVISION.remainder(Decimal(number), Decimal(divisor)) == 0
@@ -442,7 +443,8 @@ def _count(limit: model.Limit | None) -> int | None:
 
 
 def _in_order(names: Iterable[str], *maps: Mapping[str, Node] | Mapping[str, frozenset[str]]) -> list[str]:
-    """Return names in the order in which Java iterates over the keys of a map; over a set of the keys of several."""
+    """Return names in the order in which Java iterates over the keys of one map, or over a set of the keys of several
+    maps."""
     chosen = list(names)
     if len(chosen) < 2:
         return chosen

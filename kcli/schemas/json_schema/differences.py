@@ -1,7 +1,8 @@
-"""What a comparison finds, and the messages of Confluent's registry for it.
+"""The differences that a comparison finds, and the messages of Confluent's registry for them.
 
-A found difference is kept at its path within the two schemas that were compared, and what was found for schemas within
-them is kept once, however many references lead there: the whole is a graph, from which messages are written at the end.
+A difference is stored with its path within the two schemas that were compared. The differences of two inner schemas are
+stored once, however many references lead to them. So all differences are a graph, from which the messages are written
+at the end.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from kcli.schemas.parsed import Incompatibility
 REPORTED_MAX: Final = 10_000
 """How many incompatibilities are reported at most."""
 REPORTED_LENGTH_MAX: Final = 4 << 20
-"""How many characters their paths have at most."""
+"""The greatest total length of the paths of reported incompatibilities, in characters."""
 
 _Entry: TypeAlias = "tuple[str, str | Differences]"
 
 
 @dataclass(eq=False)
 class Differences:
-    """The incompatible differences of two schemas: at each path, relative to them, a kind or what was found there."""
+    """The incompatible differences of two schemas. An entry has a path within them, and a kind, or the Differences of
+    the schemas at that path."""
 
     entries: list[_Entry] = field(default_factory=list)
 
@@ -29,7 +31,7 @@ class Differences:
         return bool(self.entries)
 
     def add(self, path: str, found: str | Differences) -> None:
-        """Add a kind, or what was found at a path, unless it is empty."""
+        """Add a kind, or the Differences of the schemas at a path unless they are empty."""
         if found:
             self.entries.append((path, found))
 
@@ -148,8 +150,8 @@ KINDS: Final = {
     "SUM_TYPE_NARROWED": _FEWER_ELEMENTS,
     "NOT_TYPE_EXTENDED": _MORE_ELEMENTS,
 }
-"""The incompatible kinds, each with its text: {} is the path, the first %s the reader ("new"), the second one the
-writer."""
+"""The kinds of incompatible differences, each with its message: {} is the path, the first %s the reader ("new"), the
+second the writer."""
 
 LENIENT: Final = frozenset(
     (
@@ -164,7 +166,7 @@ LENIENT: Final = frozenset(
         "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
     )
 )
-"""The kinds that are compatible with the lenient policy."""
+"""The kinds of differences that the lenient policy accepts."""
 
 
 def _incompatibility(kind: str, path: str) -> Incompatibility:

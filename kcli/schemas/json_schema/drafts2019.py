@@ -1,13 +1,13 @@
 """Schemas of drafts 2019-09 and 2020-12: JSON to nodes, as json-sKema's loader and Confluent's translation do it.
 
-Each keyword makes a node of its type, and the nodes of a schema are joined, one after the other:
+Each keyword becomes a node of its type; the nodes of a schema are joined one after the other:
 
     two nodes of arrays, numbers, objects, texts   one node with the keywords of both
     several types, and a node of one of them       the node of this type has the keywords, too
     others                                         an allOf of them, whose nodes of one type are one
 
-The keywords are joined in the order in which a HashMap iterates over them, properties last: the order may decide how
-they fall into nodes. Keywords beside `$ref` count. Source: JSON Schema 2019-09 and 2020-12.
+The keywords are joined in the order in which a HashMap iterates over them, properties last; into which nodes they are
+joined may depend on this order. Keywords beside `$ref` are not ignored. Source: JSON Schema 2019-09 and 2020-12.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ _MERGED: Final = (model.Array, model.Number, model.Object, model.Text)
 
 
 class _Scope(NamedTuple):
-    """Where a schema is. base: the base URI around it. is_root: whether it is in the schema itself, not in one that it
-    refers to."""
+    """The surroundings of a schema. base: the base URI around it. is_root: whether it is in the root document, not in a
+    reference."""
 
     base: str
     is_root: bool
@@ -89,7 +89,8 @@ class _Loader:
     nodes: dict[tuple[int, str, str], Node] = field(default_factory=dict)
     """The node of each JSON value that was loaded, with its base URI, and `within`."""
     within: str = ""
-    """The URI whose schema is being loaded: what a `$ref` leads to is no node of the schema around it, but a copy."""
+    """The URI of the schema that is being loaded for a `$ref`. Its nodes are copies, not shared with the schema around
+    it."""
     anchors: dict[str, tuple[Json, _Scope]] = field(default_factory=dict)
     """The schemas that have an id or an anchor, and documents, by URI."""
     waiting: deque[model.Reference] = field(default_factory=deque)
@@ -100,7 +101,7 @@ class _Loader:
     """The text of each reference by URI."""
 
     def load_all(self, root: Json) -> Node:
-        """Load the root, what has an id or an anchor, and what any of them refers to."""
+        """Load the root, the schemas with an id or an anchor, and all schemas to which any of these refer."""
         for name, text in self.references.items():
             self.documents[resolved(None, name, name)] = text
             if ":" not in name and not name.startswith("."):
@@ -121,8 +122,8 @@ class _Loader:
         return node
 
     def _settle(self) -> None:
-        """Give each reference its target. Of those to one schema, the first one gets its node, others a copy: those
-        that were found before all was settled which the node refers to, share one."""
+        """Give each reference its target. The first reference to a schema gets the schema's node, later ones a copy;
+        references that are found before all targets within the node are set share one copy."""
         frames: list[tuple[dict[str, Node], model.Reference | None]] = [({}, None)]
         while frames:
             copies, first = frames[-1]
@@ -342,13 +343,13 @@ class _Loader:
         return raw, _Scope(base or scope.base, scope.is_root)
 
     def _base(self, raw: Json, base: str) -> str:
-        """Return the base URI within a value. base: the one around it."""
+        """Return the base URI within a value. base: the base URI around the value."""
         own = raw.get("$id") if isinstance(raw, dict) else None
         return base if not isinstance(own, str) or base.endswith(own) else _resolved(base, own, "$id")
 
     def _find_anchors(self, root: Json, scope: _Scope) -> None:
-        """Add what has an id or an anchor. In a document that is referred to, nothing is looked for in the values of
-        unknown keywords. Raises InvalidSchema if two have the same one."""
+        """Add the schemas that have an id or an anchor. In a referenced document, the values of unknown keywords are
+        not searched. Raises InvalidSchema if two schemas have the same id or anchor."""
         values: list[tuple[Json, str, str, str]] = [(root, scope.base, "$defs", "")]
         for value, outer, before, last in values:
             if not scope.is_root and last and last not in _KEYWORDS and before not in _MAPS:
@@ -386,8 +387,8 @@ def _resolved(base: str, reference: str, where: str) -> str:
 
 
 def _annotation(keyword: str, value: Json) -> Node | None:
-    """Return the node of a keyword that says nothing of the value: json-sKema makes one of some of them, which is
-    joined as a schema without keywords."""
+    """Return the node of a keyword that does not restrict the value. json-sKema makes nodes of some such keywords; they
+    are joined as a schema without keywords."""
     if keyword in ("title", "description", "$dynamicAnchor", "format"):
         a_string(value, keyword)
         return model.Combined(is_generated=True) if keyword == "format" else None
@@ -442,7 +443,7 @@ def _int32(number: model.Limit) -> int:
 
 
 def _joined(one: Node, other: Node) -> Node:
-    """Return the node of the keywords of two nodes."""
+    """Return a node with the keywords of two nodes."""
     if type(one) is type(other) and isinstance(one, _MERGED):
         return _merged(one, other)
     for several, single in ((one, other), (other, one)):
@@ -457,13 +458,15 @@ def _joined(one: Node, other: Node) -> Node:
 
 
 def _flat(node: Node) -> Sequence[Node]:
-    """Return the parts of what stands for the keywords of one schema; any other node alone."""
+    """Return the parts of a node that was generated for the keywords of one schema; for any other node, only the node
+    itself."""
     is_generated = isinstance(node, model.Combined) and node.is_generated and node.criterion == "allOf"
     return node.parts if is_generated and isinstance(node, model.Combined) else [node]
 
 
 def _collected(nodes: Sequence[Node], begin: int) -> list[Node]:
-    """Return the nodes; those of one type that can be one are one. begin: before this index they stay as they are."""
+    """Return the nodes, with nodes of one type merged where possible. begin: nodes before this index stay as they
+    are."""
     collected = list(nodes[:begin])
     for node in nodes[begin:]:
         for index, each in enumerate(collected):
@@ -476,7 +479,7 @@ def _collected(nodes: Sequence[Node], begin: int) -> list[Node]:
 
 
 def _merged(one: Node, other: Node) -> Node:
-    """Return the node with what two nodes of one type say; the second one counts if both do."""
+    """Return a node with the keywords of two nodes of one type; for a keyword that both have, the second counts."""
     empty = type(one)()
     changes: dict[str, object] = {}
     for name, default in vars(empty).items():
@@ -491,7 +494,8 @@ def _merged(one: Node, other: Node) -> Node:
 
 
 def _forget(node: Node) -> None:
-    """Take from a node what Confluent's translation keeps beside it, and replaces by unknown keywords and `$defs`."""
+    """Clear the keywords of a node that Confluent's translation loses: unknown keywords and `$defs` replace them
+    there."""
     if isinstance(node, model.Array):
         node.min_contains = node.max_contains = node.unevaluated = None
     elif isinstance(node, model.Object):

@@ -2,14 +2,14 @@
 
 A schema's keywords fall into parts: enum; each of allOf, anyOf, oneOf; not; const; one for `type`, which takes all
 keywords of its types; then one for each group of keywords that are left (of arrays, objects, numbers, texts, and if).
-One part is the schema; several are an allOf. Beside `$ref` other keywords do not count.
+One part is the schema; several are an allOf. Keywords beside `$ref` are ignored.
 
     draft 4   no const, contains, propertyNames; its id keyword is id; items and dependencies are no booleans
     draft 6   no if
-    draft 7   also what has no `$schema`, or an unknown one
+    draft 7   also schemas without `$schema`, or with an unknown one
 
-A `$ref` is resolved against the ids around it, and found: among the ids of its document; behind #, by a pointer into
-its document; otherwise among the references, by name. Source: JSON Schema drafts 4 to 7.
+A `$ref` is resolved against the ids around it. Its target is searched among the ids of its document; after #, by a
+pointer into its document; otherwise among the references, by name. Source: JSON Schema drafts 4 to 7.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _URLS: Final = {
     7: ("json-schema.org/draft-07/schema",),
 }
 COPIES_MAX: Final = 100_000
-"""From so many nodes on, a `$ref` into a schema leads to its node, not to a copy: that tells at how many paths a
-difference is found, not whether."""
+"""Once so many nodes exist, a `$ref` gets the node of its target instead of a copy. This changes at how many paths a
+difference is reported, but not whether it is found."""
 _ARRAY: Final = ("items", "additionalItems", "minItems", "maxItems", "uniqueItems")
 _OBJECT: Final = (
     "properties",
@@ -74,8 +74,8 @@ _FORMATS_7: Final = _FORMATS_6 | {"date", "time", "regex", "relative-json-pointe
 
 @dataclass(eq=False)
 class _Document:
-    """A schema's whole JSON. base: its base URI, its own id included. ids: the objects with an id, as it is written,
-    with the base URI within each; None before the first `$ref`."""
+    """A schema's whole JSON. base: its base URI, its own id included. ids: the objects with an id, by the text of the
+    id, each with the base URI within it; None before the first `$ref`."""
 
     root: Json
     draft: int
@@ -87,7 +87,7 @@ class _Document:
         return "id" if self.draft == 4 else "$id"
 
     def by_id(self, uri: str) -> tuple[JsonObject, str | None] | None:
-        """Return the object whose id is written so, and its base URI. Raises InvalidSchema."""
+        """Return the object whose id has the text `uri`, and its base URI. Raises InvalidSchema."""
         if self.ids is None:
             self.ids = {}
             values: list[tuple[Json, str | None]] = [(self.root, self.base)]
@@ -110,7 +110,7 @@ class _Document:
 
 @dataclass(frozen=True)
 class _Scope:
-    """Where a schema is. base: the base URI within it, its own id included."""
+    """The surroundings of a schema. base: the base URI within it, its own id included."""
 
     document: _Document
     base: str | None
@@ -137,7 +137,8 @@ class _Loader:
     nodes: dict[tuple[int, str | None, str], Node] = field(default_factory=dict)
     """The node of each JSON value that was loaded, with its base URI, and `within`."""
     within: str = ""
-    """The URI whose schema is being loaded: what a `$ref` leads to is no node of the schema around it, but a copy."""
+    """The URI of the schema that is being loaded for a `$ref`. Its nodes are copies, not shared with the schema around
+    it."""
     waiting: dict[str, list[model.Reference]] = field(default_factory=dict)
     targets: dict[str, tuple[Json, _Scope]] = field(default_factory=dict)
     documents: dict[str, _Document] = field(default_factory=dict)
@@ -145,7 +146,7 @@ class _Loader:
     """The name of each reference by its URI."""
 
     def load_all(self) -> Node:
-        """Load the root, then what it refers to, what that refers to, and so on."""
+        """Load the root, then the schemas to which it refers, then those to which these refer, and so on."""
         draft = _draft(self.root)
         main = _Document(with_definitions(self.root), draft, None)
         main.base = base_of(main.root, None, main.id_keyword, "#")
@@ -164,7 +165,7 @@ class _Loader:
         return node
 
     def node(self, raw: Json, scope: _Scope) -> Node:
-        """Return the node of a schema. scope: that of the schema around it."""
+        """Return the node of a schema. scope: the scope of the schema around it."""
         if isinstance(raw, bool):
             return model.Anything(is_true=True) if raw else model.Nothing()
         if not isinstance(raw, dict):
@@ -172,7 +173,7 @@ class _Loader:
         return self._inner(raw, scope.within(raw))
 
     def _inner(self, raw: Json, scope: _Scope) -> Node:
-        """Return the node of a schema. scope: that within it."""
+        """Return the node of a schema. scope: the scope within it."""
         if not isinstance(raw, dict):
             return self.node(raw, scope)
         stack = [(raw, scope)]
@@ -190,7 +191,7 @@ class _Loader:
         return self.nodes[id(raw), scope.base, self.within]
 
     def _children(self, raw: JsonObject, scope: _Scope) -> Iterable[JsonObject]:
-        """Return the schemas within one, which are loaded before it: so loading needs no deep stack."""
+        """Return the schemas within a schema. They are loaded before it, so that loading needs no deep recursion."""
         return () if "$ref" in raw else _PLACES[scope.document.draft].within(raw)
 
     def _object(self, raw: JsonObject, scope: _Scope) -> Node:
@@ -214,7 +215,7 @@ class _Loader:
         return node
 
     def _parts(self, raw: JsonObject, scope: _Scope, used: set[str]) -> list[Node]:
-        """Return the nodes that the keywords fall into, and add the keywords to `used`."""
+        """Return the nodes that the keywords of a schema become, and add the keywords to `used`."""
         draft = scope.document.draft
         parts: list[Node] = []
         if "enum" in raw:
@@ -348,7 +349,8 @@ class _Loader:
         return node
 
     def _target(self, text: str, uri: str, scope: _Scope) -> tuple[Json, _Scope]:
-        """Return what a `$ref` leads to. text: as it is written. uri: resolved."""
+        """Return the target of a `$ref` and its scope. text: the text of the `$ref`. uri: the URI to which it
+        resolves."""
         document = scope.document
         if (found := document.by_id(uri)) is not None:
             return found[0], _Scope(document, found[1])

@@ -1,4 +1,4 @@
-"""What the loaders of all drafts share: the types that keywords must have."""
+"""Functions of the loaders of all drafts: they check the types that the values of keywords must have."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _NAMES: Final = {dict: "an object", list: "an array", str: "a string", bool: "a 
 
 
 class Places(NamedTuple):
-    """The keywords whose values are schemas: one, some in an array, some in an object. `items` may be both of the first
-    ones."""
+    """The keywords whose values are schemas: keywords with one schema, with an array of schemas, and with an object of
+    schemas. `items` may have one schema or an array."""
 
     single: frozenset[str]
     arrays: frozenset[str]
     objects: frozenset[str]
 
     def within(self, raw: JsonObject) -> Iterator[JsonObject]:
-        """Iterate over the schemas within one that are objects."""
+        """Yield the schemas within a schema, if they are objects."""
         for keyword, value in raw.items():
             if keyword in self.single and isinstance(value, dict):
                 yield value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def largest_matching(edges: Sequence[Sequence[int]], right_count: int) -> int:
-    """Return how many pairs the largest matching has.
+    """Return the number of pairs in the largest matching.
 
     edges: for each vertex of the left side, the vertices of the right side that may be its partner. right_count: how
     many vertices the right side has. The time is edges * sqrt(vertices).

@@ -1,4 +1,4 @@
-"""Schemas as they are compared: trees of nodes, each of one type, with references between them.
+"""The model by which schemas are compared: trees of nodes, each of one type, with references between them.
 
     Anything         {} or true                        Nothing      false
     Text, Number, Array, Object, Boolean, Null         a type, or keywords of one without `type`
@@ -7,8 +7,8 @@
     Negation         not                               Conditional  if, then, else
     Reference        $ref
 
-The nodes are those of everit's library, into which Confluent's registry loads schemas of every draft: what its
-comparison finds depends on how keywords fall into nodes. Nodes are compared by identity; only the loaders change them.
+The nodes are those of everit's library, into which Confluent's registry loads schemas of every draft: the results of
+its comparison depend on which node a keyword belongs to. Nodes are compared by identity; only the loaders change them.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ Limit: TypeAlias = "int | Decimal"
 
 @dataclass(eq=False)
 class Node:
-    """What every node has. default: whether it has one. notes: title and other annotations, and unknown keywords."""
+    """The base of all nodes. has_default: whether the schema has the keyword `default`. notes: title and other
+    annotations, and unknown keywords."""
 
     has_default: bool = field(default=False, kw_only=True)
     notes: Mapping[str, Json] = field(default_factory=dict, kw_only=True)
 
     @property
     def is_connect_bytes(self) -> bool:
-        """Whether Kafka Connect's converter wrote it for bytes: a decimal is a number or a text then."""
+        """Whether Kafka Connect's converter made the schema for bytes; a decimal may then be a number or a text."""
         return self.notes.get("connect.type") == "bytes"
 
 
 @dataclass(eq=False)
 class Anything(Node):
-    """is_true: written as true, not as {}."""
+    """A schema that allows any value. is_true: whether it is written as true, not as {}."""
 
     is_true: bool = False
 
@@ -60,7 +61,7 @@ class Null(Node):
 
 @dataclass(eq=False)
 class Text(Node):
-    """is_required: whether `type` says that the value is a string."""
+    """Restricts strings. is_required: whether the value must be a string, by `type`."""
 
     is_required: bool = False
     min_length: int | None = None
@@ -71,7 +72,7 @@ class Text(Node):
 
 @dataclass(eq=False)
 class Number(Node):
-    """exclusive: draft 4's exclusiveMinimum and exclusiveMaximum."""
+    """Restricts numbers. exclusive...: draft 4's Boolean exclusiveMinimum and exclusiveMaximum."""
 
     is_required: bool = False
     is_integer: bool = False
@@ -85,8 +86,8 @@ class Number(Node):
 
 @dataclass(eq=False)
 class Array(Node):
-    """items: the schema of all items. tuple_items: those of the first ones. allows_additional: False if there may be
-    no others. additional, unevaluated: the schema of others."""
+    """Restricts arrays. items: the schema of all items. tuple_items: the schemas of the first items. allows_additional:
+    False if there may be no items after these. additional, unevaluated: the schema of the items after these."""
 
     is_required: bool = False
     min_items: int | None = None
@@ -104,8 +105,9 @@ class Array(Node):
 
 @dataclass(eq=False)
 class Object(Node):
-    """required: in the order of the text. patterns: patternProperties. needs: the names that a property needs beside
-    it. dependents: the schema that an object with a property must have."""
+    """Restricts objects. required: in the order of the text. patterns: patternProperties. needs: for a property, the
+    properties that an object with it must have. dependents: for a property, the schema that an object with it must
+    fit."""
 
     is_required: bool = False
     min_properties: int | None = None
@@ -123,7 +125,8 @@ class Object(Node):
 
 @dataclass(eq=False)
 class Combined(Node):
-    """criterion: allOf, anyOf, oneOf. is_generated: whether it stands for the keywords of one schema, or its types."""
+    """Combines schemas. criterion: allOf, anyOf or oneOf. is_generated: whether the text has no such keyword, and the
+    node was made of several keywords or types of one schema."""
 
     criterion: str = "allOf"
     parts: Sequence[Node] = ()
@@ -154,7 +157,7 @@ class Negation(Node):
 
 @dataclass(eq=False)
 class Reference(Node):
-    """target is set when the schema of the URI is loaded."""
+    """A `$ref`. target: None until the schema with the URI is loaded."""
 
     uri: str = ""
     target: Node = field(default_factory=Anything)
@@ -172,7 +175,7 @@ TYPES: dict[str, type[Node]] = {
 
 
 def value_key(value: Json) -> object:
-    """Return what equal JSON values have in common. As in Java, 1 and 1.0 are not equal, nor are 1.0 and 1.00."""
+    """Return a key that is equal for equal JSON values. As in Java, 1 and 1.0 are not equal, nor are 1.0 and 1.00."""
     match value:
         case bool() | None | str():
             return value if isinstance(value, str) else (bool, value)

@@ -1,4 +1,5 @@
-"""Java's regular expressions in a schema: whether one is valid, and whether it is found in a property's name."""
+"""Java's regular expressions in a schema: whether a pattern is valid, and whether it matches a part of a property's
+name."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _CONTROLS: Final = {"t": 9, "n": 10, "r": 13, "f": 12, "a": 7, "e": 27}
 
 
 def found_in(pattern: str, text: str) -> bool:
-    """Return whether a pattern is found somewhere in a text. One that takes more than linear time, such as one with a
-    look-ahead, is found nowhere."""
+    """Return whether a pattern matches a part of a text. A pattern that needs more than linear time, such as one with a
+    look-ahead, never matches."""
     try:
         return _compiled(pattern).finds(text)
     except PatternError:
@@ -44,7 +45,7 @@ def _compiled(pattern: str) -> JavaRegex:
 
 
 def syntax_error(pattern: str) -> str | None:
-    """Return why java.util.regex.Pattern does not compile a pattern, None if it does."""
+    """Return the reason why java.util.regex.Pattern refuses a pattern, None if it accepts it."""
     try:
         _Syntax(pattern).check()
     except PatternError as error:
@@ -54,7 +55,7 @@ def syntax_error(pattern: str) -> str | None:
 
 @dataclass
 class _Syntax:
-    """One pass over a pattern. open: how many groups are open."""
+    """Checks a pattern in one pass. open: the number of open groups."""
 
     pattern: str
     at: int = 0
@@ -144,8 +145,8 @@ class _Syntax:
         self.at = match.end() + len(end)
 
     def _escape(self, *, in_class: bool) -> int | None:
-        """Read what follows a backslash. Return the code of the character that it stands for; None if it stands for
-        several, or none."""
+        """Read an escape after its backslash. Return the code of the character that it stands for; None if it stands
+        for several characters or none."""
         char = self._peek()
         if not char:
             raise PatternError("Unexpected internal error")
@@ -182,7 +183,7 @@ class _Syntax:
         raise PatternError("Illegal/unsupported escape sequence")
 
     def _class(self) -> None:
-        """Read a class in brackets, and those within it."""
+        """Read a class in brackets, with the classes within it."""
         depth = 1
         self._take("^")
         is_empty = True

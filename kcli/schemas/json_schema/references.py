@@ -17,8 +17,8 @@ _INDEX: Final = re.compile(r"[+]?\d{1,9}\Z", re.ASCII)
 
 
 def with_definitions(document: Json) -> Json:
-    """Return the document whose `definitions` are `$defs`, too, so that a reference may name either. What `$defs` has
-    already, counts."""
+    """Return the document with its `definitions` copied to `$defs`, so that a reference may name either. Existing
+    entries of `$defs` are kept."""
     if not isinstance(document, dict):
         return document
     definitions, defs = (document.get(key) for key in _BUCKETS)
@@ -30,7 +30,7 @@ def with_definitions(document: Json) -> Json:
 def tokens_of(pointer: str, *, keep_empty_end: bool) -> list[str]:
     """Return the keys of a fragment that is a JSON pointer, such as "#/a/b". Raises InvalidSchema.
 
-    keep_empty_end: whether an empty key at the end is one, as in "#/a/"; Java's split drops it.
+    keep_empty_end: whether an empty key at the end counts, as in "#/a/"; Java's split drops it.
     """
     parts = pointer.split("/")
     while len(parts) > 1 and not parts[-1] and not keep_empty_end:
@@ -64,7 +64,7 @@ def base_of(value: Json, base: str | None, id_keyword: str, where: str) -> str |
 
 
 def resolved(base: str | None, reference: str, where: str) -> str:
-    """Return the URI that a reference stands for. Raises InvalidSchema."""
+    """Return the URI of a reference, resolved against `base`. Raises InvalidSchema."""
     try:
         uri = resolve(base, reference)
         parse_uri(uri)

@@ -1,4 +1,4 @@
-"""Which schemas are written alike: parts of an anyOf that are, count once."""
+"""Finds schemas with the same text: equal parts of an anyOf count once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kcli.schemas.json_schema.model import Anything, Array, Node, Number, Object
 
 _DEFAULTS: Final[dict[type[Node], Mapping[str, object]]] = {}
 _KEYWORDS_ALONE: Final = (Anything, Array, Number, Object, Text)
-"""The nodes that are written as {} if they say nothing."""
+"""The nodes that are written as {} if they have no keywords."""
 
 
 class Shapes:
-    """The numbers of shapes. Nodes and values get equal numbers if they are written alike; a reference is written as
-    its URI, not as its target. Each node and value is looked at once."""
+    """Numbers the shapes of nodes and values: two have the same number if they have the same text. The text of a
+    reference is its URI, not its target. Each node and value is examined once."""
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
@@ -30,7 +30,8 @@ class Shapes:
         return list(found.values())
 
     def _number(self, value: object) -> int:
-        """Return the number of a node or value. What is within it gets its number first: so it needs no deep stack."""
+        """Return the number of a node or value. The nodes and values within it get their numbers first, without deep
+        recursion."""
         stack = [value]
         while stack:
             each = stack[-1]
@@ -51,7 +52,7 @@ class Shapes:
         return self._numbers.setdefault(_plain(value), len(self._numbers)) if known is None else known
 
     def _shape(self, value: object) -> object:
-        """Return the shape of what has parts, which have numbers."""
+        """Return the shape of a node or value whose parts have numbers already."""
         match value:
             case Reference():
                 return Reference, value.uri, self._number_of(value.notes)
@@ -76,7 +77,7 @@ class Shapes:
 
 
 def _parts(value: object) -> Iterable[object]:
-    """Return what is within a node or a value. What a reference leads to is not within it."""
+    """Return the nodes and values within a node or value. The target of a reference is not within the reference."""
     match value:
         case Reference():
             return (value.notes,)
@@ -90,15 +91,15 @@ def _parts(value: object) -> Iterable[object]:
 
 
 def _defaults(node_type: type[Node]) -> Mapping[str, object]:
-    """Return the fields of a node that says nothing."""
+    """Return the fields of a node without keywords."""
     if node_type not in _DEFAULTS:
         _DEFAULTS[node_type] = vars(node_type())
     return _DEFAULTS[node_type]
 
 
 def _plain(value: object) -> object:
-    """Return what is equal for scalars that org.json writes alike: a number that is written without an exponent has no
-    zeros at its end."""
+    """Return a key that is equal for scalars that org.json writes in the same way: it drops zeros at the end of a
+    number without an exponent."""
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         text = str(value)
         return int, text.rstrip("0").rstrip(".") if "." in text and "E" not in text else text

@@ -1,4 +1,4 @@
-"""JSON text of a schema: to values, and to the canonical text.
+"""Parses the JSON text of a schema, and writes its canonical text.
 
     text           value               canonical text
     1, -0          int                 1, 0
@@ -8,7 +8,7 @@
     {}             dict                {}, keys in the order of the text; the last of equal keys counts
 
 The canonical text is what Jackson writes of the tree that it reads with BigDecimals: no white space, characters other
-than control characters as they are. What follows the first value is ignored, as Jackson does.
+than control characters as they are. Like Jackson, the parser ignores text after the first value.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def parse_json(text: str) -> Json:
 
 
 def depth_of(text: str) -> int:
-    """Return how deep the arrays and objects of a text are nested."""
+    """Return the depth of nested arrays and objects in a text."""
     depth = most = 0
     for match in _TOKEN.finditer(text):
         if match[0] in "[{":

@@ -13,9 +13,9 @@ _ILLEGAL: Final = re.compile(
 
 
 class Uri(NamedTuple):
-    """The parts of a URI; None for what it has not. path is "" if it has none.
+    """The parts of a URI; a part that it does not have is None, a missing path is "".
 
-    is_opaque: whether it has a scheme, and what follows it is no path, as in urn:x.
+    is_opaque: whether it has a scheme that no path follows, as in urn:x.
     """
 
     scheme: str | None
@@ -56,7 +56,7 @@ def parse_uri(text: str) -> Uri:
 
 
 def resolve(base: str | None, reference: str) -> str:
-    """Return the URI that a reference stands for within a base. Raises ValueError."""
+    """Resolve a reference against a base URI. Raises ValueError."""
     child = parse_uri(reference)
     if base is None:
         return reference
@@ -72,12 +72,12 @@ def resolve(base: str | None, reference: str) -> str:
 
 
 def without_fragment(uri: str) -> str:
-    """Return the URI of the document of a URI."""
+    """Return a URI without its fragment."""
     return uri.partition("#")[0]
 
 
 def _normalized(path: str) -> str:
-    """Return the path without "." and without ".." behind a name."""
+    """Return the path without the parts ".", and without each ".." after a name, with that name."""
     if "." not in path and "//" not in path:
         return path
     absolute = path.startswith("/")

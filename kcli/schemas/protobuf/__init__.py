@@ -1,14 +1,14 @@
 """Protobuf schemas: a .proto file, or the base64 text of a serialized FileDescriptorProto.
 
-reader, parser  a text to elements
+reader, parser  parse a text into elements
 elements        what a file declares
-names           which type a name means; known: the files that are built in
-printer         elements to the canonical and the normalized text; options, numbers: their parts of the latter
-differences     what a reader cannot read of a writer's data
-descriptors     a FileDescriptorProto to elements and back, by the package protobuf, imported at its first use
+names           resolve names to types; known: the built-in files
+printer         print elements as the canonical and the normalized text; options, numbers: parts of the latter
+differences     compare two schemas: which data of a writer a reader cannot read
+descriptors     convert a FileDescriptorProto to elements and back, with the package protobuf, imported at first use
 
-The parser is our own: it takes 1 ms for 2 KB, needs no process and no other files, and takes and refuses what
-Confluent's registry does, which is not what protoc does.
+The parser is kcli's own: it takes 1 ms for 2 KB, needs no process and no other files, and accepts and refuses the same
+texts as Confluent's registry, which differ from those of protoc.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ProtobufSchema:
 
     @cached_property
     def names(self) -> Names:
-        """The names that the file sees. Raises InvalidSchema."""
+        """The names that declarations of the file can use. Raises InvalidSchema."""
         return Names(self.file, self._references)
 
     def normalized(self) -> Self:
-        """Return the schema whose canonical text is the same for all schemas that mean the same.
+        """Return the normalized schema; schemas with the same meaning have the same normalized text.
 
         Raises InvalidSchema if a type is not found.
         """
@@ -72,11 +72,11 @@ class ProtobufSchema:
         return self.canonical
 
     def differences(self, writer: Self) -> list[Difference]:
-        """Return what differs between the writer's schema and this one, compatible or not."""
+        """Return the differences between the writer's schema and this one, compatible ones included."""
         return compare(writer.file, writer.names, self.file, self.names)
 
     def incompatibilities(self, writer: Self) -> list[Incompatibility]:
-        """Return why this schema, as the reader's, cannot read data of the writer's. Empty if it can."""
+        """Return why this schema cannot read data of the writer's schema; an empty list if it can."""
         return [
             Incompatibility(each.kind, each.path, each.text)
             for each in self.differences(writer)

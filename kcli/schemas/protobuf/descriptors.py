@@ -1,9 +1,9 @@
-"""A serialized FileDescriptorProto as elements, and elements as one, in base64.
+"""Converts a serialized FileDescriptorProto in base64 to elements, and elements to a FileDescriptorProto.
 
-Clients other than Java's register the descriptor that protoc has made; a client that asks for the form "serialized"
-gets one. Of the custom options a descriptor shows only Confluent's (confluent.*_meta): the others need their files.
-Imports google.protobuf: 0.1 s once. Source: google/protobuf/descriptor.proto; what is taken over, and in which order,
-is that of Confluent's ProtobufSchema.
+Clients other than Java's register the descriptor that protoc has made; a request for the form "serialized" gets one. Of
+custom options, a descriptor keeps only Confluent's (confluent.*_meta), as others need the files that declare them.
+Imports google.protobuf: 0.1 s once. Source: google/protobuf/descriptor.proto; Confluent's ProtobufSchema for the parts
+that are converted, and their order.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ _PARTS = {
     "edition_defaults": ["edition", "value"],
     "declaration": ["number", "full_name", "type", "reserved", "repeated"],
 }
-"""The fields of options that are messages."""
+"""The options whose values are messages, each with the fields of its message."""
 _UNKNOWN_IF_ABSENT = {"retention", *_PARTS["features"], *_PARTS["feature_support"], *_PARTS["edition_defaults"]}
-"""The fields that are set to the enum's value 0 if it does not have the symbol."""
+"""Fields of an enum's type that get the value 0 for a symbol that the enum does not have."""
 _VALUE_FIRST = ("precision", "scale")
 _LABELS = {1: "optional", 2: "required", 3: "repeated"}
 _LABEL_NUMBERS = {name: number for number, name in _LABELS.items()}
@@ -103,7 +103,7 @@ _META_KINDS = ("file", "message", "field", "enum", "enum_value")
 def _pool() -> descriptor_pool.DescriptorPool:
     """Return a pool of descriptor.proto and of Confluent's options.
 
-    Their map of parameters is a list of entries here, because the order of the entries counts.
+    In this pool the map of parameters in Confluent's options is a list of entries, because their order counts.
     """
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(descriptor_pb2.DESCRIPTOR.serialized_pb)
@@ -148,7 +148,7 @@ def _new_file() -> _Proto:
 
 
 def file_of(text: str) -> el.File:
-    """Return the elements of a FileDescriptorProto in base64. Raises InvalidSchema if the text is none."""
+    """Return the elements of a FileDescriptorProto in base64. Raises InvalidSchema for any other text."""
     try:
         data = b64decode(text + "=" * (-len(text) % 4) if "=" not in text else text, validate=True)
         file = _new_file()
@@ -160,7 +160,7 @@ def file_of(text: str) -> el.File:
 
 
 def _check_text(message: _Proto) -> None:
-    """Raises InvalidSchema if a string is not UTF-8, which google.protobuf returns as bytes."""
+    """Raise InvalidSchema if a string of the message is not UTF-8; google.protobuf returns such a string as bytes."""
     for field, value in message.ListFields():
         for each in value if field.is_repeated else [value]:
             if field.message_type is not None:
@@ -226,7 +226,8 @@ def _span(first: int, last: int) -> int | Span:
 
 
 def _reserved(declared: _Proto, excluded: int) -> list[el.Reserved]:
-    """Return the reserved numbers and names of a message or enum. excluded: 1 if the end of a range is not in it."""
+    """Return the reserved numbers and names of a message or enum. excluded: 1 if the end of a range is exclusive, else
+    0."""
     numbers = [el.Reserved([_span(each.start, each.end - excluded)]) for each in declared.reserved_range]
     return [*numbers, *(el.Reserved([name]) for name in declared.reserved_name)]
 
@@ -281,7 +282,7 @@ def _service(service: _Proto) -> el.Service:
 
 
 def _options(options: _Proto, names: Sequence[str], meta: str | None = None) -> list[Option]:
-    """Return the options of a declaration that are set, in the order of `names`, and Confluent's behind them."""
+    """Return the options of a declaration that are set, in the order of `names`; Confluent's come last."""
     result: list[Option] = []
     for name in names:
         field = options.DESCRIPTOR.fields_by_name[name]
@@ -350,7 +351,7 @@ def serialized(file: el.File, names: Names, references: Mapping[str, el.File]) -
 
 
 class _Builder:
-    """Fills descriptors with what a file declares."""
+    """Fills descriptors with the declarations of a file."""
 
     def __init__(self, names: Names, syntax: str | None) -> None:
         self._names = names
@@ -486,13 +487,13 @@ def _build_reserved(proto: _Proto, reserved: el.Reserved, excluded: int) -> None
 
 
 def _entry_name(field: str) -> str:
-    """Return the name of the message that is the entry of a map's field."""
+    """Return the name of the entry message of a field that is a map."""
     words = field.split("_")
     return ("".join(word[:1].upper() + word[1:].lower() for word in words) if len(words) > 1 else field) + "Entry"
 
 
 def _set_options(proto: _Proto, options: Sequence[Option], names: Sequence[str], meta: str | None = None) -> None:
-    """Set those of the options that a descriptor keeps; the last one counts if an option is there several times."""
+    """Set the options that a descriptor keeps; if an option occurs several times, the last one counts."""
     if not options:
         return
     by_name: dict[str, list[Option]] = {}
@@ -519,7 +520,7 @@ def _set_options(proto: _Proto, options: Sequence[Option], names: Sequence[str],
 
 
 def _value(field: FieldDescriptor, value: Value) -> Any:
-    """Return an option's value for a descriptor's field. Raises ValueError and TypeError."""
+    """Convert an option's value to the type of a descriptor's field. Raises ValueError, TypeError."""
     text = value.text if isinstance(value, Word) else value
     if not isinstance(text, str):
         raise TypeError(f"{field.name} has no such value")

@@ -1,4 +1,4 @@
-"""What differs between two schemas, and which of it keeps a reader from reading what a writer has written.
+"""Compares two schemas: finds their differences, and those that keep a reader from reading a writer's data.
 
 Fields are compared by their numbers, messages and enums by their names. A field's type may change within a group whose
 encodings agree:
@@ -24,12 +24,12 @@ from kcli.schemas.protobuf.names import Names, Scope, is_map_entry
 
 _T = TypeVar("_T")
 DIFFERENCES_MAX = 10_000
-"""How many differences are listed, and how many messages are compared for the list."""
+"""The greatest number of differences that are listed, and of messages that are compared for the list."""
 PATHS_SIZE_MAX = 8 << 20
 
 
 class DifferenceKind(StrEnum):
-    """What a difference is."""
+    """The kind of a difference."""
 
     PACKAGE_CHANGED = "PACKAGE_CHANGED"
     MESSAGE_ADDED = "MESSAGE_ADDED"
@@ -60,11 +60,11 @@ class DifferenceKind(StrEnum):
 
     @property
     def is_compatible(self) -> bool:
-        """Whether a reader can read what was written before the change."""
+        """Whether a reader with the changed schema can read data that was written before the change."""
         return self not in _DESCRIPTIONS
 
 
-# What clients see of each incompatible kind; %s are the schemas, which the registry names when it answers.
+# The message of each incompatible kind; %s stands for a schema, whose name the registry puts in.
 _K = DifferenceKind
 _DESCRIPTIONS = {
     _K.PACKAGE_CHANGED: "The package at '{}' in the %s schema does not match the package in the %s schema",
@@ -94,13 +94,14 @@ class Difference(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The message of an incompatible difference as Confluent's registry has it, `%s` for the schemas' names."""
+        """The message of Confluent's registry for an incompatible difference, with `%s` for the names of the
+        schemas."""
         description = _DESCRIPTIONS.get(self.kind, "").format(self.path)
         return f'{{errorType:"{self.kind}", description:"{description}"}}'
 
 
 class _Pair(NamedTuple):
-    """A message of the writer and the one of the reader that has its name."""
+    """A message of the writer's schema, and the message of the reader's schema with the same name."""
 
     old: el.Message
     new: el.Message
@@ -109,7 +110,8 @@ class _Pair(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A difference whose path is not made yet: behind that of the writer's or reader's message of a scope."""
+    """A difference without its whole path, which begins with the path of the writer's or the reader's message of a
+    scope."""
 
     kind: DifferenceKind
     scope: Scope
@@ -120,7 +122,7 @@ class _Change(NamedTuple):
 class _Inner:
     """A pair of messages within a message: one declared in it, or the type of a field.
 
-    change: of the field, which is incompatible if the messages are; None for a declared one.
+    change: the change of the field, which is incompatible if the messages are; None for a declared message.
     """
 
     pair: _Pair
@@ -132,17 +134,19 @@ _Found: TypeAlias = _Change | _Inner
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
-    """What is found between a pair of messages: in their fields, and in the types that they declare."""
+    """The result of comparing a pair of messages: the differences of their fields, and of the types that they
+    declare."""
 
     fields: list[_Found]
     types: list[_Found]
 
 
 def compare(old: el.File, old_names: Names, new: el.File, new_names: Names) -> list[Difference]:
-    """Return what differs between the writer's file (old) and the reader's (new), in the order of Confluent's registry.
+    """Return the differences between the writer's file (old) and the reader's (new), in the order of Confluent's
+    registry.
 
-    At most DIFFERENCES_MAX compatible and as many incompatible ones. A message that contains itself is compared once on
-    the way to it.
+    Returns at most DIFFERENCES_MAX compatible differences, and as many incompatible ones. On a path, a message that
+    contains itself is compared once.
     """
     return _Comparison(old_names, new_names).files(old, new)
 
@@ -168,10 +172,11 @@ class _Comparison:
         return result.differences
 
     def _listed(self, found: Sequence[_Found], result: _List) -> bool:
-        """List the changes in order, those between pairs of messages in their places; return whether all are listed.
+        """List the changes in order, with the changes of inner pairs of messages in the places of these pairs; return
+        whether all are listed.
 
-        Each frame of the stack is a pair that is being listed: what remains of it, the change of the field that led to
-        it, the number of incompatible changes before it, and the writer's message whose fields are listed there.
+        Each frame of the stack is a pair that is being listed: its remaining changes, the change of the field that led
+        to it, the number of incompatible changes before it, and the writer's message whose fields are listed.
         """
         open_messages: set[int] = set()
         stack: list[tuple[Iterator[_Found], _Change | None, int, int | None]] = [(iter(found), None, 0, None)]
@@ -200,7 +205,8 @@ class _Comparison:
         return True
 
     def _first_incompatible(self, found: Sequence[_Found]) -> _Change | None:
-        """Return an incompatible change among those found and those between the pairs that they lead to, or None."""
+        """Return the first incompatible change among these changes and those of their inner pairs; None if all are
+        compatible."""
         todo, seen = list(found), set[tuple[int, int]]()
         while todo:
             each = todo.pop()
@@ -227,7 +233,7 @@ class _Comparison:
         old_scope: Scope,
         new_scope: Scope,
     ) -> Iterator[_Found]:
-        """Yield what differs between the types that two files or messages declare."""
+        """Yield the differences of the types that two files or messages declare."""
         old_messages = {each.name: (i, each) for i, each in enumerate(_messages(old))}
         new_messages = {each.name: (i, each) for i, each in enumerate(_messages(new))}
         for name in _name_order(old_messages, new_messages):
@@ -251,7 +257,7 @@ class _Comparison:
                 yield from _enum(old_enums[name], new_enums[name], old_scope.child(name))
 
     def _message(self, pair: _Pair) -> Iterator[_Found]:
-        """Yield what differs between the fields of two messages."""
+        """Yield the differences of the fields of two messages."""
         scope = pair.old_scope
         old, new = _Fields(pair.old), _Fields(pair.new)
         yield from _oneofs(old, new, scope)
@@ -284,7 +290,7 @@ class _Comparison:
     def _type(
         self, old: str, new: str, labels: tuple[str | None, str | None], pair: _Pair, field: tuple[str | int, ...]
     ) -> Iterator[_Found]:
-        """Yield what differs between the types of a field, or of the keys or values of a map."""
+        """Yield the differences of the types of a field, or of the keys or values of a map."""
         before, after = _resolved(self._old, old, pair.old_scope), _resolved(self._new, new, pair.new_scope)
         scope = pair.old_scope
         if before.kind != after.kind:
@@ -298,7 +304,7 @@ class _Comparison:
             yield from self._named(before, after, _Change(_K.FIELD_NAMED_TYPE_CHANGED, scope, field))
 
     def _named(self, old: _FieldType, new: _FieldType, change: _Change) -> Iterator[_Found]:
-        """Yield what differs between two messages that are the types of a field."""
+        """Yield the differences of two messages that are the types of a field."""
         if old.scope is None or new.scope is None or old.scope.type is None or new.scope.type is None:
             if old.name != new.name:
                 yield change
@@ -307,7 +313,7 @@ class _Comparison:
         if not self._is_same_name(old.scope, new.scope):
             yield change
             return
-        # messages that both files declare are compared where they declare them
+        # messages that both files declare are compared as declarations of the files
         is_elsewhere = before.file is not None or after.file is not None
         if is_elsewhere and isinstance(before.element, el.Message) and isinstance(after.element, el.Message):
             yield _Inner(_Pair(before.element, after.element, old.scope, new.scope), change)
@@ -329,11 +335,12 @@ _GROUPS = (
     | dict.fromkeys(("fixed64", "sfixed64"), "fixed64")
     | {"float": "float", "double": "double"}
 )
-"""The group of each scalar type: types of one group read each other's encodings."""
+"""The group of each scalar type: types of one group can read each other's encodings."""
 
 
 class _FieldType(NamedTuple):
-    """A field's type. kind: scalar (and enum), map, message. group: of a scalar. scope: of a type that is found."""
+    """A field's type. kind: scalar (or enum), map or message. group: the group of a scalar type. scope: the scope of a
+    message or enum, if its name is resolved."""
 
     kind: str
     name: str
@@ -356,7 +363,7 @@ def _resolved(names: Names, name: str, scope: Scope) -> _FieldType:
 
 
 class _Fields:
-    """The fields of a message by number, those of oneofs too, and the oneof of each."""
+    """The fields of a message by number, including those of oneofs; and the oneof of each field."""
 
     def __init__(self, message: el.Message) -> None:
         self.by_number = {field.number: field for field in message.fields}
@@ -370,7 +377,7 @@ class _Fields:
 
 
 class _List:
-    """The list of differences, which ends when it is full."""
+    """The list of differences, which takes no more when it is full."""
 
     def __init__(self) -> None:
         self.differences: list[Difference] = []
@@ -389,7 +396,8 @@ class _List:
 
 
 def _oneofs(old: _Fields, new: _Fields, scope: Scope) -> Iterator[_Change]:
-    """Yield which oneofs are added and removed, and which now exclude fields that could be set together before."""
+    """Yield the oneofs that were added or removed, and those that now exclude fields that could be set together
+    before."""
     for oneof in new.order:
         known = [field.number for field in oneof.fields if field.number in old.by_number]
         alone = [number for number in known if number not in old.oneof_of]
@@ -436,7 +444,7 @@ def _enums(types: Iterable[el.Message | el.Enum]) -> dict[str, el.Enum]:
 
 
 def _local_parts(scope: Scope) -> list[str]:
-    """Return a type's name within its package; nothing for a package."""
+    """Return the parts of a type's name within its package; an empty list for a package."""
     if scope.type is None:
         return []
     package = scope.type.package
@@ -444,7 +452,7 @@ def _local_parts(scope: Scope) -> list[str]:
 
 
 def _name_order(old: Iterable[str], new: Iterable[str]) -> list[str]:
-    """Return the names of both in the order of Confluent's registry."""
+    """Return the names of both schemas in the order of Confluent's registry."""
     return _set_order(hash_map_order(old), hash_map_order(new), java_hash)
 
 

@@ -1,4 +1,4 @@
-"""What a .proto file declares, as it is written: names are not resolved, and order is kept.
+"""The declarations of a .proto file as they are written: names are not resolved, and order is kept.
 
     File        syntax, package, imports, types (Message, Enum), services, extends, options
     Message     nested types, options, reserved, fields, oneofs, extensions, groups, extends
@@ -41,7 +41,7 @@ SCALARS = frozenset(
 
 
 class Kind(PythonEnum):
-    """What the value of an option is."""
+    """The kind of an option's value."""
 
     STRING = auto()
     BOOLEAN = auto()
@@ -53,7 +53,7 @@ class Kind(PythonEnum):
 
 
 WORDS = frozenset((Kind.BOOLEAN, Kind.ENUM, Kind.NUMBER))
-"""The kinds whose values are written without quotes."""
+"""The kinds of values that are written without quotes."""
 
 
 class Word(NamedTuple):

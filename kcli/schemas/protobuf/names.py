@@ -1,8 +1,8 @@
-"""Which type or extension a name means: names of a .proto file are relative to where they stand.
+"""Resolves the names of types and extensions: a name in a .proto file is relative to the message or package around it.
 
-`Money` in message `shop.Order` is the first that exists of shop.Order.Money, shop.Money and Money; `.shop.Money` is
-that one only. As in Confluent's registry, a file sees all types of the files that it refers to, imported or not, and
-those of the built-in files. Source: protobuf.dev, "Packages and Name Resolution".
+`Money` in message `shop.Order` is the first that exists of shop.Order.Money, shop.Money and Money; `.shop.Money` means
+only that type. As in Confluent's registry, a file can use all types of its references, imported or not, and those of
+the built-in files. Source: protobuf.dev, "Packages and Name Resolution".
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Scope:
         return parts[::-1]
 
     def outwards(self) -> Iterator[Scope]:
-        """Yield the scope and those around it, from the innermost to the root."""
+        """Yield the scope and the scopes around it, from the innermost to the root."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def child(self, name: str) -> Scope:
-        """Return the scope of a name within this one, which is made if it is new."""
+        """Return the scope of a name within this scope; create it if it does not exist."""
         scope = self
         for part in name.split("."):
             inner = scope.children.get(part)
@@ -82,7 +82,7 @@ class Scope:
 
 
 class Names:
-    """The names of a schema, of the files that it refers to, and of the built-in files.
+    """The names of a schema, of its references, and of the built-in files.
 
     Raises InvalidSchema if a package has too many parts.
     """
@@ -96,11 +96,11 @@ class Names:
         self.package = _declare(self._root, file, None)
 
     def type(self, scope: Scope, name: str) -> Scope | None:
-        """Return the scope of the type that a name means, or None."""
+        """Return the scope of the type to which a name in `scope` refers, or None."""
         return self._find(scope, name, is_extension=False)
 
     def extension(self, scope: Scope, name: str) -> Scope | None:
-        """Return the scope of the extension that a name means, or None."""
+        """Return the scope of the extension to which a name in `scope` refers, or None."""
         return self._find(scope, name, is_extension=True)
 
     def extension_field(self, full_name: str) -> el.Field | None:
@@ -125,7 +125,7 @@ class Names:
         return None
 
     def _known(self, scope: Scope, parts: Sequence[str]) -> Scope | None:
-        """Return what the built-in files declare, unless a reference has replaced the file."""
+        """Return the scope of a name that a built-in file declares, unless a reference replaces that file."""
         path = [*scope.parts(), *parts] if scope.parent else parts
         if path[0] not in _KNOWN_ROOTS:
             return None
@@ -162,7 +162,7 @@ def _map_type(message: el.Message) -> str | None:
 
 
 def _declare(root: Scope, file: el.File, name: str | None) -> Scope:
-    """Put a file's names below the root; return the scope of its package."""
+    """Add the names of a file below the root; return the scope of its package."""
     package = file.package or ""
     if package.count(".") >= PACKAGE_PARTS_MAX:
         raise InvalidSchema(f"the package has more than {PACKAGE_PARTS_MAX} parts")

@@ -21,7 +21,7 @@ _STEP = Decimal("0.001")
 
 
 def normalized_number(text: str) -> str:
-    """Return a number of an option in its normalized form; what is no number stays as it is."""
+    """Return a number of an option in its normalized form; a text that is no number stays as it is."""
     if match := _INTEGER.fullmatch(text):
         sign, hexadecimal, octal, decimal = match.groups()
         value = int(hexadecimal, 16) if hexadecimal else int(octal, 8) if octal else int(decimal)
@@ -33,7 +33,8 @@ def normalized_number(text: str) -> str:
 
 
 def _exact(text: str, *, is_double: bool) -> Decimal:
-    """Return the value that DecimalFormat has for the Float, Double or BigDecimal which a Java program makes of it."""
+    """Return the value that DecimalFormat prints: that of the Float, Double or BigDecimal that Commons Lang makes of
+    the text."""
     decimal, double = Decimal(text), float(text)
     if not is_double and (not double or _FLOAT_MIN <= abs(double) <= _FLOAT_MAX):
         single: float = unpack("f", pack("f", double))[0]
@@ -43,12 +44,13 @@ def _exact(text: str, *, is_double: bool) -> Decimal:
 
 
 def _of_double(value: float) -> Decimal:
-    """Return the exact value, which decides what is rounded up; of a large one the digits that Java prints."""
+    """Return the exact value of a double, which decides how it is rounded; of a large double the digits that Java
+    prints."""
     return Decimal(value) if abs(value) < _EXACT_BELOW else Decimal(repr(value))
 
 
 def _shortest(single: float) -> Decimal:
-    """Return the shortest decimal whose Float is this one."""
+    """Return the shortest decimal that Java parses to this Float."""
     texts = (f"{single:.{digits}e}" for digits in range(_FLOAT_DIGITS_MAX))
     return next((Decimal(text) for text in texts if unpack("f", pack("f", float(text)))[0] == single), Decimal(single))
 

@@ -35,7 +35,7 @@ def _resolved(option: Option, names: Names, scope: Scope) -> Option:
 
 
 def as_map(option: Option) -> Option:
-    """Return an option `a.b.c = value` as `a = {b: {c: value}}`, others as they are."""
+    """Return an option `a.b.c = value` as `a = {b: {c: value}}`; return any other option as it is."""
     if not isinstance(option.value, Option):
         return option
     path: list[Option] = []
@@ -51,13 +51,13 @@ def as_map(option: Option) -> Option:
 
 
 def merged(options: Sequence[Option]) -> Option:
-    """Return one option for several settings of one: the last, or all entries if they are maps, where an entry that is
-    set several times is a list."""
+    """Merge several settings of one option: the last counts; of maps all entries count, and an entry that is set
+    several times becomes a list."""
     return _merged(None, [as_map(option) for option in options], None, None)
 
 
 def _merged(field: el.Field | None, options: Sequence[Option], names: Names | None, scope: Scope | None) -> Option:
-    """Return one option for several settings of an extension's field: the last, or all entries if they are maps."""
+    """Merge several settings of an extension's field into one option: the last counts, or of maps all entries."""
     merge = _Merge(names, scope)
     result = options[0]
     for option in map(as_map, options[1:]):
@@ -70,7 +70,7 @@ def _merged(field: el.Field | None, options: Sequence[Option], names: Names | No
 
 
 class _Merge:
-    """Merges maps in place, into copies of its own: each entry is copied once however many settings there are."""
+    """Merges maps into copies that it owns, in place: each entry is copied once, however many settings there are."""
 
     def __init__(self, names: Names | None, scope: Scope | None) -> None:
         self._names = names
@@ -87,7 +87,7 @@ class _Merge:
         return entries
 
     def maps(self, field: el.Field | None, target: dict[str, Value], entries: dict[str, Value]) -> dict[str, Value]:
-        """Put entries into the target, a map of the field's message; return the target."""
+        """Merge entries into `target`, a map for the message of `field`; return the target."""
         fields = self._fields_of(self._message(field))
         for key, value in entries.items():
             if key in target:

@@ -26,7 +26,7 @@ from kcli.schemas.schema import InvalidSchema
 
 
 class _Place(PythonEnum):
-    """Where a declaration stands, which decides what its first word means."""
+    """The place of a declaration, which decides how its first word is read."""
 
     FILE = auto()
     MESSAGE = auto()
@@ -55,7 +55,8 @@ _KEYS = el.SCALARS - {"bytes", "double", "float"}
 
 
 def parse_file(text: str) -> el.File:
-    """Return the elements of a .proto file. Raises BadSyntax, and InvalidSchema for a map's key that is no key."""
+    """Return the elements of a .proto file. Raises BadSyntax, and InvalidSchema for a type that cannot be the key of a
+    map."""
     parser = _Parser(text)
     file = parser.file()
     for each in parser.maps:
@@ -123,7 +124,8 @@ class _Parser:
             raise BadSyntax(f"{shortened(name)} ({here}) is already defined at {there}")
 
     def _declaration(self, place: _Place) -> _Declaration | None:
-        """Read one declaration; return None for what a file says of itself, and for a lone semicolon."""
+        """Read one declaration. Return None for a statement about the file (syntax, package, import), and for a lone
+        semicolon."""
         reader = self._reader
         is_first, self._is_first = self._is_first, False
         if reader.take(";"):
@@ -373,7 +375,7 @@ class _Parser:
         return el.Rpc(name, request, response, streams_request, streams_response, options)
 
     def _message_type(self) -> tuple[str, bool]:
-        """Read the request's or response's type of an rpc; return it, and whether it is a stream."""
+        """Read the type of an rpc's request or response; return the type, and whether it is a stream."""
         reader = self._reader
         reader.require("(")
         word = reader.word()
@@ -383,7 +385,7 @@ class _Parser:
         return type_name, is_stream
 
     def _options(self) -> Sequence[Option]:
-        """Read the options in brackets behind a declaration, if there are any."""
+        """Read the options in brackets after a declaration, if there are any."""
         reader = self._reader
         if not reader.take("["):
             return ()
@@ -473,7 +475,7 @@ def _of(found: Mapping[type, list[_Declaration]], kind: type[_D]) -> Sequence[_D
 
 
 def _put(entries: dict[str, Value], name: str, value: Value) -> None:
-    """Put a value into a map; a name that the map has already gets a list of values."""
+    """Put a value into a map; if the map has the name already, its value becomes a list."""
     if name not in entries:
         entries[name] = value
         return
@@ -504,7 +506,7 @@ def _path(name: str) -> str:
 
 
 def _check_map(type_name: str) -> None:
-    """Raises InvalidSchema if a map's key can be none."""
+    """Raise InvalidSchema if the type of a map's key cannot be a key."""
     keys: list[str] = []
     rest: str = type_name
     while rest.endswith(">") and (types := map_of(rest)) is not None:

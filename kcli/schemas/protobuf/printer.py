@@ -1,6 +1,6 @@
 """A .proto file's elements as text: the canonical text of a schema, and its normalized text.
 
-The canonical text keeps what the file says in its order, but for comments and weak imports, in this layout:
+The canonical text has the declarations of the file in their order, without comments and weak imports, in this layout:
 
     syntax, package
     imports, public imports
@@ -10,13 +10,13 @@ The canonical text keeps what the file says in its order, but for comments and w
     services
 
 and within a message: reserved, options, fields, oneofs, groups, extensions, extends, messages, enums. An empty line
-stands between two parts; within a message it is indented as the lines are.
+separates two parts; within a message it is indented like other lines.
 
-The normalized text is the same for files that mean the same: types have their full names with a leading dot; fields,
+The normalized text is the same for files with the same meaning: types have their full names with a leading dot; fields,
 oneofs, groups, constants of enums and reserved numbers are sorted by number, imports and options by name; an option
-that is set by several statements is one map; numbers are decimal; maps are `map<K, V>`; proto2 is not said. Messages,
-enums, services and rpcs keep their order, which the indexes before a payload count on. Source: canonicalString and
-normalize of Confluent's ProtobufSchema.
+that is set by several statements is one map; numbers are decimal; maps are `map<K, V>`; `syntax = "proto2"` is left
+out. Messages, enums, services and rpcs keep their order, as the message indexes before a payload count them. Source:
+canonicalString and normalize of Confluent's ProtobufSchema.
 """
 
 from __future__ import annotations
@@ -51,18 +51,20 @@ _KINDS = {"bool": Kind.BOOLEAN, "string": Kind.STRING} | dict.fromkeys(SCALARS -
 
 
 def canonical_text(file: el.File, *, has_extensions: bool = True) -> str:
-    """Return the canonical text of a file; has_extensions=False: without extends, extensions and custom options, but
-    with those of Confluent. Raises InvalidSchema if it is too large."""
+    """Return the canonical text of a file. has_extensions: if False, extends, extensions and custom options other than
+    Confluent's are left out. Raises InvalidSchema if the text is too large."""
     return _Printer(None, has_extensions=has_extensions).file(file)
 
 
 def normalized_text(file: el.File, names: Names) -> str:
-    """Return the normalized text of a file. Raises InvalidSchema if a type is not found, or if it is too large."""
+    """Return the normalized text of a file. Raises InvalidSchema if a type is not found, or if the text is too
+    large."""
     return _Printer(names, has_extensions=True).file(file)
 
 
 class _Text:
-    """The text so far, and how deep the next line stands in blocks. Raises InvalidSchema if it gets too large."""
+    """The text written so far, and the depth of blocks around the next line. Raises InvalidSchema if the text becomes
+    too large."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
@@ -76,7 +78,7 @@ class _Text:
         self.pieces.append(text)
 
     def start(self, text: str) -> None:
-        """Write the start of a line."""
+        """Begin a line with this text, after the indentation."""
         self.write(_INDENT * self.depth + text)
 
     def line(self, text: str) -> None:
@@ -85,7 +87,7 @@ class _Text:
         self.write(indent + text.replace("\n", "\n" + indent) + "\n")
 
     def block(self) -> _Block:
-        """Begin a block behind its opening brace."""
+        """Begin a block, after its opening brace."""
         self.depth += 1
         return _Block(self)
 
@@ -98,7 +100,7 @@ class _Block:
         self._is_empty = True
 
     def part(self) -> None:
-        """Begin a part: behind the brace on a new line, behind another part with an empty line."""
+        """Begin a part: after the brace on a new line, after another part with an empty line."""
         text = self._text
         text.write("\n" if self._is_empty else _INDENT * (text.depth - 1) + "\n")
         self._is_empty = False
@@ -321,7 +323,7 @@ class _Printer:
         self._brackets(options, scope)
 
     def _field_type(self, type_name: str, scope: Scope) -> str:
-        """Return the full name of a type, or the map that it stands for."""
+        """Return the full name of a field's type; `map<K, V>` if the type is the entry of a map."""
         assert self._names is not None
         if not type_name.startswith("map<"):
             found = self._names.type(scope, type_name)
@@ -393,7 +395,7 @@ class _Printer:
             self._items(value, depth, scope, is_inline=False)
 
     def _items(self, values: Sequence[Value], depth: int, scope: Scope | None, *, is_inline: bool) -> None:
-        """Write values in brackets, each on a line; is_inline: a single one without line breaks around it."""
+        """Write values in brackets, each on a line. is_inline: whether a single value has no line breaks around it."""
         if is_inline and len(values) == 1:
             self._text.write("[")
             self._value(values[0], depth, scope)
@@ -417,7 +419,7 @@ class _Printer:
         self._text.write(_INDENT * depth + "}")
 
     def _sorted(self, entries: dict[str, Value], scope: Scope) -> dict[str, Value]:
-        """Return a map without empty lists, its extensions by their full names, sorted by name."""
+        """Return a map without empty lists, sorted by name; extensions have their full names."""
         assert self._names is not None
         result: dict[str, Value] = {}
         for key, value in entries.items():

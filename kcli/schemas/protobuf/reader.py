@@ -1,11 +1,11 @@
-"""The words, numbers and strings of a .proto file, and where it is wrong.
+"""Reads the words, numbers and strings of a .proto file, and reports where its syntax is wrong.
 
     word     letters, digits, `_`, `-` and `.`
     integer  decimal, or hexadecimal with `0x`: a signed 32-bit integer
-    string   in `"` or `'`, with C's escapes; strings beside each other are one
+    string   in `"` or `'`, with C's escapes; adjacent strings are one
 
-White space and comments separate them. Source: protobuf.dev, "Protocol Buffers Language Specification". What else is
-allowed or refused, and the messages, are those of Wire's parser, which Confluent's registry uses.
+White space and comments separate them. Source: protobuf.dev, "Protocol Buffers Language Specification". Other texts are
+accepted or refused, and the messages written, as by Wire's parser, which Confluent's registry uses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BadSyntax(InvalidSchema):
 
 
 def shortened(message: str) -> str:
-    """Return a message without most of a very long word in it."""
+    """Return a message in which a very long word is cut."""
     return message if len(message) <= MESSAGE_MAX else message[:MESSAGE_MAX] + "..."
 
 
@@ -51,7 +51,7 @@ class Reader:
         self.depth = 0
 
     def error(self, message: str, at: int | None = None) -> BadSyntax:
-        """Return the error at a position, which is the reader's if `at` is None."""
+        """Return the error at position `at`; None for the reader's position."""
         return BadSyntax(f"Syntax error in {self.location(self.at if at is None else at)}: {shortened(message)}")
 
     def location(self, at: int) -> str:
@@ -68,7 +68,7 @@ class Reader:
         self.depth -= 1
 
     def is_at_end(self) -> bool:
-        """Skip white space and comments; return whether nothing follows."""
+        """Skip white space and comments; return whether the text ends there."""
         text = self._text
         while True:
             match = _SPACE.match(text, self.at)
@@ -178,7 +178,7 @@ class Reader:
         return self.string() if self.peek() in "\"'" else self.word()
 
     def string(self) -> str:
-        """Read a string, and those beside it."""
+        """Read a string, and the adjacent ones."""
         text = self._text
         quote = self.next()
         if quote not in "\"'":
@@ -215,7 +215,8 @@ class Reader:
         return _ESCAPES.get(char, char)
 
     def end_declaration(self) -> None:
-        """Skip the comment behind a declaration on the same line. Raises BadSyntax if a declaration follows it."""
+        """Skip a comment on the same line after a declaration. Raises BadSyntax if another declaration follows on that
+        line."""
         text = self._text
         blanks = _BLANKS.match(text, self.at)
         at = blanks.end() if blanks else self.at

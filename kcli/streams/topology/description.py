@@ -7,9 +7,9 @@
         Sink: KSTREAM-SINK-0000000001 (topic: out)
           <-- KSTREAM-SOURCE-0000000000
 
-Kafka orders nodes by how many nodes are behind them, then by name. It orders the neighbours of a node in the same way,
-but by the numbers known when each was added, and it adds them as a HashMap iterates over the names; so does this.
-Source: InternalTopologyBuilder (describe), HashSet.
+Kafka sorts nodes by how many nodes their records can reach, then by name. It sorts the neighbours of a node in the same
+way, but by the numbers at the time when each was added, and adds them in the order in which a HashMap iterates over
+their names; so does this module. Source: InternalTopologyBuilder (describe), HashSet.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kcli.java.tree_set import TreeSet
 
 @dataclass(eq=False)
 class Described:
-    """A node to describe. topics: of a source or sink; a sink without one asks a function. size: nodes behind it, and
-    itself."""
+    """A node to describe. topics: the topics of a source, or the topic of a sink; empty for a sink whose topics a
+    function returns. size: the number of nodes that records of this node can reach, and this node."""
 
     kind: str
     name: str
@@ -53,7 +53,7 @@ class Described:
 
 
 def _place(node: Described) -> tuple[int, str]:
-    """Return what Kafka orders nodes by."""
+    """Return the key by which Kafka sorts nodes."""
     return -node.size, node.name
 
 

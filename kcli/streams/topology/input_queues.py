@@ -1,6 +1,6 @@
 """The input of a task: a queue for each topic, and the choice of the next record.
 
-The next record is that with the lowest timestamp among the first ones of all queues. Queues whose first records have
+The next record is that with the lowest timestamp among the first records of all queues. Queues whose first records have
 equal timestamps are taken in the order of Java's PriorityQueue. Source: PartitionGroup, RecordQueue of Kafka Streams.
 """
 
@@ -29,7 +29,7 @@ class RawRecord(NamedTuple):
 
 
 def deserialized(source: Source, raw: RawRecord) -> ConsumerRecord:
-    """Return the record with key and value by the source's serdes. Raises ProcessingError."""
+    """Return the record, with key and value deserialized by the source's serdes. Raises ProcessingError."""
     key, value = _read("key", source.key_serde, raw.key, raw), _read("value", source.value_serde, raw.value, raw)
     return ConsumerRecord(raw.topic, raw.partition, raw.offset, raw.timestamp, key, value, raw.headers)
 
@@ -63,7 +63,7 @@ class InputQueue:
         self._find_first()
 
     def take(self) -> tuple[Record[object, object], RecordMetadata]:
-        """Remove the first record and return it with its place."""
+        """Remove the first record; return it with its topic, partition and offset."""
         taken = self.first
         assert taken is not None
         self.first = None
@@ -107,7 +107,7 @@ class InputQueues:
             self._by_time.offer(queue)
 
     def take(self) -> tuple[Source, Record[object, object], RecordMetadata]:
-        """Remove the next record; return it with its source and its place."""
+        """Remove the next record; return it with its source, and with its topic, partition and offset."""
         queue = self._by_time.poll()
         record, place = queue.take()
         if queue.first is not None:

@@ -1,7 +1,9 @@
-"""What a processor is, and what it can do: forward records, read its stores, ask to be called at times.
+"""The interface of processors and of their context, by which they forward records, use stores and schedule
+punctuations.
 
-A processor is made by its supplier, once for each task. `ProcessorContext` is its only way to the outside: time comes
-from the task, which gets it from whoever runs it. Source: Processor, ProcessorContext, Punctuator of Kafka Streams.
+A processor is made by its supplier, once for each task. A processor has no access but its `ProcessorContext`. Its times
+are those of the task, which the owner of the task sets. Source: Processor, ProcessorContext, Punctuator of Kafka
+Streams.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ V2 = TypeVar("V2")
 
 
 class PunctuationType(Enum):
-    """Which time a punctuation waits for: that of records, or that of the clock."""
+    """By which time the intervals of a punctuation are counted: by stream time, or by the clock."""
 
     STREAM_TIME = "stream time"
     WALL_CLOCK_TIME = "wall-clock time"
 
 
 Punctuator = Callable[[int], None]
-"""Called with the time in milliseconds that is reached."""
+"""A function that is called at intervals, with the time in milliseconds."""
 
 
 class Cancellable(Protocol):
@@ -38,7 +40,7 @@ class Cancellable(Protocol):
 
 
 class ProcessorContext(Protocol[K, V]):
-    """What a task offers one of its processors. K, V: of the records that the processor forwards."""
+    """What a processor can do in its task. K, V: the types of key and value of the records that it forwards."""
 
     @property
     def application_id(self) -> str:
@@ -46,7 +48,7 @@ class ProcessorContext(Protocol[K, V]):
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the input record in process stands; None in a punctuation."""
+        """Topic, partition and offset of the input record in process; None in a punctuation."""
 
     @property
     def current_stream_time_ms(self) -> int:
@@ -57,28 +59,30 @@ class ProcessorContext(Protocol[K, V]):
         """The time of the clock when the task began with the record or punctuation in process."""
 
     def forward(self, record: Record[K, V], child: str | None = None) -> None:
-        """Give a record to the processors behind this one, or to the one with that name."""
+        """Pass a record to all children of this node, or to the child with this name."""
 
     def get_state_store(self, name: str) -> Any:
         """Return a store that is connected to this processor, or a global one. Raises ProcessingError."""
 
     def schedule(self, interval_ms: int, kind: PunctuationType, punctuator: Punctuator) -> Cancellable:
-        """Call the punctuator whenever the time has advanced by the interval. Stream time counts from 0 on, so that the
-        first record brings the first call; the clock's counts from now on."""
+        """Call the punctuator whenever the time has advanced by the interval. Intervals of stream time begin at 0, so
+        the first record causes the first call; intervals of the clock begin now."""
 
 
 class OperatorContext(ProcessorContext[Any, Any], Protocol):
-    """What a task offers the operators of the DSL besides. emit_interval_ms: how long, by the clock, an operator waits
-    between two looks for windows that have closed."""
+    """What operators of the DSL can do besides. emit_interval_ms: how long, by the clock, an operator waits between two
+    looks for windows that have closed."""
 
     emit_interval_ms: int
 
     def forward_as(self, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
-        """Forward a record that was held back, with the place of its own input record."""
+        """Forward a record that was held back. metadata: of the record's own input record, not of the one in
+        process."""
 
 
 class Processor(ABC, Generic[K, V, K2, V2]):
-    """One step of a topology. K, V: of the records that it gets; K2, V2: of those that it forwards."""
+    """What a node does with each record. K, V: the types of key and value of the records that it gets; K2, V2: of those
+    that it forwards."""
 
     context: ProcessorContext[K2, V2]
 
@@ -88,10 +92,10 @@ class Processor(ABC, Generic[K, V, K2, V2]):
 
     @abstractmethod
     def process(self, record: Record[K, V]) -> None:
-        """Take a record."""
+        """Process a record."""
 
     def close(self) -> None:
-        """Called once, behind the last record."""
+        """Called once, after the last record."""
 
 
 ProcessorSupplier = Callable[[], Processor[K, V, K2, V2]]

@@ -1,6 +1,6 @@
-"""Punctuations: calls that a processor has asked for at intervals of stream time or of the clock.
+"""Punctuations: calls of a processor's function, scheduled at intervals of stream time or of the clock.
 
-A call that comes late is made once, and the next one is due at the next multiple of the interval. Source:
+If several intervals have passed, one call is made, and the next is due at the next multiple of the interval. Source:
 PunctuationQueue, PunctuationSchedule of Kafka Streams.
 """
 
@@ -18,7 +18,7 @@ N = TypeVar("N")
 
 @dataclass(eq=False)
 class Punctuation(Generic[N]):
-    """A punctuation of a node: when it is due next, how often, and what is called."""
+    """A punctuation of a node: the time of its next call, the interval, and the function to call."""
 
     node: N
     due_ms: int

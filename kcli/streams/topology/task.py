@@ -1,4 +1,4 @@
-"""A task: a topology at work on the records of its topics, one after the other.
+"""A task runs a topology on the records of its topics, one record after the other.
 
     add -> the queue of a topic -> process -> nodes, depth first -> sent: records for topics and changelogs
 
@@ -24,7 +24,7 @@ EMIT_INTERVAL_MS = 1000
 
 @dataclass(eq=False)
 class _Node:
-    """A node at work: its processor, none in a source or sink, and the nodes that get its records."""
+    """A node of the task: its processor (None for a source or sink), and the nodes that get its records."""
 
     definition: Source | ProcessorNode | Sink
     processor: Processor[Any, Any, Any, Any] | None = None
@@ -68,7 +68,8 @@ class Task:
     # input
 
     def topic_in_kafka(self, topic: str) -> str:
-        """Return the name of a topic of the topology in Kafka: an internal one's begins with the application's."""
+        """Return the name that a topic of the topology has in Kafka: the name of an internal topic begins with the
+        application id."""
         return internal_topic(self.application_id, topic) if topic in self._topology.internal_topics else topic
 
     def reads(self, topic: str) -> bool:
@@ -76,7 +77,8 @@ class Task:
         return topic in self._queues or topic in self._globals
 
     def add(self, raw: RawRecord) -> None:
-        """Take a record of an input topic: it waits in its queue, that of a global store is in the store at once."""
+        """Take a record of an input topic: it waits in the topic's queue, or goes into the global store of its topic at
+        once."""
         if raw.topic not in self._globals:
             self._queues.add(raw)
             return
@@ -87,7 +89,8 @@ class Task:
         self._run(node, record, RecordMetadata(raw.topic, raw.partition, raw.offset))
 
     def process(self) -> bool:
-        """Process the next record, and the punctuations that its time brings. Returns whether there was one."""
+        """Process the next record, then call the punctuators that are due at the new stream time. Return False if no
+        record waits."""
         if not len(self._queues):
             return False
         source, record, metadata = self._queues.take()
@@ -96,11 +99,11 @@ class Task:
         return True
 
     def punctuate_wall_clock(self) -> None:
-        """Make the calls of the clock that are due at now_ms."""
+        """Call the punctuators that are due by the clock at now_ms."""
         self._punctuations[PunctuationType.WALL_CLOCK_TIME].advance(self.now_ms, self._punctuate)
 
     def commit(self) -> None:
-        """Have the stores log what they have not logged yet."""
+        """Flush all stores: each writes to its changelog the changes that it has not written yet."""
         for store in self.stores.values():
             store.flush()
 
@@ -118,7 +121,8 @@ class Task:
     # what nodes do
 
     def forward(self, node: _Node, record: Record[Any, Any], child: str | None) -> None:
-        """Give a record of a node to its children, or to the one with that name."""
+        """Pass a record of a node to all of its children, or to the child with this name. Raises ProcessingError if no
+        child has it."""
         receivers = node.children if child is None else [each for each in node.children if each.name == child]
         if child is not None and not receivers:
             raise ProcessingError(f"{node.name} forwards to {child}, which does not get its records")
@@ -126,7 +130,8 @@ class Task:
             self._run(receiver, record, self.metadata)
 
     def schedule(self, node: _Node, interval_ms: int, kind: PunctuationType, punctuator: Punctuator) -> Cancellable:
-        """Have the punctuator called at intervals."""
+        """Have the punctuator called at intervals of stream time or of the clock. Raises ProcessingError for an
+        interval below 1 ms."""
         if interval_ms <= 0:
             raise ProcessingError(
                 f"{node.name} asks for punctuations every {interval_ms} ms; the interval must be positive"
@@ -217,7 +222,7 @@ class Task:
 
 
 class _Context:
-    """What a task offers the processor of one of its nodes."""
+    """The ProcessorContext of one node."""
 
     def __init__(self, task: Task, node: _Node) -> None:
         self._task, self._node = task, node

@@ -25,7 +25,7 @@ from kcli.streams.topology.timestamps import TimestampExtractor, fail_on_invalid
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 TopicNameExtractor = Callable[[Any, Any, RecordMetadata | None], str]
-"""Key, value and metadata of a record to the topic that it goes to."""
+"""Returns the topic to which a record is sent, for its key, value and metadata."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,8 @@ class Source(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessorNode(Node):
-    """A node with a processor. stores: the names of those that it may use, in the order of their connection."""
+    """A node with a processor. stores: the names of the stores that the processor may use, in the order in which they
+    were connected."""
 
     supplier: ProcessorSupplier[Any, Any, Any, Any]
     stores: dict[str, None] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class ProcessorNode(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Sink(Node):
-    """A node that sends records to a topic, or to the one that a function names for each record."""
+    """A node that sends records to a topic, or to the topic that a function returns for each record."""
 
     topic: str | TopicNameExtractor
     key_serde: Serde[Any]
@@ -64,7 +65,8 @@ class Sink(Node):
 
 
 class Topology:
-    """Nodes and stores under their names. key_serde, value_serde: for sources, sinks and stores that have none."""
+    """Nodes and stores by name. key_serde, value_serde: the serdes of sources, sinks and stores that have none of their
+    own."""
 
     def __init__(self, *, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> None:
         self.nodes: dict[str, Node] = {}
@@ -130,7 +132,7 @@ class Topology:
         processor: str,
         supplier: ProcessorSupplier[Any, Any, Any, Any],
     ) -> None:
-        """Add a store that has the whole of a topic, with the source and the processor that fill it."""
+        """Add a global store, with the source and the processor that fill it with all records of a topic."""
         if store.name in self.stores:
             raise TopologyError(f"there already is a store {store.name}")
         self.add_source(source, topic, key_serde=store.key_serde, value_serde=store.value_serde)
@@ -139,7 +141,7 @@ class Topology:
         self.global_stores.add(store.name)
 
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> None:
-        """Let a processor use stores. Raises TopologyError for a name that there is not."""
+        """Let a processor use stores. Raises TopologyError for a processor or store that the topology does not have."""
         node = self.nodes.get(processor)
         if not isinstance(node, ProcessorNode):
             raise TopologyError(f"there is no processor {processor} to connect with {', '.join(stores)}")
@@ -224,7 +226,7 @@ def _check_name(name: str, what: str) -> None:
 
 
 def internal_topic(application_id: str, name: str) -> str:
-    """Return the name of an internal topic in Kafka: that of the application, and the topic's."""
+    """Return the name that an internal topic has in Kafka: the application id, a hyphen and the topic's name."""
     return f"{application_id}-{name}"
 
 

@@ -1,6 +1,6 @@
 """Aggregates of a stream by key: count, reduce and aggregate, in a timestamped store.
 
-A record without a key or a value is passed over. The timestamp of an aggregate is the highest of its records. Source:
+Records without a key or a value are ignored. The timestamp of an aggregate is the highest of its records. Source:
 KStreamAggregate, KStreamReduce.
 """
 
@@ -20,8 +20,8 @@ Aggregator = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class Aggregation:
-    """How values are aggregated: `initial` makes the aggregate before the first, `add` gets key, value and aggregate,
-    `merge` gets a key and the aggregates of two sessions."""
+    """How values are aggregated: `initial` makes the aggregate before the first value; `add` makes a new one of key,
+    value and aggregate; `merge` makes one of a key and the aggregates of two sessions."""
 
     initial: Initializer
     add: Aggregator
@@ -32,7 +32,8 @@ COUNT = Aggregation(lambda: 0, lambda _key, _value, count: count + 1, lambda _ke
 
 
 def reduction(reducer: Callable[[Any, Any], Any]) -> Aggregation:
-    """Return the aggregation whose first aggregate is the first value, and that then reduces aggregate and value."""
+    """Return the aggregation whose first aggregate is the first value, and each further one the reducer's result for
+    aggregate and value."""
 
     def add(_key: Any, value: Any, aggregate: Any) -> Any:
         return value if aggregate is None else reducer(aggregate, value)
@@ -41,7 +42,8 @@ def reduction(reducer: Callable[[Any, Any], Any]) -> Aggregation:
 
 
 def start_of(aggregation: Aggregation, found: ValueAndTimestamp | None, record: Record[Any, Any]) -> tuple[Any, int]:
-    """Return the aggregate that a record is added to, and the timestamp of the one that it makes."""
+    """Return the aggregate to which a record is to be added, and the timestamp of the aggregate after that. found: the
+    value in the store, None if the store has none."""
     if found is None:
         return aggregation.initial(), record.timestamp
     return found.value, max(record.timestamp, found.timestamp)

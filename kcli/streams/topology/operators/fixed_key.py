@@ -14,7 +14,8 @@ from kcli.streams.topology.processor import Cancellable, Processor, ProcessorSup
 
 
 class FixedKey(Processor[Any, Any, Any, Any]):
-    """A processor around a user's, which is an error if it forwards a record with another key than it got."""
+    """A processor that runs a user's processor, and raises an error if that forwards a record with another key than it
+    got."""
 
     def __init__(self, inner: Processor[Any, Any, Any, Any]) -> None:
         self._inner = inner

@@ -33,8 +33,8 @@ LENGTH = struct.Struct(">i")
 
 
 class Instruction(IntEnum):
-    """What a subscription asks the right side to do: to forget it, with or without an answer, or to keep it and answer,
-    always or only if there is a value."""
+    """What the right side does with a subscription: deletes it, with or without a response, or keeps it and responds,
+    always or only if the right table has a value."""
 
     DELETE = 0
     DELETE_AND_ANSWER = 1
@@ -43,7 +43,8 @@ class Instruction(IntEnum):
 
 
 class Subscription(NamedTuple):
-    """A left row's wish for the value of its foreign key. value_hash: None if the row was deleted."""
+    """A row of the left table subscribes to the value of its foreign key. value_hash: the hash of the row's value, None
+    if the row was deleted."""
 
     value_hash: bytes | None
     instruction: Instruction
@@ -98,7 +99,7 @@ def _head(version: int, value_hash: bytes | None, more: bytes) -> bytes:
 
 
 def _split(data: bytes, start: int) -> tuple[bytes | None, bytes]:
-    """Return the hash behind the head and what follows it."""
+    """Return the hash that follows the version, and the bytes after the hash."""
     end = start if data[0] & NO_HASH else start + HASH_BYTES
     return (None if end == start else data[start:end]), data[end:]
 
@@ -116,8 +117,8 @@ SUBSCRIPTION_KEY = Serde("subscription key", _serialize_key, _deserialize_key)
 
 
 class ForeignKeyJoin:
-    """What all processors of a join know. store: the name of the store of subscriptions. keeps: whether a left row
-    without a right one has a result. values: of the left table."""
+    """A foreign-key join, as all of its processors know it. store: the name of the store of subscriptions. keeps:
+    whether a left row without a right one has a result. values: the serde of the left table's values."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class Subscribe(Processor[Any, Change, Any, Subscription]):
             self.context.forward(record.with_key(foreign_key).with_value(subscription))
 
     def _instructions(self, change: Change, new: Any, old: Any) -> list[tuple[Any, Instruction]]:
-        """Return the foreign keys to write to, and what to ask for."""
+        """Return the foreign keys to which a change subscribes or unsubscribes, with the instruction for each."""
         if change.new is None and change.old is None:
             return []
         has_moved = old is not None and self._bytes(new) != self._bytes(old)

@@ -113,7 +113,8 @@ class _SlidingProcessor(WindowedProcessor):
         self._add(record, Window(0, self._difference), combined)
 
     def _make_right(self, record: Record[Any, Any], right: ValueAndTimestamp | None) -> None:
-        """Make the window behind the record, if a record is in it; they all are in `right`."""
+        """Make the window that starts after the record, if any record is in it. right: the aggregate that the window
+        gets."""
         if right is not None and right.timestamp > record.timestamp:
             self._put(record, self._window(record.timestamp + 1), right, None, right.timestamp)
 

@@ -1,4 +1,4 @@
-"""Operators on a stream that keep nothing. Each is a step: what it forwards for a record.
+"""Operators on a stream without a store. Each is a function from a record to the records that it forwards.
 
 Source: KStreamFilter, KStreamMap, KStreamFlatMap, KStreamFlatMapValues, KStreamPeek, KStreamBranch, PassThrough.
 """
@@ -93,8 +93,8 @@ def peeked(action: Callable[[Any, Any], object], *, is_last: bool = False) -> An
 
 
 def branched(predicates: list[Callable[[Any, Any], bool]], children: list[str]) -> AnySupplier:
-    """Forward each record to the child of the first predicate that is true; else to the child behind those of all
-    predicates, if there is one."""
+    """Forward each record to the child of the first predicate that is true; if none is true, to the last child, if
+    there is one child more than predicates."""
 
     def step(record: Record[Any, Any], forward: Forward) -> None:
         chosen = next((i for i, each in enumerate(predicates) if each(record.key, record.value)), len(predicates))

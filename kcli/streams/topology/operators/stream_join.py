@@ -28,9 +28,9 @@ Joiner = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class StreamJoin:
-    """What both sides of a join know. stores: the window stores of the left and the right side. unjoined: the store of
-    records that wait, None in an inner join. keeps: whether a record of the left or right side without the other one
-    is sent."""
+    """A stream-stream join, as both of its sides know it. stores: the window stores of the left and the right side.
+    unjoined: the store of records that wait, None in an inner join. keeps: whether a record of the left or right side
+    without the other one is sent."""
 
     windows: JoinWindows
     joiner: Joiner
@@ -115,7 +115,7 @@ class _JoinSide(Processor[Any, Any, Any, Any]):
         self.context.forward(record.with_value(value).with_timestamp(max(record.timestamp, other_timestamp)))
 
     def _emit_unjoined(self, record: Record[Any, Any], unjoined: OuterJoinStore) -> None:
-        """Send the records that no longer can find their other side, with this record's headers."""
+        """Send the waiting records that no later record can join, with the headers of this record."""
         windows, now_ms = self._join.windows, self.context.current_system_time_ms
         wait_ms = self._after_ms + windows.grace_ms
         # while no record waits, Kafka's sum overflows: it looks all the same, and not again for the interval

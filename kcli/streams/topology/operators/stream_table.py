@@ -15,8 +15,8 @@ from kcli.streams.topology.processor import Processor
 
 
 class StreamTableJoin:
-    """The supplier of the join's processors. key_selector: the table's key for a record's key and value. keeps: whether
-    a record without a value in the table is sent."""
+    """The supplier of the join's processors. key_selector: returns the table's key for the key and value of a record.
+    keeps: whether a record for which the table has no value is sent."""
 
     def __init__(self, view: View, joiner: Joiner, key_selector: Callable[[Any, Any], Any], *, keeps: bool) -> None:
         self.view, self.joiner, self.key_selector, self.keeps = view, joiner, key_selector, keeps

@@ -1,5 +1,5 @@
 """suppress: a table whose changes are held back until a time has passed since a key's first one, or until the key's
-window closes, or until the buffer is full. Of each key only the last change is sent.
+window closes, or until the buffer is full. Only the last change of each key is sent.
 
 Source: KTableSuppressProcessorSupplier.
 """
@@ -21,9 +21,9 @@ from kcli.streams.topology.stores.suppress_buffer import SuppressBuffer
 class Suppression:
     """How long changes are held back.
 
-    wait_ms: in stream time, from `time_of` a record. records_max, bytes_max: how much the buffer takes, None without a
-    bound; over it the first changes are sent early, or with `fails` the record is an error. skips_tombstones: a key
-    that has no value at the end is not sent.
+    wait_ms: by stream time, since the time that `time_of` returns for a record. records_max, bytes_max: the size of the
+    buffer, None without a bound; when it is full, the first changes are sent early, or with `fails` the record is an
+    error. skips_tombstones: a key whose last value is None is not sent.
     """
 
     wait_ms: int
@@ -34,7 +34,7 @@ class Suppression:
     fails: bool = False
 
     def is_full(self, buffer: SuppressBuffer) -> bool:
-        """Whether the buffer has more than it may."""
+        """Whether the buffer has more records or bytes than allowed."""
         too_many = self.records_max is not None and len(buffer) > self.records_max
         return too_many or (self.bytes_max is not None and buffer.bytes_held > self.bytes_max)
 

@@ -1,4 +1,4 @@
-"""What every table is for the operators behind it.
+"""The base of all tables: how later operators read a table's values and get its old values.
 
 A table is a `TableOperator`: the supplier of the processor that sends its changes, which also says
     - how to look a key's value up: `view` names the stores, and `getter` reads them for a processor;
@@ -18,14 +18,15 @@ from kcli.streams.records import Change, Record, ValueAndTimestamp
 from kcli.streams.topology.processor import Processor, ProcessorContext
 
 Getter = Callable[[Any], ValueAndTimestamp | None]
-"""A key to its value in a table."""
+"""Returns the value of a key in a table."""
 
 AnyContext = ProcessorContext[Any, Any]
 
 
 @dataclass(frozen=True)
 class View:
-    """How a processor looks values of a table up: the stores that it needs, and what makes a getter of them."""
+    """How a processor looks up values of a table: the names of the stores that it needs, and the function that makes a
+    getter of them."""
 
     stores: tuple[str, ...]
     getter: Callable[[AnyContext], Getter]
@@ -42,15 +43,16 @@ class TableOperator(ABC):
 
     @abstractmethod
     def view(self) -> View:
-        """Return how values of the table are looked up, which may give the table a store."""
+        """Return the view by which other operators look up values of the table. A call may give the table a store."""
 
     def send_old_values(self, *, force: bool) -> bool:  # noqa: ARG002 - an operator without a store decides by it
-        """Send old values from now on. force: also if a table needs a store for it. Returns whether it does."""
+        """Send old values from now on. force: even if the table has to get a store for this. Return whether old values
+        will be sent."""
         self.sends_old = True
         return True
 
     def change(self, new: Any, old: Any) -> Change:
-        """Return a change, without the old value if nobody needs it."""
+        """Return a change, without the old value if the table does not send old values."""
         return Change(new, old if self.sends_old else None)
 
 

@@ -1,5 +1,5 @@
-"""Aggregates of a table that is grouped anew: each change takes the old value out of its group and puts the new one
-into its own.
+"""Aggregates of a table that is grouped by other keys: each change takes the old value out of its group's aggregate and
+adds the new value to the aggregate of its own group.
 
     table -> Regroup -> repartition topic -> TableAggregate
 
@@ -25,8 +25,9 @@ OLD, NEW, BOTH = 0, 1, 2
 
 
 def regrouped(selector: Callable[[Any, Any], tuple[Any, Any]]) -> AnySupplier:
-    """Forward each change of a table under the selector's key, with its value: as one change if the key stays, else
-    as a removal and an addition. Values whose key or value the selector makes None are in no group."""
+    """Forward each change of a table with the key and value that the selector makes: as one change if both values have
+    the same key, else as a removal and an addition. A row for which the selector returns None as key or value is in no
+    group."""
 
     def selected(key: Any, value: Any) -> tuple[Any, Any] | None:
         chosen = None if value is None else selector(key, value)
@@ -89,7 +90,8 @@ def _read_varint(data: bytes) -> tuple[int, int]:
 
 
 class TableAggregate(TableOperator):
-    """The table of the aggregates of a grouped table. reduces: the first value is the first aggregate."""
+    """The table of the aggregates of a grouped table. reduces: whether the first value of a group is its first
+    aggregate."""
 
     def __init__(
         self, store: str, initial: Initializer, add: Aggregator, subtract: Aggregator, *, reduces: bool = False

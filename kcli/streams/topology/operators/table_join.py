@@ -36,7 +36,7 @@ class JoinKind(Enum):
 
 
 class TableJoinSide(TableOperator):
-    """What is done with the changes of one side. needs: whether a result needs a value of this side, of the other."""
+    """Joins the changes of one side. needs: whether a result needs a value of this side, and one of the other."""
 
     def __init__(self, own: TableOperator, other: TableOperator, joiner: Joiner, needs: tuple[bool, bool]) -> None:
         self.joiner = joiner
@@ -95,7 +95,7 @@ class _TableJoinProcessor(Processor[Any, Change, Any, Change]):
 
 
 class TableJoin(TableOperator):
-    """The table of the results. left, right: what is done with the changes of each side. store: the name of the
+    """The table of the results. left, right: the operators that join the changes of each side. store: the name of the
     table's store, None for none."""
 
     def __init__(self, left: TableJoinSide, right: TableJoinSide, store: str | None) -> None:

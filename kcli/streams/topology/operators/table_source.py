@@ -1,7 +1,7 @@
 """A stream of values as a table: a topic's, that of to_table, or the results of a foreign-key join.
 
-The table has a store only if it was named, or if an operator behind it looks values up or needs old ones. Source:
-KTableSource.
+The table has a store only if the program names the store, or if a later operator looks up values or needs old ones.
+Source: KTableSource.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcli.streams.topology.processor import Processor
 
 
 class TableSource(TableOperator):
-    """The table of a stream. store: the name of its store, if it gets one."""
+    """A stream as a table. store: the name of its store, if it needs one."""
 
     def __init__(self, store: str, *, is_materialized: bool) -> None:
         self.store = store

@@ -1,7 +1,8 @@
-"""filter and map_values of a table: the same function of each new and old value, with a store if it is named.
+"""filter and map_values of a table: a function is applied to each new and old value. The result has a store if the
+program names it.
 
-A filter forwards nothing if neither the old nor the new value passes it; it can say so only where it gets old values.
-Source: KTableFilter, KTableMapValues.
+A filter that gets old values forwards no change if neither the old nor the new value passes. Source: KTableFilter,
+KTableMapValues.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from kcli.streams.topology.processor import Processor
 
 
 class TableMap(TableOperator):
-    """A table of the values of another one. compute: key and value, not None, to the new value or None.
+    """A table whose values are computed from those of another. compute: returns the new value for a key and a value
+    that is not None; None if the new table has no value for the key.
 
     store: the name of the table's store, None for none.
     """

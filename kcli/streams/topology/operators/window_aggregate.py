@@ -41,14 +41,15 @@ class WindowedTable(TableOperator):
 
 
 class CloseTimer:
-    """When an operator looks for closed windows, and up to which time it has."""
+    """Decides when an operator looks for closed windows, and remembers up to which time it has sent them."""
 
     def __init__(self) -> None:
         self.emitted_up_to = NO_TIMESTAMP
         self._next_ms = 0
 
     def is_due(self, context: OperatorContext, close_time: int) -> bool:
-        """Whether to look now for windows that stream time has closed up to close_time."""
+        """Whether the operator looks for closed windows now. close_time: stream time has closed all windows up to this
+        time."""
         now_ms = context.current_system_time_ms
         if now_ms < self._next_ms:
             return False
@@ -71,7 +72,7 @@ class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change]):
         self._store = context.get_state_store(self._table.store)
 
     def _update(self, record: Record[Any, Any], window: Window, found: ValueAndTimestamp | None) -> None:
-        """Add a record to a window's aggregate, which so far is `found`."""
+        """Add a record to a window's aggregate. found: the aggregate before that."""
         aggregation = self._table.aggregation
         old, timestamp = start_of(aggregation, found, record)
         new = aggregation.add(record.key, record.value, old)
@@ -87,7 +88,7 @@ class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change]):
             self.context.forward(windowed.with_value(change).with_timestamp(timestamp))
 
     def _emit_closed(self, record: Record[Any, Any], close_time: int) -> None:
-        """Send the aggregates of the windows that are closed, if it is time to."""
+        """Send the aggregates of closed windows, if the timer says that it is time."""
         if not self._table.emits_on_close or not self._timer.is_due(self.context, close_time):
             return
         first, last = self._starts_of_closed(self._timer.emitted_up_to, close_time)
@@ -100,10 +101,10 @@ class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change]):
 
     @abstractmethod
     def _starts_of_closed(self, emitted_up_to: int, close_time: int) -> tuple[int, int]:
-        """Return the first and the last start of a window that is closed now and was not before."""
+        """Return the lowest and the highest start of the windows that have closed since emitted_up_to."""
 
     def _has_new_windows(self, first: int, last: int) -> bool:  # noqa: ARG002
-        """Whether a window can start in this span."""
+        """Whether a window can start from `first` to `last`."""
         return True
 
 

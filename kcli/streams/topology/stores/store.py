@@ -1,4 +1,4 @@
-"""What all state stores have in common: a builder that defines a store, and the changelog that a store writes.
+"""The base of all state stores, of their builders, and of the changelog to which a store writes.
 
 A builder without a serde gets the topology's default one. `logging` says whether the store has a changelog topic.
 """
@@ -23,16 +23,17 @@ class Log(Protocol):
     """Adds a record to a store's changelog."""
 
     def __call__(self, key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
-        """Add a record. Without a timestamp it has that of the record in process, or else of the clock."""
+        """Add a record. If timestamp is None, the record gets the timestamp of the record in process, or the time of
+        the clock if no record is in process."""
 
 
 class StateStore(ABC):
-    """A store of a task: what processors keep between records. name: unique in its topology."""
+    """A store of a task, in which processors keep data between records. name: unique in the topology."""
 
     name: str
 
     def flush(self) -> None:  # noqa: B027 - most stores log each change at once
-        """Called when the task commits: log what was not logged yet."""
+        """Write to the changelog the changes that were not written yet. Called when the task commits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,8 @@ class StoreBuilder(ABC, Generic[S]):
     logs_headers: bool = False
 
     def with_defaults(self, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None) -> StoreBuilder[S]:
-        """Return the builder with the default serdes where it has none. Raises TopologyError if one is missing."""
+        """Return the builder, with these default serdes for those that it lacks. Raises TopologyError if one is
+        missing."""
         found = replace(self, key_serde=self.key_serde or key_serde, value_serde=self.value_serde or value_serde)
         for side, serde in (("key", found.key_serde), ("value", found.value_serde)):
             if serde is None:
@@ -56,7 +58,7 @@ class StoreBuilder(ABC, Generic[S]):
 
     @abstractmethod
     def build(self, log: Log) -> S:
-        """Return an empty store. log: adds to its changelog."""
+        """Return an empty store. log: adds a record to the store's changelog."""
 
 
 def raw(value: Any, serde: Serde[Any], *, timestamped: bool) -> bytes | None:
@@ -69,15 +71,15 @@ def raw(value: Any, serde: Serde[Any], *, timestamped: bool) -> bytes | None:
 
 
 def value_of(data: bytes | None, serde: Serde[Any], *, timestamped: bool) -> Any:
-    """Return the value of which raw() made these bytes."""
+    """Return the value of these bytes, which `raw` has made."""
     if not timestamped or data is None:
         return serde.from_bytes(data)
     return ValueAndTimestamp(serde.from_bytes(data[TIMESTAMP.size :]), TIMESTAMP.unpack_from(data)[0])
 
 
 def log_raw(log: Log, key: bytes, data: bytes | None, *, timestamped: bool) -> None:
-    """Log what a store keeps: a timestamped store's value without its timestamp, which is that of the record in the
-    changelog."""
+    """Add a key's bytes, as the store keeps them, to the changelog. A timestamped value loses its timestamp, which
+    becomes that of the changelog's record."""
     if timestamped and data is not None:
         log(key, data[TIMESTAMP.size :], TIMESTAMP.unpack_from(data)[0])
     else:

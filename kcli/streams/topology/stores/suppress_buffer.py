@@ -1,4 +1,4 @@
-"""The buffer of suppress: the last change of each key that was not passed on yet, by time and then by the key's bytes.
+"""The buffer of suppress: the last change of each key that waits, ordered by time and then by the key's bytes.
 
 A key keeps the time at which it came into the buffer. The changelog has each key that has changed once per commit, as a
 HashSet iterates over them: a key that has left the buffer without a value, others with the header v=3 and
@@ -32,7 +32,7 @@ VERSION_3: Headers = (("v", b"\3"),)
 
 
 class _Buffered(NamedTuple):
-    """What the buffer has for a key. prior: the value that was passed on last."""
+    """The entry of a key in the buffer. prior: the value that was sent last."""
 
     prior: bytes | None
     old: bytes | None
@@ -69,7 +69,7 @@ class SuppressBufferBuilder(StoreBuilder["SuppressBuffer"]):
 
 
 class SuppressBuffer(StateStore):
-    """The changes that wait. bytes_held: what they take, by Kafka Streams' estimate."""
+    """The changes that wait. bytes_held: their size by the estimate of Kafka Streams."""
 
     def __init__(self, name: str, key_serde: Serde[Any], value_serde: Serde[Any], log: Log) -> None:
         self.name = name
@@ -84,7 +84,8 @@ class SuppressBuffer(StateStore):
         return len(self._times)
 
     def put(self, time: int, record: Record[Any, Change], metadata: RecordMetadata | None) -> None:
-        """Keep a change in place of the key's earlier one; `time` counts for a key that is not in the buffer."""
+        """Keep a change; it replaces the key's earlier one, whose time it keeps. time: of a key that is not in the
+        buffer yet."""
         key = self._key_serde.serialize_key(record.key, self.name)
         new, old = (self._value_serde.to_bytes(value) for value in record.value)
         place = (self._times.setdefault(key, time), key)
@@ -126,7 +127,7 @@ class SuppressBuffer(StateStore):
         self._changed.clear()
 
     def prior_value(self, key: Any) -> tuple[bool, ValueAndTimestamp | None]:
-        """Return whether the key is in the buffer, and the value that was passed on last."""
+        """Return whether the key is in the buffer, and the value that was sent last for it."""
         data = self._key_serde.serialize_key(key, self.name)
         if data not in self._times:
             return False, None

@@ -57,8 +57,8 @@ class WindowStore(StateStore, Generic[K, V]):
         self._sequence = 0
 
     def put(self, key: K, value: V | None, start: int) -> None:
-        """Set the value of a key and window start; None deletes it, but in a store with
-        duplicates only says so in the changelog. A window that is too old is not kept."""
+        """Set the value of a key and window start; None deletes it. A store with duplicates does not delete, but adds a
+        tombstone to the changelog. A window that starts before the oldest kept one is not stored."""
         key_bytes, data = self._key(key), raw(value, self._value_serde, timestamped=self._definition.timestamped)
         if self._definition.retain_duplicates:
             self._sequence = self._sequence + 1 & SEQUENCE_MAX
