@@ -26,6 +26,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.config import LogConfig
 from kcli.log.flat_files import flat_partitions
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
+from kcli.log.partition_directory import topic_id_of
 from kcli.log.partition_view import Content, PartitionView
 from kcli.log.recovery.exchanged_checkpoints import foreign_checkpoints
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
@@ -553,13 +554,34 @@ class MetadataRecovery:
         return image, other_logs if image.metadata_version else {}
 
     def _topic_ids(self) -> dict[TopicPartition, str]:
-        """The topic ids of the partitions that have a replica on this node by the metadata log."""
+        """The topic ids of the partitions that have a replica on this node by the metadata log, and of those whose
+        directory lacks a topic id, if only directories of other partitions tell it."""
         node_id = self._node_id()
-        return {
+        return self._ids_by_directories | {
             TopicPartition(topic.name, number): from_uuid(topic.id)
             for topic in self._readable.topics.values()
             for number, state in topic.partitions.items()
             if node_id is None or node_id in state.replicas
+        }
+
+    @cached_property
+    def _ids_by_directories(self) -> dict[TopicPartition, str]:
+        """The topic ids of the partitions whose directories lack one, if no record that can be read has the topic, and
+        the directories of its other partitions agree on an id."""
+        directories = [
+            (each.partition, _topic_id_in(each.path))
+            for home in self._all_directories
+            for each in (LogDirectory(home).partitions() if home.is_dir() else ())
+            if not each.name.state and each.name.topic not in self._readable.topics
+        ]
+        ids: dict[str, set[str]] = {}
+        for partition, topic_id in directories:
+            if topic_id is not None and topic_id not in self._read.removed:
+                ids.setdefault(partition.topic, set()).add(topic_id)
+        return {
+            partition: min(ids[partition.topic])
+            for partition, topic_id in directories
+            if topic_id is None and len(ids.get(partition.topic, ())) == 1
         }
 
     @cached_property
@@ -698,6 +720,8 @@ class MetadataRecovery:
             directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
             found = lost.strays(directories, node_id, lost.readable)
             strays = [each for each in found if isinstance(each, Stray) and not self._was_never_here(each)]
+            told = self._ids_by_directories
+            strays = [replace(each, topic_id=each.topic_id or told.get(each.partition.partition)) for each in strays]
             ids = self._directory_ids()
             self.salvage = MetadataSalvage(lost, directories, strays, node_id, ids, is_foreign=self.is_foreign)
         if is_suspect:
@@ -879,8 +903,10 @@ class MetadataRecovery:
 
     def keeps(self, stray: Stray) -> bool:
         """Whether the partition of a stray stays in service after salvage."""
-        if stray.partition.path in self.identities:
-            return True
+        identity = self.identities.get(stray.partition.path)
+        if identity is not None:
+            image = self._readable if self.salvage is None else self.salvage.image
+            return identity.partition.topic in image.topics
         if self.salvage is None or stray.topic_id is None or stray.partition.name.state:
             return False
         return why_stray(self.salvage.image, stray.partition.name.partition, stray.topic_id, self._node_id()) is None
@@ -901,6 +927,14 @@ class MetadataRecovery:
             return meta.node_id
         brokers = self._readable.brokers
         return next(iter(brokers)) if len(brokers) == 1 else None
+
+
+def _topic_id_in(directory: Path) -> str | None:
+    """Return the topic id in a directory's partition.metadata; None if it has none that can be read."""
+    try:
+        return topic_id_of(directory)
+    except (StartRefused, OSError):
+        return None
 
 
 def _is_of_log(refused: StartRefused) -> bool:

@@ -777,6 +777,22 @@ def test_salvage_begins_beyond_the_leader_epoch_of_the_batches_where_the_checkpo
     assert image_of(tmp_path / "new").topics[DAMAGED_TOPIC].partitions[0].leader_epoch == 7
 
 
+def test_a_rebuilt_topic_gets_partitions_that_lack_their_topic_id(tmp_path: Path) -> None:
+    """The directory of another partition of the topic has the id."""
+    directory = copied(tmp_path)
+    before = image_of(directory).topics["java-none"]
+    assert len(before.partitions) > 1
+    (directory / "java-none-1/partition.metadata").unlink()
+    flip(directory / LOG, byte_of(directory, "TopicRecord", "java-none"))
+    new = tmp_path / "new"
+    found = rows(kcli("recover", "--salvage", "--format", "jsonl", "--out", new, directory).stdout)
+    assert [row["partition"] for row in found if row["kind"] == "topic-id"] == ["java-none-1"]
+    saved = image_of(new).topics["java-none"]
+    assert (saved.id, saved.partitions.keys()) == (before.id, before.partitions.keys())
+    assert topic_id_of(new / "java-none-1") == from_uuid(before.id)
+    assert "stray" not in kcli("recover", new).stdout
+
+
 def test_a_metadata_log_that_begins_behind_all_snapshots(tmp_path: Path) -> None:
     """Kafka fails there before it reads any record; verify and recover report it first."""
     directory = copied(tmp_path)
