@@ -488,6 +488,11 @@ class LogConfig:
         return "delete" in self._policy
 
     @property
+    def only_compact(self) -> bool:
+        """Whether cleanup.policy has `compact` alone: neither retention nor DeleteRecords deletes records."""
+        return self.compact and not self.delete
+
+    @property
     def compression_type(self) -> str:
         """`producer` (batches keep the producer's codec), or the codec with which the broker compresses."""
         return str(self.values["compression.type"])

@@ -258,6 +258,34 @@ def test_recover_tells_of_deleted_records_and_salvage_sets_the_log_start(moved: 
     assert not [each for each in rows(tmp_path / "new") if each["kind"] == "start-forgotten"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "start", "is_told"),
+    [
+        ("delete", 265, True),
+        ("compact,delete", 265, True),
+        ("compact", 265, False),  # nobody deletes records
+        ("delete", 166, False),  # the batch before has another leader epoch: the checkpoint lacks its first line
+    ],
+)
+def test_segments_that_retention_had_deleted_are_there_again(
+    tmp_path: Path, policy: str, start: int, is_told: bool
+) -> None:
+    """Kafka 4.3 served them, although the first of them are of older leader epochs. Retention writes no entry."""
+    home = copied(tmp_path, SEGMENTS)
+    (home / "java-none-0/leader-epoch-checkpoint").write_text(f"0\n1\n2 {start}\n")
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=1\nlog.dirs={home}\nlog.cleanup.policy={policy}\n")
+    server = {"node.id": "1", "log.cleanup.policy": policy}
+    found = [each for each in Verification([home], server=server).findings() if each.kind == "log-start-offset"]
+    told = [each for each in rows("--config", config, home) if each["kind"] == "start-forgotten"]
+    assert [str(each.expected).split(",")[0] for each in found] == (
+        [f"the log start offsets of java-none-0 from {start} on"] if is_told else []
+    )
+    assert [(each["partition"], each["deleted_below"]) for each in told] == (
+        [("java-none-0", start)] if is_told else []
+    )
+
+
 def test_a_compacted_log_may_begin_below_its_leader_epochs(tmp_path: Path) -> None:
     """The log cleaner keeps the first batch of an epoch or not, and nobody deletes records of these topics."""
     home = copied(tmp_path, GROUPS)

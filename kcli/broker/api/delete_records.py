@@ -130,7 +130,7 @@ def _delete(broker: Broker, topic: str, index: int, offset: int) -> tuple[Partit
         raise PartitionError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is an internal topic")
     partition = broker.partitions.find(topic, index)
     log = partition.log_for()
-    if log.config.compact and not log.config.delete:
+    if log.config.only_compact:
         raise PartitionError(ErrorCode.POLICY_VIOLATION, f"{partition}: cleanup.policy does not allow it")
     offset = log.high_watermark if offset == HIGH_WATERMARK else offset
     if offset < 0:

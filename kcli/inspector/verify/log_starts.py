@@ -84,7 +84,8 @@ def forgotten_starts(around: Surroundings) -> Iterator[Finding]:
         severity="warning",
         position=0,
         found=f"{f'{known[first]:,}' if first in known else 'no entry'} for {first}, as where it was moved here from "
-        "another log directory, or where the file is older: the records below, which were deleted, are served again",
+        "another log directory, where deleted segments are there again, or where the file is older: the records below, "
+        "which were deleted, are served again",
         action=WRITE,
     )
     yield _with_starts(finding, starts, known | starts)
@@ -118,7 +119,7 @@ def _starts(around: Surroundings) -> dict[TopicPartition, int]:
         starts = {
             owners.get(each.path, each.partition): start_by_epochs(each.path)
             for each in logs
-            if each.path not in doubtful and not around.log_config(each.name.topic).compact
+            if each.path not in doubtful and not around.log_config(each.name.topic).only_compact
         }
     except (UnreadableInput, InvalidConfig):  # another check reports this error
         return {}

@@ -1,5 +1,6 @@
-"""Where the leader epochs of a log begin: DeleteRecords moves the first one to the new log start offset, also within a
-segment, whose earlier batches stay in the file.
+"""Where the leader epochs of a log begin: DeleteRecords and retention move the first one to the new log start offset.
+DeleteRecords does so within a segment, too, whose earlier batches stay in the file; whole segments below are deleted,
+and may be there again, as from a backup.
 
 A checkpoint of another partition is no evidence about this log. It contradicts the batches; or it equals the checkpoint
 of another partition, while this log still has whole segments below, which a broker deletes soon after DeleteRecords.
@@ -39,10 +40,10 @@ def first_epoch_start(directory: Path) -> int | None:
 
 
 def start_by_epochs(directory: Path) -> int:
-    """Return the log start offset of a log whose first records DeleteRecords has deleted, as leader-epoch-checkpoint
-    shows it: the first leader epoch begins at the log start offset, although the log's first batch, which begins below
-    it, has the same epoch. Returns 0 for any other log, if the checkpoint is another partition's, and if the files
-    cannot be read."""
+    """Return the log start offset of a log that has records which DeleteRecords or retention has deleted, as
+    leader-epoch-checkpoint shows it: the first leader epoch begins at the log start offset, although the log's last
+    batch that begins below it has the same epoch. Returns 0 for any other log, if the checkpoint is another
+    partition's, and if the files cannot be read."""
     epochs = _epochs(directory)
     if not epochs:
         return 0
@@ -51,9 +52,9 @@ def start_by_epochs(directory: Path) -> int:
         if not all(log.is_file() for _, log in logs):  # opening a named pipe would block
             return 0
         logs = [(base, log) for base, log in logs if log.stat().st_size]
-        first = next(_batches(min(logs)[1], 0), None)
-        start = epochs[0].start_offset
-        if first is None or first.epoch != epochs[0].epoch or start <= first.start_offset:
+        epoch, start = epochs[0]
+        before = _last_batch(logs, start - 1)
+        if before is None or before.epoch != epoch:
             return 0
         is_others = _contradicts(epochs, logs) or (
             _has_whole_segments_below(logs, start) and any(same_as(directory / FileKind.LEADER_EPOCHS))

@@ -466,7 +466,7 @@ class Recovery:
         right_start = self._right_start(directory) if leaves_out_start else log_start
         is_tiered = config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED
         deleted_below = 0
-        if not (is_metadata or directory.name.state or leaves_out_start or config.compact or is_tiered):
+        if not (is_metadata or directory.name.state or leaves_out_start or config.only_compact or is_tiered):
             deleted_below = start_by_epochs(directory.path)
         raises_start = self.salvage and deleted_below > log_start
         right_start = deleted_below if raises_start else right_start

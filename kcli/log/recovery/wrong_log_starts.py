@@ -218,7 +218,7 @@ def _is_impossible(
     if partition.topic in ONLY_COMPACTED:
         return not (own.compact and own.delete)
     is_elsewhere = any(offsets.get(partition) == found.start for offsets in others.values())
-    return own.compact and not own.delete and (found.segments > 0 or is_elsewhere)
+    return own.only_compact and (found.segments > 0 or is_elsewhere)
 
 
 def _hides_segments(logs: Mapping[TopicPartition, Path], hidden: Mapping[TopicPartition, HiddenOffsets]) -> bool:
