@@ -241,6 +241,32 @@ def test_a_cleaned_segment_with_one_entry_in_its_time_index(
     assert finding.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("offsets", "gone"),
+    [
+        ((3, 5, 9), {5, 9}),  # an empty batch, which a cleaning keeps, is there before and after the next one
+        ((3, 7, 9), {5, 9}),
+        ((3, 5, 7), set()),  # the next file was appended
+        ((3, 5, 7, 9), set()),
+        ((3, 9), set()),
+    ],
+)
+def test_a_cleaned_segment_that_ends_as_one_that_it_replaced(
+    tmp_path: Path, offsets: tuple[int, ...], gone: set[int]
+) -> None:
+    """It is no copy where it lacks batches between those that it has. Salvage leaves out only replaced segments."""
+    held = {0: offsets, 5: (5, 7), 9: (9,), 12: (12,)}
+    segments = [SegmentFiles(base, {FileKind.LOG: tmp_path / f"{base:020}.log"}) for base in held]
+    for each in segments:
+        batches = [batch(b"", base_offset=at, timestamp_ms=1_000 + at) for at in held[each.base]]
+        each.files[FileKind.LOG].write_bytes(b"".join(batches))
+    segments[0].files[FileKind.TIME_INDEX] = index = tmp_path / f"{0:020}.timeindex"
+    index.write_bytes(struct.pack(">qi", 1_000 + offsets[-1], offsets[-1]))
+    placed = place(segments, {}, (), is_compacted=True)
+    assert [finding.kind for finding, _ in placed.wrong] == ["log-replaced"]
+    assert {int(name.removesuffix(".log")) for name in placed.replaced} == gone
+
+
 def test_a_wrong_base_offset_replaces_no_segment(tmp_path: Path) -> None:
     """A flipped bit of a base offset reaches beyond all segments behind: none of them is called replaced."""
     after = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "after", copy_function=shutil.copyfile))

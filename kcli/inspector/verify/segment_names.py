@@ -162,9 +162,10 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
         if not others:
             continue
         copies = [first for each in others if (first := _copy_at_end(segment, each)) is not None]
-        is_certain = not copies and _is_left_of(segment, others)
         reached = max([others[0].base, *copies])
-        if is_certain or (fits and others[-1].base < active and _last_indexed(segment) >= reached):
+        is_indexed = fits and others[-1].base < active and _last_indexed(segment) >= reached
+        is_certain = (is_indexed or not copies) and _is_left_of(segment, others)
+        if is_certain or is_indexed:
             found.append(_Returned(segment, others, is_certain))
             left = left[len(others) :]
     return found
@@ -173,27 +174,33 @@ def _returned(segments: Sequence[SegmentFiles]) -> list[_Returned]:
 def _is_left_of(segment: SegmentFiles, others: Sequence[SegmentFiles]) -> bool:
     """Return whether the cleaner has made `segment` from the segments `others`: at the offsets of `others`, `segment`
     has batches, and each is one that the cleaner can have left of a batch there. False if all batches of `segment` are
-    unchanged batches of `others`: then it is only a copy."""
+    unchanged batches of `others`, or if those at the offsets of `others` are an unchanged run from the beginning of one
+    of them on: then they are only a copy."""
     whole: dict[tuple[int, int], Header] = {}
     ranges: list[tuple[int, int]] = []
+    begins: list[int] = []
     for other in others:
         end = other.base
+        begins.append(len(whole))
         for header in headers(other.files[FileKind.LOG]):
             whole[header.first, header.last] = header
             end = header.last + 1
         ranges.append((other.base, end))
-    is_cleaned = is_matched = False
+    is_cleaned = False
+    left: list[Header] = []
     for header in headers(segment.files[FileKind.LOG]):
         before = whole.get((header.first, header.last))
         if before is not None:
             if not header.may_be_cleaned(before):
                 return False
-            is_matched, is_cleaned = True, is_cleaned or header.crc != before.crc
+            left.append(header)
+            is_cleaned = is_cleaned or header.crc != before.crc
         elif any(first <= header.last and header.first < end for first, end in ranges):
             return False
         else:
             is_cleaned = True
-    return is_matched and is_cleaned
+    theirs = list(whole.values())
+    return is_cleaned and bool(left) and not any(theirs[at : at + len(left)] == left for at in begins)
 
 
 def _end_by_index(segment: SegmentFiles) -> int:
