@@ -56,6 +56,14 @@ def topic_id_of(path: Path) -> str | None:
         raise StartRefused(f"{path.name}/{file.name}", error.reason, error.position) from None
 
 
+def legible_topic_id(path: Path) -> str | None:
+    """Return the topic id in partition.metadata; None if there is none that can be read, which other checks report."""
+    try:
+        return topic_id_of(path)
+    except (StartRefused, OSError):
+        return None
+
+
 def is_other_case(topic_id: str, right: str) -> bool:
     """Whether a topic id from partition.metadata differs from `right` in letter case only, as where a tool has changed
     the case of the whole file. The last character does not count: of its six bits, an id has two."""

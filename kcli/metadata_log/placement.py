@@ -51,7 +51,7 @@ from formats.properties import parse_partition_metadata
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.flat_files import flat_files
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
-from kcli.log.partition_directory import topic_id_of
+from kcli.log.partition_directory import legible_topic_id
 from kcli.log.recovery.identity import end_offset
 from kcli.log.recovery.node_directories import meta_of
 from kcli.log.source import read_whole
@@ -108,7 +108,7 @@ class MissingPartition:
         """Whether `renamed`, the directory under another name, or `flat` has no readable partition.metadata."""
         if self.flat:
             return _topic_id_in(self.flat) is None
-        return self.renamed is not None and _known_topic_id(self.renamed.path) is None
+        return self.renamed is not None and legible_topic_id(self.renamed.path) is None
 
     @property
     def in_its_place(self) -> PartitionDirectory | None:
@@ -284,7 +284,7 @@ class Placement:
         """Whether a directory belongs to the topic in its name: it has no suffix such as -future, and its
         partition.metadata has the id of that topic, or no id that can be read."""
         topic = self.image.topic(each.name.topic)
-        topic_id = None if topic is None or each.name.state else _known_topic_id(each.path)
+        topic_id = None if topic is None or each.name.state else legible_topic_id(each.path)
         return topic is not None and not each.name.state and topic_id in (None, from_uuid(topic.id))
 
     def _directory_of(self, partition: TopicPartition) -> UUID | None:
@@ -354,7 +354,7 @@ class Placement:
         for path in self.misnamed if absent else ():
             if not _has_log(path) or partition_named(path.name) is not None:
                 continue
-            topic_id, end = _known_topic_id(path), _end_of(path)
+            topic_id, end = legible_topic_id(path), _end_of(path)
             for partition, expected in absent.items():
                 is_at_end = end == self.reached.get(partition, 0) > 0
                 if topic_id == expected or (topic_id is None and is_at_end):
@@ -412,14 +412,6 @@ def _with_suffix(log_directories: Iterable[Path], suffixes: Collection[str]) -> 
     return found
 
 
-def _known_topic_id(path: Path) -> str | None:
-    """The topic id in a directory's partition.metadata; None if it cannot be read."""
-    try:
-        return topic_id_of(path)
-    except (KcliError, OSError):
-        return None
-
-
 def _topic_id_in(files: Mapping[str, Path]) -> str | None:
     """The topic id in the partition.metadata among these files, by Kafka's names; None if it cannot be read."""
     path = files.get(FileKind.PARTITION_METADATA)
@@ -438,7 +430,7 @@ def _end_of(path: Path) -> int | None:
 
 
 def _has_topic_id(path: Path, topic_ids: Collection[str]) -> bool:
-    return _known_topic_id(path) in topic_ids
+    return legible_topic_id(path) in topic_ids
 
 
 def _has_log(path: Path) -> bool:

@@ -26,7 +26,7 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.config import LogConfig
 from kcli.log.flat_files import flat_partitions
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
-from kcli.log.partition_directory import topic_id_of
+from kcli.log.partition_directory import legible_topic_id
 from kcli.log.partition_view import Content, PartitionView
 from kcli.log.recovery.exchanged_checkpoints import foreign_checkpoints
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
@@ -569,7 +569,7 @@ class MetadataRecovery:
         """The topic ids of the partitions whose directories lack one, if no record that can be read has the topic, and
         the directories of its other partitions agree on an id."""
         directories = [
-            (each.partition, _topic_id_in(each.path))
+            (each.partition, legible_topic_id(each.path))
             for home in self._all_directories
             for each in (LogDirectory(home).partitions() if home.is_dir() else ())
             if not each.name.state and each.name.topic not in self._readable.topics
@@ -718,11 +718,7 @@ class MetadataRecovery:
             from kcli.metadata_log.salvage import MetadataSalvage
 
             directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
-            found = lost.strays(directories, node_id, lost.readable)
-            strays = [each for each in found if isinstance(each, Stray) and not self._was_never_here(each)]
-            told = self._ids_by_directories
-            strays = [replace(each, topic_id=each.topic_id or told.get(each.partition.partition)) for each in strays]
-            ids = self._directory_ids()
+            strays, ids = self._readable_strays(lost, directories, node_id), self._directory_ids()
             self.salvage = MetadataSalvage(lost, directories, strays, node_id, ids, is_foreign=self.is_foreign)
         if is_suspect:
             self.is_loss = self.is_doubtful = any(map(self.keeps, self.strays))
@@ -730,6 +726,17 @@ class MetadataRecovery:
                 self.signs = [SUSPICION]
             else:
                 self.salvage = None
+
+    def _readable_strays(
+        self, lost: LostMetadata, directories: Sequence[PartitionDirectory], node_id: int
+    ) -> list[Stray]:
+        """Return those of these directories that Kafka's start would rename to -stray by all records that can be read;
+        with them those without a topic id that `_ids_by_directories` tells."""
+        found = lost.strays(directories, node_id, lost.readable)
+        strays = [each for each in found if isinstance(each, Stray) and not self._was_never_here(each)]
+        told = self._ids_by_directories
+        lacking = [each for each in directories if each.partition in told and not each.name.state]
+        return strays + [Stray(each, told[each.partition], "no topic id", is_removed=False) for each in lacking]
 
     def _look_at_partitions(self, lost: LostMetadata, node_id: int | None, *, is_refused: bool) -> None:
         """Add to `strays` the partitions' directories that Kafka's start renames to -stray, and to `refusals` the
@@ -927,14 +934,6 @@ class MetadataRecovery:
             return meta.node_id
         brokers = self._readable.brokers
         return next(iter(brokers)) if len(brokers) == 1 else None
-
-
-def _topic_id_in(directory: Path) -> str | None:
-    """Return the topic id in a directory's partition.metadata; None if it has none that can be read."""
-    try:
-        return topic_id_of(directory)
-    except (StartRefused, OSError):
-        return None
 
 
 def _is_of_log(refused: StartRefused) -> bool:

@@ -777,12 +777,17 @@ def test_salvage_begins_beyond_the_leader_epoch_of_the_batches_where_the_checkpo
     assert image_of(tmp_path / "new").topics[DAMAGED_TOPIC].partitions[0].leader_epoch == 7
 
 
-def test_a_rebuilt_topic_gets_partitions_that_lack_their_topic_id(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_rebuilt_topic_gets_partitions_that_lack_their_topic_id(tmp_path: Path, content: str | None) -> None:
     """The directory of another partition of the topic has the id."""
     directory = copied(tmp_path)
     before = image_of(directory).topics["java-none"]
     assert len(before.partitions) > 1
-    (directory / "java-none-1/partition.metadata").unlink()
+    file = directory / "java-none-1/partition.metadata"
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
     flip(directory / LOG, byte_of(directory, "TopicRecord", "java-none"))
     new = tmp_path / "new"
     found = rows(kcli("recover", "--salvage", "--format", "jsonl", "--out", new, directory).stdout)
@@ -791,6 +796,15 @@ def test_a_rebuilt_topic_gets_partitions_that_lack_their_topic_id(tmp_path: Path
     assert (saved.id, saved.partitions.keys()) == (before.id, before.partitions.keys())
     assert topic_id_of(new / "java-none-1") == from_uuid(before.id)
     assert "stray" not in kcli("recover", new).stdout
+
+
+def test_salvage_goes_on_where_the_topic_id_of_an_unknown_topic_is_illegible(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    shutil.copytree(directory / "java-none-1", directory / "unknown-0")
+    (directory / "unknown-0/partition.metadata").write_text("")
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert (ended.status, ended.stderr) == (1, "")
+    assert "refused          unknown-0/partition.metadata" in ended.stdout
 
 
 def test_a_metadata_log_that_begins_behind_all_snapshots(tmp_path: Path) -> None:

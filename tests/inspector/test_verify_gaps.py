@@ -16,6 +16,7 @@ from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN
+from tests.damage import frames
 from tests.inspector.test_verify_causes import PARTITION, directory, files_of, logs
 from tests.inspector.test_verify_variations import batches_of
 
@@ -130,6 +131,22 @@ def test_an_older_version_has_the_name_that_it_has(tmp_path: Path) -> None:
     (partition / f"{10**6:020}.log").touch()
     (found,) = [each for each in Verification([partition]).findings() if each.kind == "log-cut"]
     assert (found.path, found.position) == (str(partition / "09223372036854775807.log"), 4840)
+
+
+def test_an_older_log_behind_a_newer_one(directory: Path) -> None:
+    """An old directory was copied over a new one: what has the later leader epoch was not deleted before the rest."""
+    new, gone, first = logs(directory)[:3]
+    data = bytearray(new.read_bytes())
+    for at, _ in frames(data):
+        data[at + 12 : at + 16] = (9).to_bytes(4)
+    new.write_bytes(data)
+    for path in files_of(gone):
+        path.unlink()
+    (new.parent / "leader-epoch-checkpoint").write_text(f"0\n1\n2 {int(first.stem)}\n")
+    (finding,) = (each for each in Verification([directory]).findings() if each.severity == "error")
+    assert (finding.kind, finding.path, finding.lost_first_offset) == ("log-returned", str(first), None)
+    assert "batches of leader epoch 9 or a later one" in str(finding.expected)
+    assert str(finding.command).startswith("kcli dump-segment")
 
 
 @pytest.mark.parametrize("begin", [0, 3], ids=["at the segment", "within it"])

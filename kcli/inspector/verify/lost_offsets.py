@@ -303,6 +303,23 @@ def returned_segments(logs: Sequence[Path], begin: int) -> Finding:
     )
 
 
+def older_log(log: Path, first: int, until: int, before: int, behind: int) -> Finding:
+    """Return the finding that an older log lies behind a newer one, with a gap between: the batches up to the offset
+    `first` have a later leader epoch (`before`) than those from `until` on (`behind`). log: the first .log file of the
+    older log."""
+    return Finding(
+        path=str(log),
+        kind="log-returned",
+        severity="error",
+        offset=until,
+        expected=f"batches of leader epoch {before:,} or a later one, as before offset {first:,}",
+        found=f"an older log from here on, of leader epoch {behind:,}, as where an older copy of the directory was "
+        f"restored over a newer log; {offsets_text(first, until - 1)} in neither",
+        action="Kafka serves both: keep both until you know which of them is the partition's log",
+        command=next_steps.dump(log, until),
+    )
+
+
 def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
     """Return the finding of lost offsets, changed to say that the missing .log files were found under other names: then
     nothing is lost, unless only a part of a missing .log file was found.

@@ -34,6 +34,7 @@ from kcli.inspector.verify.lost_offsets import (
     empty_segment,
     judged,
     missing_segment,
+    older_log,
     older_version,
     or_shorter,
     returned_segments,
@@ -919,7 +920,9 @@ class LogVerifier:
         if returned_below is not None:
             self._finish_returned(returned_below)
         for gap_first, until, log in self._gaps:
-            if returned_below is None or until > returned_below:
+            if returned_below is not None and until <= returned_below:
+                continue
+            if not self._finish_older_log(gap_first, until, log):
                 self._finish_gap(directory, gap_first, until, log)
         behind = [base for base in self._orphans if base >= end]
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
@@ -958,14 +961,17 @@ class LogVerifier:
         return True
 
     def _returned_below(self) -> int | None:
-        """Return the base offset of the segment below which Kafka had deleted all segments, although some of these
-        exist again; None if there is no such segment. The evidence is a gap right below the segment to which the first
-        start offset in leader-epoch-checkpoint belongs: Kafka removes the entries below the log start offset."""
+        """Return the base offset of the segment below which Kafka had deleted all segments, although some exist
+        again; None if there is no such segment. The evidence is a gap right below the segment to which the first start
+        offset in leader-epoch-checkpoint belongs: Kafka removes the entries below the log start offset. Batches of a
+        later leader epoch than the first entry cannot have been deleted before it."""
         known = self._known
         if self._check.cleaned or known.gaps is Gaps.NORMAL or not known.epochs:
             return None
-        begin = max((each.base for each in self._segments if each.base <= known.epochs[0][1]), default=-1)
-        return begin if any(until == begin for _, until, _ in self._gaps) else None
+        epoch, start = known.epochs[0]
+        begin = max((each.base for each in self._segments if each.base <= start), default=-1)
+        is_later = any(each > epoch for each, offset in self.epochs if offset < begin)
+        return begin if not is_later and any(until == begin for _, until, _ in self._gaps) else None
 
     def _finish_returned(self, begin: int) -> None:
         """Add, as a cause, the finding of the segments below `begin` that were deleted and exist again."""
@@ -974,6 +980,23 @@ class LogVerifier:
         stems = {each[FileKind.LOG].stem for each in files}
         self._errors = True
         self._causes.add(cause, lambda other: Path(other.path).stem in stems or other.kind == "checkpoint-epoch")
+
+    def _finish_older_log(self, first: int, until: int, log: Path) -> bool:
+        """Add, as a cause, the finding that the segments behind a gap are those of an older log: their leader epoch is
+        lower than all those before the gap, as no flipped bit of one batch makes it. Returns whether there is such a
+        finding: not in a compacted log.
+
+        first: the first offset of the gap. until, log: base offset and .log file of the segment behind it.
+        """
+        before = [epoch for epoch, offset in self.epochs if offset < until]
+        behind = [epoch for epoch, offset in self.epochs if offset >= until]
+        is_compacted = self._check.cleaned or self._known.gaps is Gaps.NORMAL
+        if is_compacted or not before or not behind or min(before) <= behind[0]:
+            return False
+        self._errors = True
+        cause = older_log(log, first, until, before[-1], behind[0])
+        self._causes.add(cause, lambda other: other.kind in {"leader-epoch", "checkpoint-epoch"})
+        return True
 
     def _has_own_epochs(self) -> bool:
         """Return whether the leader-epoch-checkpoint is that of this log: at least half of the batches' epochs agree

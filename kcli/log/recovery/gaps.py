@@ -16,7 +16,7 @@ from formats.file_name import FileKind, FileName, build
 from formats.kernels.columns import BatchRow
 from formats.offset_index import ENTRY
 from kcli.log.partition_view import Content, ContentSource
-from kcli.log.recovery.salvage import behind_damage, is_log
+from kcli.log.recovery.salvage import begin_offset, behind_damage, is_log
 from kcli.log.segment_reader import Window, read_segment
 
 
@@ -41,7 +41,7 @@ def gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
         name, behind = (build(FileName(FileKind.LOG, each)) for each in (base, following))
         first = max(_end(name, files, base, following), log_start_offset)
         if first < following and not any(first <= each < following for each in numbered):
-            begin = _first_offset(behind, files[behind])
+            begin = begin_offset(behind, files[behind])
             if begin is None or begin >= following:
                 yield Gap(name, behind, first, following - 1)
 
@@ -85,7 +85,3 @@ def _rows(name: str, content: Content, position: int) -> Iterator[BatchRow]:
                 if row.faults:
                     return
                 yield row
-
-
-def _first_offset(name: str, content: Content) -> int | None:
-    return next((row.base_offset for row in _rows(name, content, 0)), None)

@@ -34,9 +34,9 @@ from pathlib import Path
 
 from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, build_directory, parse
 from formats.kernels.columns import BatchRow
-from kcli.errors import StartRefused, UnreadableInput
+from kcli.errors import UnreadableInput
 from kcli.log.log_directory import PartitionDirectory
-from kcli.log.partition_directory import is_other_case, topic_id_of
+from kcli.log.partition_directory import is_other_case, legible_topic_id
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource
 from kcli.protocol.topic_partition import TopicPartition
@@ -121,10 +121,7 @@ def mended_identities(
     partitions = [each for each in directories if not each.name.state and each.name.topic != METADATA_TOPIC]
     for each in partitions:
         own = topic_ids.get(each.partition)
-        try:
-            topic_id = topic_id_of(each.path)
-        except (StartRefused, OSError):  # the search for strays reports these errors
-            topic_id = None
+        topic_id = legible_topic_id(each.path)
         if topic_id == own:
             continue
         topic = topics.get(topic_id or "")

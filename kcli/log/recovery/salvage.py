@@ -353,7 +353,7 @@ def own_offsets(logs: Mapping[str, Content], name: str) -> tuple[int, int]:
     behind = min((each for each in logs if _base_of(each) > base), key=_base_of, default=None)
     above = named_above(logs, name)
     lowest = base if above is None else above
-    is_bound = behind is not None and _first_offset(behind, logs[behind]) == _base_of(behind)
+    is_bound = behind is not None and begin_offset(behind, logs[behind]) == _base_of(behind)
     return lowest, _base_of(behind) - 1 if behind is not None and is_bound else OFFSET_MAX
 
 
@@ -361,7 +361,7 @@ def named_above(logs: Mapping[str, Content], name: str) -> int | None:
     """Return the first offset of a .log file whose name is above that offset, if the .log files before it end at or
     below it; else None. Kafka serves such a file if the first batch has the offset in the name, too. logs: all .log
     files of the directory, by name. Raises UnreadableInput."""
-    base, start = _base_of(name), _first_offset(name, logs[name])
+    base, start = _base_of(name), begin_offset(name, logs[name])
     if start is None or start >= base:
         return None
     before = max((each for each in logs if _base_of(each) < base), key=_base_of, default=None)
@@ -439,7 +439,7 @@ def salvage(
         contents = [each[name] for each in (view.files, replaced) if name in each]
         magics = wrong_magics(name, contents[0])
         contents[0] = with_right_magics(contents[0], magics)
-        start = _first_offset(name, contents[0])
+        start = begin_offset(name, contents[0])
         if (start is None or start < base) and number and names[bases[number - 1]] not in files:
             next_offset = _end_offset(names[bases[number - 1]], view, bases[number - 1], home)
         following = next((each for each in remaining if each > base), None)
@@ -584,7 +584,7 @@ def put_exchanged_in_place(view: PartitionView) -> None:
     of the offset with which it begins. The indexes of these files are removed: a start rebuilds them. Raises
     UnreadableInput."""
     logs = {_base_of(name): view.files[name] for name in view.names() if is_log(name)}
-    starts = {base: _first_offset(build(FileName(FileKind.LOG, base)), content) for base, content in logs.items()}
+    starts = {base: begin_offset(build(FileName(FileKind.LOG, base)), content) for base, content in logs.items()}
     right = {base: start for base, start in starts.items() if start is not None and start != base}
     before = None
     while before != right:
@@ -701,7 +701,7 @@ def is_log(name: str) -> bool:
     return base is not None and name == build(FileName(FileKind.LOG, base))
 
 
-def _first_offset(name: str, content: Content) -> int | None:
+def begin_offset(name: str, content: Content) -> int | None:
     """Return the first offset of a .log file; None if it does not begin with a sound batch."""
     source = ContentSource(name, content)
     try:

@@ -24,9 +24,9 @@ from pathlib import Path
 
 from formats.file_name import METADATA_TOPIC, FileKind, parse
 from formats.kernels.columns import BatchRow
-from kcli.errors import StartRefused, UnreadableInput
+from kcli.errors import UnreadableInput
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
-from kcli.log.partition_directory import topic_id_of
+from kcli.log.partition_directory import legible_topic_id
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource, Source
@@ -51,7 +51,7 @@ def stray_copies(
         if topic == METADATA_TOPIC or each.name.state not in ("", "stray"):
             continue
         if each.name.state or 0 < count(topic) <= number:
-            topic_id = topic_id_of(each.path)
+            topic_id = legible_topic_id(each.path)
             if topic_id is not None:
                 strays.setdefault((topic, topic_id), []).append(each.path)
         else:
@@ -72,7 +72,7 @@ def stray_copies(
         if own is not None and _is_same_topic(path, own.path):
             found.setdefault(own.partition, []).append(path)
     if strays:
-        ids = {each.partition: topic_id_of(each.path) for each in served.values()}
+        ids = {each.partition: legible_topic_id(each.path) for each in served.values()}
         for partition, topic_id in ids.items():
             if topic_id and (partition.topic, topic_id) in strays:
                 found.setdefault(partition, []).extend(strays[partition.topic, topic_id])
@@ -100,11 +100,8 @@ def _names_before(name: str) -> Iterator[str]:
 
 def _is_same_topic(one: Path, other: Path) -> bool:
     """Whether two directories have one topic id; False if one of the ids cannot be read, which other checks report."""
-    try:
-        topic_id = topic_id_of(one)
-        return topic_id is not None and topic_id_of(other) == topic_id
-    except (StartRefused, OSError):
-        return False
+    topic_id = legible_topic_id(one)
+    return topic_id is not None and legible_topic_id(other) == topic_id
 
 
 def is_copy(stray: Path, directory: Path) -> bool:
