@@ -82,7 +82,7 @@ class Known:
     node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, which Kafka's start uses even if
     another broker wrote the file, and which `ends` lacks then. retention: the topic's; None if it has none, or if its
     configuration is not known. leader_epoch: the partition's in the metadata log; None if it is not known. strays: the
-    strays in the log directory whose names have the partition.
+    strays in the log directory whose names contain the partition's name.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -215,8 +215,9 @@ def missing_segment(
 
 def early_epoch(directory: Path, epochs: Sequence[tuple[int, int]], first: int, why: str, kept: Path | None) -> Finding:
     """Return the finding that the first leader epoch begins below the log's first offset, where retention can have
-    deleted the offsets between. Retention moves the entry as well, but a start leaves it as it finds it: the entry may
-    be older than the deletion, or edited.
+    deleted the offsets between. When retention deletes offsets, it also moves the start of the first epoch, and a start
+    of Kafka does not change it: the entry may come from a copy that is older than the deletion, or may have been
+    edited.
 
     epochs: the entries of leader-epoch-checkpoint, the first one below `first`, the log's first offset. why: what shows
     that retention can have deleted the offsets, in words. kept: a .log file with offsets below `first` that Kafka is
@@ -612,7 +613,7 @@ def without_older_topics(
     beyond: list[tuple[FileKind, int]], directory: Path, strays: Sequence[Path]
 ) -> list[tuple[FileKind, int]]:
     """Return the `witnesses` without the checkpoints whose offset is that of an older topic of the same name. strays:
-    those whose names have the partition."""
+    those whose names contain the partition's name."""
     return [
         (kind, offset)
         for kind, offset in beyond

@@ -513,7 +513,8 @@ def _fill(kept: _Kept, name: str, view: PartitionView, copies: Iterable[Path], u
 
 
 def _place(copy: Path, directory: Path) -> str:
-    """Return the path of a copy of a .log file, from the log directory that has the partition's directory on."""
+    """Return the path of a copy of a .log file, relative to the log directory that has the partition's directory; for a
+    copy elsewhere, the names of its directory and of the file."""
     home = directory.absolute().parent
     path = copy.absolute()
     return str(path.relative_to(home)) if path.is_relative_to(home) else f"{copy.parent.name}/{copy.name}"
