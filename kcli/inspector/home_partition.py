@@ -1,7 +1,7 @@
 """The partition of a coordinator's topic in which Kafka looks for a group or a transactional id: by the hash of the id.
 
-Records in another partition, as in a topic that has grown since, are loaded by its coordinator, and no client's request
-comes to them. Source: GroupCoordinatorService.partitionFor, TransactionStateManager.partitionFor.
+If a topic has grown, older records may be in another partition: its coordinator loads them, but does not use them for
+any client's request. Source: GroupCoordinatorService.partitionFor, TransactionStateManager.partitionFor.
 """
 
 from __future__ import annotations

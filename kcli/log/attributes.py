@@ -61,7 +61,8 @@ class Sealed:
 
     @property
     def is_seldom_written(self) -> bool:
-        """Whether Kafka runs on with the file: it replaces it seldom, or only deletes it at last."""
+        """Whether Kafka keeps running although it cannot change the file, because it seldom replaces the file, or only
+        deletes it in the end."""
         name = parse(self.path.name)
         return not self.refuses and name is not None and name.kind in _SELDOM_WRITTEN
 

@@ -12,5 +12,5 @@ its records make.
     unserved_state  groups and transactional ids that Kafka does not find, as their coordinator's topic has grown
     salvage         makes a snapshot of all records that can still be read, if this node is the only voter
 
-None of them writes; recovery and salvage are for `kcli recover` alone.
+None of them writes; only `kcli recover` uses recovery and salvage.
 """

@@ -37,8 +37,8 @@ from kcli.metadata.partition import from_uuid
 from kcli.metadata_log.replay import records_of
 
 CHANCE_MAX = 0.01
-"""The largest probability with which records that fit a smaller number of partitions by chance are taken for those of a
-grown topic."""
+"""A topic counts as grown only if the probability that a smaller number of partitions puts the misplaced records where
+they are by chance is at most this."""
 
 
 class Place(NamedTuple):
@@ -190,8 +190,8 @@ def _fits(count: int, foreign: tuple[int, str]) -> bool:
 
 
 def _before_by_keys(foreign: Collection[tuple[int, str]], count: int) -> int:
-    """Return the smaller number of partitions that all records outside of their partition fit; 0 if there is none, or
-    if it fits too few ids to be no chance."""
+    """Return the smaller number of partitions that puts all misplaced records where they are; 0 if there is none, or if
+    there are so few ids that this may be chance."""
     if not foreign:
         return 0
     ids = {text for _, text in foreign}

@@ -69,7 +69,7 @@ class FileUsers:
         return self._passwords.get(name)
 
     def is_right(self, credential: object, password: str) -> bool:
-        """Whether it is the user's password."""
+        """Whether `password` is the password of the user with this credential."""
         return isinstance(credential, str) and hmac.compare_digest(credential.encode(), password.encode())
 
 
@@ -88,7 +88,7 @@ class ScramStoreUsers:
         return None
 
     def is_right(self, credential: object, password: str) -> bool:
-        """Whether it is the user's password."""
+        """Whether `password` is the password of the user with this credential."""
         if not isinstance(credential, tuple):
             return False
         mechanism, known = credential

@@ -3,7 +3,7 @@
     objects    each kind that a segment must have is there; the .log object has the size that the metadata says
     batches    all checks of `kcli verify` for one segment, its indexes, and the producers at its end
     metadata   start, end and leader epochs of the segment are those of its batches, and of leader_epoch_checkpoint
-    lineage    from the first offset in the tier to the local log, or as far as the tier goes, each offset is somewhere
+    lineage    from the first offset in the tier to the local log, or to the tier's last offset, none is missing
 
 A contradiction between metadata and .log object is the cause of whatever else is wrong in the segment's objects.
 """

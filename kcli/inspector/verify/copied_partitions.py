@@ -60,7 +60,7 @@ class CopiedPartition(NamedTuple):
     """A directory that is a copy of another partition's. finding: its finding. names: the names of the directories that
     the finding is about. directory: the name of the directory that is the copy, None if it is not known which one is.
     files: by name, its files whose batches the other directory has, each with words that name that directory; all files
-    of the log, if the other directory has all of them. is_whole: whether it has."""
+    of the log, if the other directory has all of them. is_whole: whether the other directory has all of them."""
 
     finding: Finding
     names: set[str]

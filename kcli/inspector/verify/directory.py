@@ -117,7 +117,7 @@ SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
 GAPS_TRIED = 8
-"""In how many gaps of a .log file another partition's log is looked for."""
+"""The largest number of gaps in a .log file after which batches of another partition's log are looked for."""
 SEVERAL = 2
 """If the owner of at least this number of files may not read or write them, one finding is made for all of them."""
 MISSING_INDEX = ("index-missing", "timeindex-missing")
@@ -1215,8 +1215,8 @@ def _suffixed(path: Path, name: DirectoryName) -> Finding:
 
 
 def _with_appended(found: Iterable[Finding]) -> list[Finding]:
-    """Return the findings. If another partition's log was appended to a .log file, the finding of that takes the place
-    of the gap between the offsets, and of all findings behind the gap."""
+    """Return the findings. If another partition's log was appended to a .log file, one finding says so, and replaces
+    the finding of the gap between the offsets and all findings behind the gap."""
     told: list[Finding] = []
     ends: dict[str, int] = {}
     gaps: Counter[str] = Counter()

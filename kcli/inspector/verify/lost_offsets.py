@@ -82,8 +82,8 @@ class Known:
     node. recovery_point: the partition's entry in recovery-point-offset-checkpoint, which Kafka's start uses even if
     another broker wrote the file, and which `ends` lacks then. retention: the topic's; None if it has none, or if its
     configuration is not known. leader_epoch: the partition's in the metadata log; None if it is not known. strays: the
-    strays in the log directory whose names have the partition. preallocated_bytes: the size with which a segment of the
-    partition begins (preallocate=true); 0 if it is not known to begin with any.
+    strays in the log directory whose names contain the name of the partition. preallocated_bytes: the size with which a
+    segment begins (preallocate=true); 0 if it is not known to begin with any.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -217,8 +217,9 @@ def missing_segment(
 
 def early_epoch(directory: Path, epochs: Sequence[tuple[int, int]], first: int, why: str, kept: Path | None) -> Finding:
     """Return the finding that the first leader epoch begins below the log's first offset, where retention can have
-    deleted the offsets between. Retention moves the entry as well, but a start leaves it as it finds it: the entry may
-    be older than the deletion, or edited.
+    deleted the offsets between. When retention deletes offsets, it also moves the start of the first epoch, and a start
+    of Kafka does not change it: the entry may come from a copy that is older than the deletion, or may have been
+    edited.
 
     epochs: the entries of leader-epoch-checkpoint, the first one below `first`, the log's first offset. why: what shows
     that retention can have deleted the offsets, in words. kept: a .log file with offsets below `first` that Kafka is
@@ -631,7 +632,7 @@ def without_older_topics(
     beyond: list[tuple[FileKind, int]], directory: Path, strays: Sequence[Path]
 ) -> list[tuple[FileKind, int]]:
     """Return the `witnesses` without the checkpoints whose offset is that of an older topic of the same name. strays:
-    those whose names have the partition."""
+    those whose names contain the partition's name."""
     return [
         (kind, offset)
         for kind, offset in beyond

@@ -258,7 +258,7 @@ class LogVerifier:
         path = logs[-1][1]
         self.last_epoch = found
         self.epochs.pop()
-        if epoch > stated:  # of an epoch that falls there is a finding already
+        if epoch > stated:  # LogCheck has reported an epoch that decreases
             self._found.append(flipped_epoch(path, found, offset, self._known.leader_epoch))
 
     def _take(self) -> list[Finding]:

@@ -2,8 +2,8 @@
 
 The last stable offset of an entry is the first offset of a transaction of another producer that is open at the marker;
 without one, the offset behind the marker. A follower appends all batches of a Fetch response before it writes entries:
-if none is open at the marker, it takes the first transaction behind the marker, if it came in the same response.
-Source: UnifiedLog.append, ProducerStateManager.lastStableOffset.
+if no transaction is open at the marker, its entry has the first offset of the next transaction behind the marker, if
+that came in the same response. Source: UnifiedLog.append, ProducerStateManager.lastStableOffset.
 """
 
 from __future__ import annotations

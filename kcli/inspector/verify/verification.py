@@ -1,4 +1,4 @@
-"""A verification of the files and directories that the user has named: files are checked here, each alone."""
+"""A verification of the files and directories that the user has named: this module checks files one by one."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class LiveSegment(SegmentState):
         self.size = 0 if size is None else size
         self.jitter_ms = jitter_ms
         self._created_ms = created_ms
-        self._head_bytes = HEADER_BYTES  # how much is read for the next header: the last one says whether for more
+        self._head_bytes = HEADER_BYTES  # bytes read for the next header; more if batches are small
         self._disk = disk
         self._limits = limits
         self._log: DiskFile | None = None

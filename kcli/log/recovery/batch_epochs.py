@@ -1,12 +1,13 @@
 """Leader epochs of the batches of a log, and batches that have a wrong one.
 
-No CRC covers the leader epoch in a batch's header. Epochs never fall along a log, so that a single batch between two
-batches of one epoch must have that epoch, too. If the epoch in its header differs from that one in a single bit, the
-bit was flipped.
+No CRC covers the leader epoch in a batch's header. Epochs never decrease along a log, so that a single batch between
+two batches of one epoch must have that epoch, too. If the epoch in its header differs from that one in a single bit,
+the bit was flipped.
 
-No batch follows the last one. There the last entry of leader-epoch-checkpoint tells: a leader enters its epoch before
-it appends with it. If that entry has the epoch of the batch before, and the last batch has another epoch, which differs
-in a single bit and is lower, or higher by so much that the metadata log would have it, the bit was flipped.
+No batch follows the last one. For the last batch, the last entry of leader-epoch-checkpoint is the evidence: a leader
+adds its epoch to that file before it appends a batch with this epoch. If that entry has the epoch of the batch before,
+and the last batch has another epoch, which differs in a single bit and is lower, or higher by so much that the metadata
+log would have it, the bit was flipped.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ MAGIC_WITH_EPOCH = 2
 WRONG_MAX = 1_000
 """The largest number of batches of a partition whose leader epoch is put right."""
 FAR = 16
-"""By how much the epoch of the last batch exceeds all known ones, at least, if a flipped bit is to explain it: the last
-epochs of a leader may be lost together, in a crash, from leader-epoch-checkpoint and from the metadata log."""
+"""The least number by which the epoch of the last batch must exceed all known epochs to be taken for one with a flipped
+bit. A lower epoch may be right: a crash may lose the last epochs both from leader-epoch-checkpoint and from the
+metadata log."""
 _EPOCH_BITS = 2**32 - 1
 
 

@@ -6,8 +6,8 @@ these show that the log hardly reached it:
 
     the other checkpoint's offset is within the log     the log was flushed or replicated up to there
     the log has a closed segment                        it shows how many offsets a segment of this log has
-    the last offset index ends in preallocated zeros    Kafka began no later segment: the last segment alone would have
-                                                        all missing offsets
+    the last offset index ends in preallocated zeros    Kafka began no later segment: all missing offsets would have
+                                                        been in the last segment
     more than DOUBT_FACTOR times as many offsets are    one segment does not have so many
     missing as the log has
 

@@ -1,6 +1,6 @@
 """Empty .log files that no broker has made: `touch`, a script or a wrong copy has made them in a partition's directory.
 
-    among     another .log file has the offset in the file's name within its batches, and goes on behind it
+    among     another .log file has the offset in the file's name within its batches, and has batches behind it
     behind    the log ends below the offset in the file's name, and no other file says that the log had reached more
 
 Kafka takes such a file for a segment. If it is the last one, the log ends at the offset in its name, and producers'

@@ -81,9 +81,9 @@ def _has_whole_segments_below(logs: Sequence[tuple[int, Path]], start: int) -> b
 
 
 def _contradicts(epochs: Sequence[EpochEntry], logs: Sequence[tuple[int, Path]]) -> bool:
-    """Whether a batch of a log has another leader epoch than the entries of leader-epoch-checkpoint say: the batches at
-    the begin and right before the begin of each epoch are compared, the first one of each segment, and the last one;
-    of more than OFFSETS_MAX the first ones. Raises KcliError, OSError, ValueError."""
+    """Whether a batch of a log has another leader epoch than the entries of leader-epoch-checkpoint say: compared are
+    the batches at the beginning of each epoch and right before it, the first batch of each segment, and the last batch
+    of the log; at most the first OFFSETS_MAX of these. Raises KcliError, OSError, ValueError."""
     stated = LeaderEpochCache(epochs)
     offsets = {base for base, _ in logs} | {LONG_MAX}
     offsets |= {each.start_offset - before for each in epochs for before in (0, 1)}

@@ -8,8 +8,9 @@ They have the same topic id. Two kinds of evidence show of which partition their
 
 Without the clean-shutdown marker a recovery point is the base offset of a segment, or a lower bound of the log's end:
 then the exchange is one of two explanations (`is_certain` is False), and the other one is that a log lost its end. The
-log start offsets may exclude the other one: if DeleteRecords has raised one of them, each log's first leader epoch
-begins at the log start offset of the partition whose recovery point fits it, too.
+log start offsets may exclude the second explanation: if DeleteRecords has raised one of them, the names were exchanged
+if the first leader epoch of each log begins at the log start offset of that partition at whose recovery point the log
+ends.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from kcli.log.segment_reader import Window, read_segment
 
 
 class Gap(NamedTuple):
-    """Offsets, `first` to `last`, that the .log file `before` should have, or one between it and `following`."""
+    """Offsets, `first` to `last`, that the .log file `before` should have, or a missing .log file between it and
+    `following`."""
 
     before: str
     following: str
@@ -30,9 +31,9 @@ class Gap(NamedTuple):
 
 
 def gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
-    """Yield the gaps from the log start offset on between the .log files in a partition's directory, but those for
-    whose offsets there is a file under another name, such as *.log.deleted. files: the content of the directory's files
-    by name. Raises UnreadableInput."""
+    """Yield the gaps from the log start offset on between the .log files in a partition's directory, except those whose
+    offsets a file under another name has, such as *.log.deleted. files: the content of the directory's files by name.
+    Raises UnreadableInput."""
     bases = sorted(int(name[:20]) for name in files if is_log(name) and files[name].size)
     numbered = {int(name[:20]) for name in files if name[:20].isdecimal() and FileKind.LOG in name}
     for base, following in pairwise(bases):

@@ -59,8 +59,8 @@ def what_was_exchanged(
     *checkpoints: Checkpoint,
     is_clean: bool,
 ) -> Exchanged:
-    """Return which of these the directories with each other's topic ids have exchanged. cycle: by the partition in each
-    directory's name, the partition that has the directory's topic id.
+    """Return what the directories with each other's topic ids have exchanged: their names or their partition.metadata.
+    cycle: by the partition in each directory's name, the partition that has the directory's topic id.
 
     ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that the partitions'
     logs had reached, the most certain checkpoint first. is_clean: whether the broker was shut down cleanly: the logs

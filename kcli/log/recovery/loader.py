@@ -121,10 +121,10 @@ class LoadOptions:
     is_metadata: bool = False  # the metadata log: its start has further steps, see kcli.log.recovery.metadata_start
     reached: int = 0  # the largest offset that the checkpoints and the producer snapshots have for the log
     reached_by: str = ""  # the files that have this offset, in words
-    checkpointed: int = 0  # the largest offset that the checkpoints alone have for the log
+    checkpointed: int = 0  # the largest offset that the checkpoints have for the log
     is_compacted: bool = False  # a compacted log may have gaps between segments
     keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
-    finds_gaps: bool = False  # the same, and the plan names the offsets between two segments that no file has
+    finds_gaps: bool = False  # as keeps_all, and the plan names the offsets between two segments that no file has
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
     indexes_swaps: bool = False  # salvage rebuilds the indexes of a .log.swap file that lacks one; Kafka does not

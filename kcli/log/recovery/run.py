@@ -133,12 +133,12 @@ class Recovery:
     keeps_all    returns whether a partition's topic was never compacted, according to the metadata log
     finds_gaps   returns whether a dry run looks for offsets between two segments of a partition that no file has
     count        returns the number of partitions of a topic in the metadata log; 0 if that is not known
-    of_others    the checkpoints that another broker wrote: a start goes by them, but they say nothing about the logs
+    of_others    the checkpoints that another broker wrote: a start uses them, but they say nothing about the logs
                  here
     finds_points whether there is a recovery-point-offset-checkpoint for the start; False: the file is set aside
     node         the other log directories of the broker; None if there are none, or they are not known
     complete     called with the recovered log directory, the copy or the original, once all its files are written;
-                 not for a partition's directory alone
+                 not called if only a partition's directory is recovered
     looks_around whether to look through the whole log directory for `refusals`, `passed_over` and `failures`; without
                  it these stay empty, and a partition's plan is the same
     refusals     what keeps Kafka from starting
@@ -203,8 +203,9 @@ class Recovery:
         nothing is written for them."""
         self._own = [each for each in self.partitions if each.path not in self._shared]
         self._linked, self._sealed = set[str](), set[str]()
-        """The files in `refusals` that are links to files which also have other names, and that which stands for all
-        files that nobody may change: a copy has a separate file for each name, without the attribute."""
+        """The files in `refusals` that do not keep Kafka from starting with a copy: the links to files with several
+        names, as a copy has a separate file for each name; and the file that stands for all files that no user can
+        change, as those of a copy lack the attribute."""
         if self.looks_around:
             self._look_through_holder()
         self._copies = () if self.node is None or self.is_partition else self.node.copies
@@ -616,7 +617,7 @@ class Recovery:
 
     @property
     def home(self) -> Path:
-        """The log directory; of a partition's directory alone, that directory."""
+        """The log directory; if only a partition's directory is recovered, that directory."""
         return self._holder.path if self._has_holder else self.directory
 
     def write_to(self, target: Path) -> Iterator[PartitionPlan]:
@@ -806,7 +807,7 @@ class Recovery:
         yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
 
     def _complete(self, home: Path) -> None:
-        """Call `complete` with the recovered log directory, unless a partition alone was recovered."""
+        """Call `complete` with the recovered log directory, unless only a partition was recovered."""
         if not self.is_partition:
             self.complete(home)
 

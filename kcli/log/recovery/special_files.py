@@ -1,8 +1,8 @@
 """The reaction of Kafka's start to a pipe, a socket or a device that has the name of a .log file or an index.
 
-    .log                 it is no file, and Kafka does without it, and removes the indexes of its name; where it creates
-                         a log with that name, as no other is left, it opens it: a device as an empty log, and it fails
-                         at a pipe
+    .log                 Kafka ignores it, and removes the indexes of its name. If no other .log file is left, Kafka
+                         creates one: if that is to have this name, Kafka opens a device as an empty log, and fails at a
+                         pipe
     .index, .timeindex   of the active segment, or of one that the start recovers: Kafka cannot make it as long as such
                          an index is to be, and fails; of another segment it takes it for an empty index
     .txnindex            Kafka asks for its size, and fails at a pipe

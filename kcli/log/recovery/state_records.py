@@ -1,8 +1,8 @@
 """Records that salvage appends to a coordinator's partition, in place of lost ones.
 
 Each is appended behind the last batch of the log, in a batch of its own, as a coordinator does it. The recovery point
-stays below that batch: Kafka's start checks the batch, and adds it to the indexes. Only a log that had no batch gets
-what Kafka does not rebuild after a clean shutdown, too: an entry in the time index and one in leader-epoch-checkpoint.
+stays below that batch: Kafka's start checks the batch, and adds it to the indexes. A log that had no batch also gets an
+entry in the time index and one in leader-epoch-checkpoint, since Kafka does not rebuild these after a clean shutdown.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _begin(directory: Path, disk: Disk, epoch: EpochEntry, log: Path, last_times
     leader epoch and its first offset. last_timestamp: a timestamp and the relative offset of its batch's last
     record."""
     checkpoint, times = directory / FileKind.LEADER_EPOCHS, log.with_suffix(FileKind.TIME_INDEX)
-    with suppress(FormatError):  # a damaged file is another matter
+    with suppress(FormatError):  # a damaged file stays as it is
         if checkpoint.is_file() and not parse_leader_epochs(read_whole(checkpoint)):
             disk.write_file(checkpoint, build_leader_epochs([epoch]))
     if times.is_file() and not times.stat().st_size:

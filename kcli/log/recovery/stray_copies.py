@@ -2,12 +2,12 @@
 directory, as `cp -r orders-0 orders-2` or `cp -a orders-0 orders-0-20261128` make them; and what a move between two log
 directories of a broker leaves (-delete, -future), or an operator who has copied a directory to the other one.
 
-A copy of the whole log directory in there, as the snapshots of a file server are (.snapshot/hourly.0), has such copies,
-too: the directories of the same names.
+A copy of the whole log directory inside that log directory, such as a file server's snapshot (.snapshot/hourly.0), has
+such copies, too: the directories of the same names.
 
 Such a directory has the topic id of the partition, and it is a stray, or becomes one at the start: its number is not
-that of a partition of the topic, or its name goes on behind that of the partition's directory, so that Kafka reads the
-name of a topic `orders-0` in it. Where a .log file of the partition is damaged, the .log file of the same name in the
+that of a partition of the topic, or its name begins with that of the partition's directory, so that Kafka takes it for
+a partition of a topic `orders-0`. Where a .log file of the partition is damaged, the .log file of the same name in the
 copy may have the batches. A batch of the copy counts only if the bytes prove that both files were one: the last sound
 batch before the damage and the first one behind it are also in the copy, with the same offset, CRC and size. The same
 holds for a .log file that was cut behind a batch, where another segment follows. If no sound batch of a .log file is

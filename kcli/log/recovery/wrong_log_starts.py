@@ -5,8 +5,9 @@ the segments below.
 DeleteRecords and retention raise a log start offset; DeleteRecords is refused for topics that are only compacted, and a
 broker deletes the segments below soon after. So these are signs of wrong entries:
 
-    impossible   the entry of a coordinator's partition is above its first segment's base offset; or that of another
-                 topic that is only compacted is, by a whole segment, or with the same offset as in another checkpoint
+    impossible   the entry of a coordinator's partition is above the base offset of its first segment; the same of
+                 another topic that is only compacted, if the entry is above a whole segment, or if another checkpoint
+                 has the same offset
     whole        most logs with several segments, in several topics, have segments below their log start offset
     copied       the file has all entries of another checkpoint, and hides records of several topics
     foreign      another broker wrote the file (kcli.log.recovery.others_checkpoints)
