@@ -42,10 +42,13 @@ from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_view import PartitionView
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery.snapshots import wrong_snapshots
+from kcli.printable import names_text
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.records import TOPIC
 from kcli.txn.transaction import NONE, State, Transaction, bumps_epoch
 from kcli.views.transactions import Open, Producer, hanging
+
+PLACES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +304,8 @@ def _outcome(transaction: Transaction, batches: Sequence[tuple[TopicPartition, P
     epoch += 1
     gets = f"Kafka starts, gives the producer epoch {epoch:,}"
     if epoch < newest.producer_epoch:
-        refused = f"{gets}, and refuses what it sends to {place}: InvalidProducerEpochException"
+        places = names_text(sorted(str(other) for other, each in batches if each.producer_epoch > epoch), PLACES_SHOWN)
+        refused = f"{gets}, and refuses what it sends to {places}: InvalidProducerEpochException"
         if bumps_epoch(transaction.client_version):
             return "INVALID_PRODUCER_EPOCH", f"{refused}, until its epoch is {newest.producer_epoch:,} again"
         return "INVALID_PRODUCER_EPOCH", f"{refused}, and then TimeoutException of initTransactions for ever"

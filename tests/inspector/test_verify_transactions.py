@@ -250,6 +250,16 @@ def test_a_start_that_cuts_the_coordinators_log(home: Path) -> None:
     assert error["command"] == f"kcli recover --salvage --dry-run {home}"
 
 
+def test_all_partitions_that_refuse_the_producer_are_named(home: Path) -> None:
+    """Kafka 4.3 refused it in another partition before it sent anything to the one with the highest epoch."""
+    _, epoch, _, _ = torn_state(home, ahead=3)
+    (found,) = unfit([home])
+    other = TopicPartition("t-txn", 0)
+    append(home, other, committed((found.producer_id, epoch + 2), end_of(home / str(other))))
+    (found,) = unfit([home])
+    assert f"refuses what it sends to {PLACE}, {other}: InvalidProducerEpochException" in found.outcome
+
+
 DAY_MS = 86_400_000
 
 
