@@ -254,7 +254,7 @@ class _Reader:
             self._work -= 8 * at
             if whole:
                 return position + at
-            if got == end - position:
+            if got == end - position or got < len(data):  # of a compressed file, the end is not known beforehand
                 return None
             want = min(4 * want, HUNT_BYTES)
             if at == 0:

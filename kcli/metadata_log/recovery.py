@@ -30,7 +30,7 @@ from kcli.log.partition_directory import legible_topic_id
 from kcli.log.partition_view import Content, PartitionView
 from kcli.log.recovery.exchanged_checkpoints import foreign_checkpoints
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_by_keys, exchanged_names
-from kcli.log.recovery.identity import Identity, mended_identities
+from kcli.log.recovery.identity import Identity, end_offset, mended_identities
 from kcli.log.recovery.loader import LoadOptions
 from kcli.log.recovery.node_directories import (
     GOES_OFFLINE,
@@ -46,6 +46,7 @@ from kcli.log.recovery.node_directories import (
 from kcli.log.recovery.plan import PartitionPlan, plan, with_epochs_put_right, with_magics_put_right, with_view
 from kcli.log.recovery.run import no_configs
 from kcli.log.recovery.salvage import Checked
+from kcli.log.recovery.stray_copies import is_copy
 from kcli.log.source import read_whole
 from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage
@@ -733,7 +734,7 @@ class MetadataRecovery:
         """Return those of these directories that Kafka's start would rename to -stray by all records that can be read;
         with them those without a topic id that `_ids_by_directories` tells."""
         found = lost.strays(directories, node_id, lost.readable)
-        strays = [each for each in found if isinstance(each, Stray) and not self._was_never_here(each)]
+        strays = [each for each in found if isinstance(each, Stray) and not self._is_copy(each)]
         told = self._ids_by_directories
         lacking = [each for each in directories if each.partition in told and not each.name.state]
         return strays + [Stray(each, told[each.partition], "no topic id", is_removed=False) for each in lacking]
@@ -895,9 +896,20 @@ class MetadataRecovery:
         return stray.is_missed and not self._was_never_here(stray)
 
     def _was_never_here(self, stray: Stray) -> bool:
-        """Whether no broker has served the partition from this directory, because the directory is a copy of another
-        partition's: the metadata has the topic but not the partition, and neither of the two offset checkpoints has the
-        partition, though a broker writes them every few seconds. False if one of them is empty or cannot be read."""
+        """Whether nothing shows that a broker has served the partition from this directory: it is `_is_unlisted`, and
+        has no batch that no other directory of the topic has."""
+        return self._is_unlisted(stray) and (not end_offset(stray.partition.path) or self._is_copy(stray))
+
+    def _is_copy(self, stray: Stray) -> bool:
+        """Whether the directory is `_is_unlisted`, as a copy of another partition's directory of the topic."""
+        topic, path = stray.partition.name.topic, stray.partition.path
+        others = (each.path for each in LogDirectory(path.parent).partitions() if each.name.topic == topic)
+        return self._is_unlisted(stray) and any(is_copy(path, each) for each in others if each != path)
+
+    def _is_unlisted(self, stray: Stray) -> bool:
+        """Whether the metadata has the topic but not the partition, and neither of the two offset checkpoints has the
+        partition, though a broker writes them every few seconds: the directory is a copy of another partition's, or the
+        partition was added right before a crash. False if one of the checkpoints is empty or cannot be read."""
         if stray.topic_id is None:
             return False
         topic = self._readable.topic_by_id(to_uuid(stray.topic_id))

@@ -95,9 +95,8 @@ class MetadataSalvage:
             if stray.topic_id is not None and stray.is_missed and not stray.partition.name.state:
                 directory_id = directory_ids.get(stray.partition.path.parent, from_uuid(UNASSIGNED))
                 self._adopt(stray, stray.topic_id, directory_id)
-        for name in [*self.rebuilt, *self.renewed]:
+        for topic in [*self.image.topics.values()] if strays else ():
             # partition numbers must have no gap: a missing partition is added, empty
-            topic = self.image.topics[name]
             for number in set(range(max(topic.partitions, default=0))) - topic.partitions.keys():
                 self._add(from_uuid(topic.id), number, from_uuid(UNASSIGNED), 0)
         for each in known:

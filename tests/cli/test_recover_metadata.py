@@ -31,6 +31,7 @@ from tests.broker.running import served_node
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, files_below
 from tests.damage import frames
+from tests.log.batches import keyed
 from tests.metadata_damage import (
     LOG,
     NEW_ID,
@@ -775,6 +776,23 @@ def test_salvage_begins_beyond_the_leader_epoch_of_the_batches_where_the_checkpo
     flip(directory / LOG, byte_of(directory, "TopicRecord", "java-none"))
     assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
     assert image_of(tmp_path / "new").topics[DAMAGED_TOPIC].partitions[0].leader_epoch == 7
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_partition_that_was_added_right_before_a_crash(tmp_path: Path, is_copy: bool) -> None:
+    """No checkpoint has it yet, nor one that is a copy of another partition's directory, which stays a stray."""
+    directory = copied(tmp_path)
+    number = len(image_of(directory).topics["java-none"].partitions)
+    added = Path(shutil.copytree(directory / "java-none-0", directory / f"java-none-{number}"))
+    if not is_copy:
+        for path in added.glob("0*"):
+            path.unlink()
+        (added / f"{0:020}.log").write_bytes(keyed(b"key", b"value"))
+    flip(directory / LOG, byte_of(directory, "TopicRecord", "java-gzip"))
+    new = tmp_path / "new"
+    kcli("recover", "--salvage", "--out", new, directory)
+    assert (number in image_of(new).topics["java-none"].partitions) is not is_copy
+    assert ("stray" in kcli("recover", new).stdout) is is_copy
 
 
 @pytest.mark.parametrize("content", [None, ""])

@@ -5,6 +5,7 @@ import gzip
 import lzma
 import random
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from formats.archive import Archive
 from kcli.errors import UnreadableInput
 from kcli.log import inflated
 from kcli.log.inflated import InflatedSource, archive_of, inflated_size
+from kcli.log.segment_reader import sound_batches
 
 CONTENT = random.Random(1).randbytes(1 << 16) * 160  # bzip2 takes long for short repeats
 ARCHIVES: dict[Archive, Callable[[bytes], bytes]] = {
@@ -85,3 +87,10 @@ def test_other_files_are_not_compressed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     assert archive_of(path) is None
+
+
+@pytest.mark.parametrize("content", [b"", bytes(8), bytes(100), b"\1" * 8, b"\1" * 40, bytes(range(200))])
+def test_content_without_a_batch_is_read_to_its_end(tmp_path: Path, content: bytes) -> None:
+    """Such as that of an index: the search for a batch never ended."""
+    with closing(InflatedSource(packed(tmp_path, Archive.GZIP, content), Archive.GZIP)) as source:
+        assert list(sound_batches(source)) == []
