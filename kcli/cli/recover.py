@@ -725,9 +725,9 @@ def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
 def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     """Yield a row for each change that a start or salvage makes, then one with the partition's offsets afterwards."""
     for event, lost in zip(plan.events, plan.lost, strict=True):
-        row = _event_row(plan.name, event, lost, plan.snapshot_offset)
-        behind = plan.segments_behind(event.file) if row["kind"] in CUTS else 0
-        yield row | ({"segments_behind": behind} if behind else {})
+        behind = plan.segments_behind(event.file) if event.kind in CUTS else 0
+        more = {"segments_behind": behind} if behind else {}
+        yield _event_row(plan.name, event, lost, plan.snapshot_offset) | more
     if plan.refused is not None:
         yield _refusal(plan.name, plan.refused)
         return

@@ -140,6 +140,22 @@ def test_a_deleted_directory_in_the_other_log_directory_fills_damage(
     assert (tmp_path / "out" / MOVED[0] / log.name).read_bytes() == whole
 
 
+def test_a_deleted_directory_in_the_other_log_directory_has_a_missing_log(
+    directories: Directories, tmp_path: Path
+) -> None:
+    one, two, config = directories
+    left = shutil.copytree(two / MOVED[0], one / f"{MOVED[0]}.{'a' * 32}-delete")
+    log = min((two / MOVED[0]).glob("*.log"))
+    whole = log.read_bytes()
+    for path in log.parent.glob(f"{log.stem}.*"):
+        path.unlink()
+    (missing,) = (each for each in found(directories) if each.kind == "log-missing")
+    assert f"its batches are in {left / log.name}" in str(missing.found)
+    assert missing.lost_first_offset is None
+    assert kcli("recover", "--salvage", "--config", config, "--out", tmp_path / "out", two).status == 0
+    assert (tmp_path / "out" / MOVED[0] / log.name).read_bytes() == whole
+
+
 def half_copied(directories: Directories) -> Path:
     """Copy a partition of the second directory to the first, as a copy that broke off. Returns the copy."""
     copy = directories[0] / MOVED[0]

@@ -1204,7 +1204,8 @@ class LogVerifier:
         `lasts` for which there are any. None in `lasts`: all offsets from `first` on."""
         from kcli.inspector.verify import renamed_logs  # imported only if logs are damaged
 
-        return renamed_logs.find(directory, self._known.home, *(self._gap(first, last) for last in lasts))
+        gaps = (self._gap(first, last) for last in lasts)
+        return renamed_logs.find(directory, self._known.home, *gaps, beside=self._known.beside)
 
     def _gap(self, first: int, last: int | None) -> Gap:
         from kcli.inspector.verify import renamed_logs

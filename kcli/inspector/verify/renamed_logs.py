@@ -35,7 +35,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -140,14 +140,17 @@ class RenamedLog(NamedTuple):
         return archive_of(self.path)
 
 
-def find(directory: Path, home: Path | None, *gaps: Gap) -> list[RenamedLog]:
+def find(directory: Path, home: Path | None, *gaps: Gap, beside: Iterable[Path] = ()) -> list[RenamedLog]:
     """Return the files that have the missing batches of a partition's log, in the order of their base offsets; no file
     for a segment that several files fit.
 
     directory: the partition's directory. home: the log directory that contains it. gaps: the missing offsets; if no
-    file has any of the first gap's, those of the second one, and so on.
+    file has any of the first gap's, those of the second one, and so on. beside: the other log directories of the
+    broker, in which only a directory with -delete or -stray of the partition is looked at.
     """
-    files = list(split_logs.with_parts(list(islice(_files(directory, home), FILES_MAX))))
+    files = list(
+        split_logs.with_parts(list(islice(chain(_files(directory, home), _set_aside(directory, beside)), FILES_MAX)))
+    )
     return next((found for gap in gaps if (found := _fitting(files, directory, gap))), [])
 
 
@@ -445,6 +448,15 @@ def _files(directory: Path, home: Path | None) -> Iterator[Path]:
             elif path.name.startswith(name) and is_named_copy(path, directory):
                 yield from _below(path, 0)
     yield from _below(home.absolute().parent / LOST_AND_FOUND, DEPTH_MAX)
+
+
+def _set_aside(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files of a partition's directories with -delete or -stray in other log directories, as a move of the
+    partition to another log directory leaves one."""
+    for path in (each for home in homes for each in _listed(home)):
+        name = parse_directory(path.name)
+        if name is not None and name.state in ("delete", "stray") and is_named_copy(path, directory):
+            yield from _below(path, 0)
 
 
 def _may_be_of(path: Path, directory: Path) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 << 20
 
 REWRITE = "stop the broker; recovery writes the file anew from the logs, with --in-place for --dry-run"
+REMOVE = "stop the broker; recovery removes the file, which the cleaner makes anew, with --in-place for --dry-run"
 REBUILD_EPOCHS = "stop the broker; salvage rebuilds the file from the batches, with --in-place for --dry-run"
 CLEANER_STARTS = "nothing to do: the cleaner starts again from the log's start"
 FIND_OUT = "find out what changed it; Kafka writes the file anew while it runs"
@@ -168,6 +169,7 @@ _NAMES = {
     FileKind.PARTITION_METADATA: ("partition-metadata", ASK_CLUSTER),
     FileKind.QUORUM_STATE: ("quorum-state", MOVE_QUORUM_STATE),
     **dict.fromkeys(OFFSET_CHECKPOINTS, ("checkpoint", REWRITE)),
+    FileKind.CLEANER_OFFSETS: ("checkpoint", REMOVE),
 }
 
 
@@ -323,7 +325,7 @@ def _finding(path: Path, kind: str, severity: Severity, expected: str, found: st
 
 
 def _command(path: Path, action: str) -> str | None:
-    if action == REWRITE:
+    if action in (REWRITE, REMOVE):
         return next_steps.recover_log_directory(path.parent)
     if action == REBUILD_EPOCHS:
         return next_steps.salvage(path.parent)
