@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from kcli.broker.network import connection as module
 from kcli.broker.network.connection import LATE_MAX, TRANSITIONS, TURN_NS, Connection, Event, State
 from kcli.broker.network.request_memory import RequestMemory
+from kcli.broker.network.server import Rooms
 from kcli.broker.wire.answers import Encoded, HangUp, Laid, Later
 from kcli.broker.wire.call import Call
 from kcli.broker.wire.messages import API_VERSIONS, PRODUCE, messages
@@ -158,6 +159,8 @@ async def connected() -> AsyncIterator[Client]:
         requests=requests,
         handle=handle,
         at_once=lambda *_: None,
+        serve_plain=lambda *_: None,
+        rooms=Rooms(),
         scratch=memoryview(bytearray(1 << 18)),
         renew_scratch=lambda: None,
         forget=lambda _: None,

@@ -52,7 +52,7 @@ class Leader(Broker):
             return found
 
         if is_short:
-            node.node.server.at_once = counted
+            node.node.server.at_once, node.node.server.serve_plain = counted, router.serve
 
     def begin(self, topic: str, config: dict[str, str] | None = None) -> None:
         """Make a topic, and forget the session."""

@@ -47,7 +47,7 @@ class Leader(Broker):
             return found
 
         if is_short:
-            node.node.server.at_once = counted
+            node.node.server.at_once, node.node.server.serve_plain = counted, router.serve
 
     def begin(self, topic: str) -> None:
         """Make a topic whose partitions have a follower, and end the session."""
