@@ -45,10 +45,14 @@ class Router:
         """Return the response to a plain request, that is, one that can be handled from its bytes without decoding.
         Return None, and change nothing, for a request that has to be decoded: also for every request on a controller
         listener, and while there are client quotas, which count the time of each request."""
-        if self.quotas.is_active or client.listener in self._controllers:
+        if self._decodes_all(client):
             return None
         find = self._at_once.get(int.from_bytes(frame[:2]))
         return None if find is None else find(frame, client)
+
+    def _decodes_all(self, client: Client) -> bool:
+        """Whether no request of a client is answered from its bytes (see `at_once`)."""
+        return self.quotas.is_active or client.listener in self._controllers
 
     def serve(
         self, fd: int, buffer: memoryview, kept_bytes: int, client: Client, request_max_bytes: int, turn_ns: int
@@ -57,7 +61,7 @@ class Router:
         ProduceLanes.serve). Return None, with nothing received, if there is no partition for such requests, and in all
         cases in which `at_once` returns None. Raises HangUp, OSError."""
         broker, lanes = self.broker, self.broker.lanes
-        if not lanes or self.quotas.is_active or client.listener in self._controllers or broker.is_read_only:
+        if not lanes or broker.is_read_only or self._decodes_all(client):
             return None
         may_write = broker.access.writes_unaudited(client)
         served = lanes.serve(fd, buffer, kept_bytes, request_max_bytes, turn_ns, self.now_ms(), may_write)
