@@ -119,7 +119,7 @@ def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Rang
         first, last = _selected(copies, options)
         # The last stable offset is found before the filters are applied: a transaction that ends above the filters' end
         # is not open.
-        start, end = narrowed(copies, options, first, _stable(copies[0], options, last))
+        start, end = narrowed(copies, options, first, _stable(copies, options, last))
         found_ranges = chosen(copies, start, end)
         for each in found_ranges:
             refuse_missing(each, options.on_corruption)
@@ -174,15 +174,22 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
     beyondHighWatermark is true, and with read_committed at most the last stable offset.
     """
     start, end = _selected(copies, options)
-    return start, _stable(copies[0], options, end)
+    return start, _stable(copies, options, end)
 
 
-def _stable(best: PartitionFiles, options: SourceOptions, end: int) -> int:
-    """Return the exclusive end offset to read: `end`, or with read_committed the last stable offset, if that is
-    lower."""
+def _stable(copies: list[PartitionFiles], options: SourceOptions, end: int) -> int:
+    """Return the exclusive end offset to read: `end`, or with read_committed the last stable offset, if that is lower.
+    A transaction whose marker is at or above `end`, but below the high watermark, is not open."""
     if options.isolation is not Isolation.READ_COMMITTED:
         return end
-    return offsets.last_stable_offset(best, min(end, offsets.log_end(best)))
+    replicated = min(_high_watermark(copies, options), offsets.log_end(copies[0]))
+    return min(end, offsets.last_stable_offset(copies[0], replicated))
+
+
+def _high_watermark(copies: list[PartitionFiles], options: SourceOptions) -> int:
+    """Return the highest high watermark of the replicas; MAX_OFFSET if none is known, or with beyondHighWatermark."""
+    marks = [each.high_watermark for each in copies if each.high_watermark is not None]
+    return max(marks) if marks and not options.beyond_high_watermark else MAX_OFFSET
 
 
 def _selected(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, int]:
@@ -190,8 +197,7 @@ def _selected(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int
     best = copies[0]
     partition = TopicPartition(best.topic, best.partition)
     first = log_start(copies)
-    marks = [each.high_watermark for each in copies if each.high_watermark is not None]
-    last = max(marks) if marks and not options.beyond_high_watermark else MAX_OFFSET
+    last = _high_watermark(copies, options)
     start, end = options.start.offset_of(partition), options.end.offset_of(partition)
     if (time := options.start.time_of(partition)) is not None:
         found = offsets.offset_for_time(best, time)

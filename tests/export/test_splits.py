@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from kcli.errors import UsageError
-from kcli.export.options import Isolation, Narrowed, SourceOptions
+from kcli.export.options import LATEST, Bound, Isolation, Narrowed, SourceOptions
 from kcli.export.splits import DataLoss, Split, plan, ranges
 from kcli.export.tiered import discover
+from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN
 from tests.export.tables import load
 
@@ -43,15 +44,20 @@ def test_ranges(start: int) -> None:
 
 
 @pytest.mark.parametrize("partition", ["t-txn-0", "t-mix-0"])
-def test_a_filter_leaves_transactions_that_end_behind_it(partition: str) -> None:
-    """The last stable offset is that of the log, not that of the offsets that a filter selects."""
+def test_transactions_that_end_behind_what_is_selected(partition: str) -> None:
+    """The last stable offset is that of the log, not that of the offsets that a filter or the ending offsets select."""
     options = SourceOptions((str(GOLDEN / "txn/data" / partition),), isolation=Isolation.READ_COMMITTED)
     found = discover(options)
     (whole,) = ranges(options, found)
     assert whole.end > 10
     for end in range(1, whole.end + 1):
-        (each,) = ranges(replace(options, narrowed=Narrowed(to_offset=end)), found)
-        assert (each.start, each.end) == (whole.start, end)
+        key = TopicPartition(whole.files.topic, whole.files.partition)
+        for selected in (
+            replace(options, narrowed=Narrowed(to_offset=end)),
+            replace(options, end=Bound(LATEST, {key: end})),
+        ):
+            (each,) = ranges(selected, found)
+            assert (each.start, each.end) == (whole.start, end)
 
 
 def test_only_what_is_needed_is_planned() -> None:
