@@ -65,6 +65,7 @@ bench: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.serve
 	$(BIN)/python -m tests.bench.cores
+	$(BIN)/python -m tests.bench.lanes
 	$(BIN)/python -m tests.bench.secured
 	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.groups

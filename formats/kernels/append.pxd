@@ -30,16 +30,21 @@ cdef class Runway:
     cdef BatchTable table
     cdef dict verifications
     cdef bint keyed, writes_directly
-    cdef int codec
+    cdef int codec, fd
     cdef readonly int32_t leader_epoch
     cdef int64_t size_max, offset_max, timestamp_max, before_max_ms, after_max_ms, max_message_bytes
 
     cdef bint takes(self, const uint8_t *data, int64_t size, object buffer, int64_t start, int64_t now_ms) except -1
+    cdef bint may_take(self, const uint8_t *data, int64_t size) except -1
+    cdef bint is_sound(self, const uint8_t *data, int64_t size, int64_t now_ms) except -1 nogil
+    cdef bint takes_payload(self, const uint8_t *data, object buffer, int64_t start, int64_t now_ms) except -1
+    cdef int64_t _earliest(self, int64_t now_ms) noexcept nogil
+    cdef int64_t _latest(self, int64_t now_ms) noexcept nogil
     cdef bint _has_room(self, int64_t size) noexcept nogil
     cdef bint _fits(self, Batch *b) noexcept nogil
-    cdef bint _takes_payload(self, int codec, object payload, int64_t earliest, int64_t latest,
-                             PlainRecords *found) except -1
     cdef int run(self, uint8_t *data, int64_t size, object buffer, int64_t start) except -1
+    cdef bint writes(self, uint8_t *data, int64_t size) noexcept nogil
+    cdef int written(self, const uint8_t *data, int64_t size) except -1
     cdef bint _follows(self, const uint8_t *data, int64_t size) except -1 nogil
-    cdef int _run(self, const uint8_t *data, int64_t size, object buffer, int64_t start) except -1
+    cdef int _run(self, const uint8_t *data, int64_t size, object buffer, int64_t start, bint is_written) except -1
     cdef int _write(self, const uint8_t *data, int64_t size, object buffer, int64_t start) except -1

@@ -369,26 +369,40 @@ cdef class Runway:
     cdef bint takes(self, const uint8_t *data, int64_t size, object buffer, int64_t start, int64_t now_ms) except -1:
         """Whether the batch can be appended by `run`, which must be next. buffer: the object that has the batch's bytes,
         from `start` on. Nothing is changed but the row in `table`."""
-        cdef PlainRecords found
-        cdef int64_t now = max(now_ms, <int64_t>0)
-        cdef int64_t earliest = now - self.before_max_ms
-        cdef int64_t latest = now + self.after_max_ms if self.after_max_ms <= INT64_MAX - now else INT64_MAX
         cdef bint sound
+        if not self.may_take(data, size):
+            return False
+        with nogil:
+            sound = self.is_sound(data, size, now_ms)
+        return sound and (not data[22] & 7 or self.takes_payload(data, buffer, start, now_ms))
+
+    cdef bint may_take(self, const uint8_t *data, int64_t size) except -1:
+        """The part of `takes` that needs the batch's size and attributes only."""
         cdef int codec
+        if self.writes_directly:
+            self.fd = self.file.fd
         if self.verifications or size < V2_HEADER or size > self.size_max or not self._has_room(size):
             return False
         codec = data[22] & 7
-        if data[22] & ~7 or (codec != self.codec and self.codec >= 0):
+        return not (data[22] & ~7 or (codec != self.codec and self.codec >= 0))
+
+    cdef bint is_sound(self, const uint8_t *data, int64_t size, int64_t now_ms) except -1 nogil:
+        """The part of `takes` that needs all bytes of the batch: its CRC, and if it is not compressed its records."""
+        cdef PlainRecords found
+        if not plain_header(data, size, self.table, self.max_message_bytes) or not self._fits(self.table.at(0)):
             return False
-        with nogil:
-            sound = plain_header(data, size, self.table, self.max_message_bytes) and self._fits(self.table.at(0))
-            if sound and not codec:
-                sound = plain_records(data + V2_HEADER, data + size, self.table.at(0), self.keyed, True, earliest,
-                                      latest, &found)
-        if sound and codec:
-            payload = memoryview(buffer)[start + V2_HEADER:start + size]
-            sound = self._takes_payload(codec, payload, earliest, latest, &found)
-        return sound and found.max_timestamp == self.table.at(0).max_timestamp
+        if data[22] & 7:
+            return True
+        return (plain_records(data + V2_HEADER, data + size, self.table.at(0), self.keyed, True, self._earliest(now_ms),
+                              self._latest(now_ms), &found)
+                and found.max_timestamp == self.table.at(0).max_timestamp)
+
+    cdef inline int64_t _earliest(self, int64_t now_ms) noexcept nogil:
+        return max(now_ms, <int64_t>0) - self.before_max_ms
+
+    cdef inline int64_t _latest(self, int64_t now_ms) noexcept nogil:
+        return max(now_ms, <int64_t>0) + self.after_max_ms if (
+            self.after_max_ms <= INT64_MAX - max(now_ms, <int64_t>0)) else INT64_MAX
 
     cdef bint _fits(self, Batch *b) noexcept nogil:
         """Whether the batch fits the segment, and comes next from its producer."""
@@ -398,26 +412,38 @@ cdef class Runway:
                 and self.indexer.takes(self.segment.size, next_offset, b.count)
                 and (b.producer_id < 0 or comes_next(self.producers._find(b.producer_id), b)))
 
-    cdef bint _takes_payload(self, int codec, object payload, int64_t earliest, int64_t latest,
-                             PlainRecords *found) except -1:
-        """Whether the records of a compressed batch are valid, and their offsets count up by one."""
+    cdef bint takes_payload(self, const uint8_t *data, object buffer, int64_t start, int64_t now_ms) except -1:
+        """The part of `takes` that a compressed batch needs besides: its records are valid, and their offsets count up
+        by one."""
+        cdef Batch *b = self.table.at(0)
+        cdef PlainRecords found
         cdef const uint8_t[::1] records
         cdef bint sound
         try:
-            records = decompress(codec, payload)
+            records = decompress(data[22] & 7, memoryview(buffer)[start + V2_HEADER:start + b.size])
         except FormatError:
             return False
         if not records.shape[0]:
             return False
         with nogil:
-            sound = plain_records(&records[0], &records[0] + records.shape[0], self.table.at(0), self.keyed, True,
-                                  earliest, latest, found)
-        return sound and found.consecutive
+            sound = plain_records(&records[0], &records[0] + records.shape[0], b, self.keyed, True,
+                                  self._earliest(now_ms), self._latest(now_ms), &found)
+        return sound and found.consecutive and found.max_timestamp == b.max_timestamp
 
     cdef int run(self, uint8_t *data, int64_t size, object buffer, int64_t start) except -1:
         """Append the batch that `takes` has just taken. Raises OSError."""
         lead_batch(data, self.table.at(0), self.log.log_end_offset, self.leader_epoch)
-        return self._run(data, size, buffer, start)
+        return self._run(data, size, buffer, start, False)
+
+    cdef bint writes(self, uint8_t *data, int64_t size) noexcept nogil:
+        """Write the batch that `takes` has just taken; `written` must be next. False, if it is not written: then `run`
+        must be next, which tells why it cannot be."""
+        lead_batch(data, self.table.at(0), self.log.log_end_offset, self.leader_epoch)
+        return self.writes_directly and not write_all(self.fd, data, size, self.segment.size)
+
+    cdef int written(self, const uint8_t *data, int64_t size) except -1:
+        """Append the batch that `writes` has written. Raises OSError."""
+        return self._run(data, size, None, 0, True)
 
     def follow(self, batches not None, int32_t leader_epoch_max):
         """Append batches of a leader as they are, with one write: all of them whole, of the Runway's leader epoch, not
@@ -437,7 +463,7 @@ cdef class Runway:
             follows = self._follows(&data[0], data.shape[0])
         if not follows:
             return None
-        self._run(&data[0], data.shape[0], batches, 0)
+        self._run(&data[0], data.shape[0], batches, 0, False)
         for i in range(self.table.count):
             max_timestamp = max(max_timestamp, self.table.at(i).max_timestamp)
         return first, self.log.log_end_offset - 1, max_timestamp
@@ -461,13 +487,14 @@ cdef class Runway:
             next_offset = b.last_offset + 1
         return True
 
-    cdef int _run(self, const uint8_t *data, int64_t size, object buffer, int64_t start) except -1:
+    cdef int _run(self, const uint8_t *data, int64_t size, object buffer, int64_t start, bint is_written) except -1:
         """Append the batches in `table`, whose bytes these are. Raises OSError."""
         cdef Py_ssize_t i
         cdef Batch *b
         cdef AppendIndexer indexer = self.indexer
         try:
-            self._write(data, size, buffer, start)
+            if not is_written:
+                self._write(data, size, buffer, start)
             indexer.make(self.table, self.segment.size, self.offsets.slots - self.offsets.count,
                          self.times.slots - self.times.count - 1)
             if indexer.offsets.size:
@@ -487,25 +514,33 @@ cdef class Runway:
 
     cdef int _write(self, const uint8_t *data, int64_t size, object buffer, int64_t start) except -1:
         """Write bytes to the end of the .log file. Raises OSError."""
-        cdef int64_t position = self.segment.size
-        cdef ssize_t done
-        cdef int fd
+        cdef int failure, fd
         if not self.writes_directly:
-            self.file.write((memoryview(buffer)[start:start + size],), position)
+            self.file.write((memoryview(buffer)[start:start + size],), self.segment.size)
             return 0
         fd = self.file.fd
-        while size > 0:
-            with nogil:
-                done = pwrite(fd, data, size, position)
-            if done == 0:
-                errno = ENOSPC
-            if done <= 0 and errno != EINTR:
-                PyErr_SetFromErrnoWithFilenameObject(OSError, str(self.file.path))
-            if done > 0:
-                data += done
-                position += done
-                size -= done
+        with nogil:
+            failure = write_all(fd, data, size, self.segment.size)
+        if failure:
+            errno = failure
+            PyErr_SetFromErrnoWithFilenameObject(OSError, str(self.file.path))
         return 0
+
+
+cdef int write_all(int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil:
+    """Write all bytes at a position of a file. Returns 0, or the number of the error."""
+    cdef ssize_t done
+    while size > 0:
+        done = pwrite(fd, data, size, position)
+        if done == 0:
+            return ENOSPC
+        if done > 0:
+            data += done
+            position += done
+            size -= done
+        elif errno != EINTR:
+            return errno
+    return 0
 
 
 cdef inline bint in_transaction(ProducerState *producer) noexcept nogil:

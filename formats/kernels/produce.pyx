@@ -22,6 +22,7 @@ Source: ProduceRequest.json, RequestHeader.json, KIP-482. The rules for a reques
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_SetFromErrno
+from cpython.ref cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -82,6 +83,8 @@ cdef struct Part:
     int32_t index
     int32_t topic              # its place in the request
     int64_t start, size        # of the records in the frame
+    PyObject *runway           # of the partition's log; `taken` holds it
+    bint is_written            # whether the .log file has the batch
 
 
 cdef struct TopicParts:
@@ -286,7 +289,8 @@ cdef class ProduceLanes:
             if not 0 <= kept_bytes < view.len:
                 raise ValueError(f"{kept_bytes} bytes kept in a buffer of {view.len}")
             data = <uint8_t *>view.buf
-            received = recv(fd, data + kept_bytes, view.len - kept_bytes, 0)
+            with nogil:
+                received = recv(fd, data + kept_bytes, view.len - kept_bytes, 0)
             if received < 0:
                 PyErr_SetFromErrno(OSError)
             size = kept_bytes + received
@@ -314,7 +318,8 @@ cdef class ProduceLanes:
         """Send what `out` has. Returns the bytes that the socket has not taken. Raises OSError."""
         cdef ssize_t sent = 0
         if self.out.size:
-            sent = send(fd, self.out.data, self.out.size, MSG_NOSIGNAL)
+            with nogil:
+                sent = send(fd, self.out.data, self.out.size, MSG_NOSIGNAL)
             if sent < 0:
                 if errno != EAGAIN and errno != EINTR:
                     PyErr_SetFromErrno(OSError)
@@ -380,8 +385,10 @@ cdef class ProduceLanes:
         `out`. False for a request that is not plain."""
         cdef list taken = []
         cdef Lane lane
+        cdef Runway runway
         cdef Part *part
         cdef int i, codec
+        cdef bint sound
         cdef int64_t size, work_bytes = 0
         cdef uint8_t *to
         self.requests += 1
@@ -395,7 +402,8 @@ cdef class ProduceLanes:
             if may_write is not None and (i == 0 or self.parts[i - 1].topic != part.topic) and not may_write(lane.topic):
                 return False
             lane.request = self.requests
-            if lane.log.runway is None or part.size < V2_HEADER:
+            runway = lane.log.runway
+            if runway is None or not runway.may_take(data + part.start, part.size):
                 return False
             codec = data[part.start + 22] & CODEC_MASK
             if codec == ZSTD and plain.version < ZSTD_VERSION:
@@ -405,21 +413,50 @@ cdef class ProduceLanes:
                 work_bytes += min(most_bytes(codec, payload), DEFAULT_LIMIT)
                 if work_bytes > self.at_once_bytes:
                     return False
-            if not lane.log.runway.takes(data + part.start, part.size, buffer, start + part.start, now_ms):
-                return False
-            taken.append(lane)
+            part.runway, part.is_written = <PyObject *>runway, False
+            taken.append((lane, runway))
+        with nogil:
+            sound = self._are_sound(data, plain, now_ms)
+        if not sound:
+            return False
+        if work_bytes:
+            for i in range(plain.parts):
+                part = &self.parts[i]
+                if data[part.start + 22] & CODEC_MASK and not (<Runway>part.runway).takes_payload(
+                        data + part.start, buffer, start + part.start, now_ms):
+                    return False
+        with nogil:
+            self._write(data, plain)
         self.has_failed, self.waits, self.timeout_ms = False, [], plain.timeout_ms
         size = self._response_bytes(plain)
         self.out.need(size)
         to = self._begin(<uint8_t *>self.out.data + self.out.size, size, plain)
         for i in range(plain.parts):
-            to = self._one(to, data, buffer, start, plain, i, <Lane>taken[i])
+            to = self._one(to, data, buffer, start, plain, i, <Lane>taken[i][0],
+                           <Runway>taken[i][1])
         set_be32(to, 0)                                                      # throttle time
         if plain.version >= FLEXIBLE_VERSION:
             to[4] = 0
         if plain.acks:
             self.out.size += size
         return True
+
+    cdef bint _are_sound(self, const uint8_t *data, Plain *plain, int64_t now_ms) except -1 nogil:
+        cdef int i
+        for i in range(plain.parts):
+            if not (<Runway>self.parts[i].runway).is_sound(data + self.parts[i].start, self.parts[i].size, now_ms):
+                return False
+        return True
+
+    cdef void _write(self, uint8_t *data, Plain *plain) noexcept nogil:
+        """Write the batches, up to the first one that is not written."""
+        cdef Part *part
+        cdef int i
+        for i in range(plain.parts):
+            part = &self.parts[i]
+            part.is_written = (<Runway>part.runway).writes(data + part.start, part.size)
+            if not part.is_written:
+                break
 
     cdef Lane _lane(self, const uint8_t *data, Part *part, int version):
         cdef TopicParts *topic = &self.topics[part.topic]
@@ -452,7 +489,7 @@ cdef class ProduceLanes:
         return put_length(to, plain.topics, 4, plain.version >= FLEXIBLE_VERSION)
 
     cdef uint8_t *_one(self, uint8_t *to, uint8_t *data, object buffer, int64_t start, Plain *plain, int i,
-                       Lane lane) except NULL:
+                       Lane lane, Runway runway) except NULL:
         """Append a batch, and write its part of the response; with the topic around it, if it is the first or the last
         of its topic."""
         cdef Part *part = &self.parts[i]
@@ -466,11 +503,14 @@ cdef class ProduceLanes:
                 to = put_length(to, topic.size, 2, flexible)
             memcpy(to, data + topic.start, topic.size)
             to = put_length(to + topic.size, topic.count, 4, flexible)
-        if log is not None and log.runway is not None:                       # else its log directory has just failed
+        if log is not None and log.runway is runway:                         # else its log directory has just failed
             partition = lane.partition
             try:
                 first_offset = log.log_end_offset
-                log.runway.run(data + part.start, part.size, buffer, start + part.start)
+                if part.is_written:
+                    runway.written(data + part.start, part.size)
+                else:
+                    runway.run(data + part.start, part.size, buffer, start + part.start)
                 if lane.alone and log.high_watermark == first_offset and not lane.watchers and not lane.end_watchers:
                     log.high_watermark = log.log_end_offset
                     log_start_offset = log.log_start_offset
