@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from kcli.inspector.transactions import StatePartition
     from kcli.inspector.verify.salvageable import KnownTopics
     from kcli.log.recovery.loader import Event
+    from kcli.log.recovery.misdirected import Run
     from kcli.log.recovery.plan import PartitionPlan
     from kcli.log.recovery.run import Recovery
-    from kcli.log.recovery.salvage import Checked, Lost, Misdirected
+    from kcli.log.recovery.salvage import Checked, Lost
     from kcli.metadata_log.placement import MissingPartition
     from kcli.metadata_log.promotion import Compared
     from kcli.metadata_log.recovery import MetadataRecovery
@@ -726,15 +727,19 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
     """Yield a row for each change that a start or salvage makes, then one with the partition's offsets afterwards."""
     for event, lost in zip(plan.events, plan.lost, strict=True):
         behind = plan.segments_behind(event.file) if event.kind in CUTS else 0
-        more = {"segments_behind": behind} if behind else {}
+        more: Row = {"segments_behind": behind} if behind else {}
+        if event.kind in CUTS and not behind and not salvage:
+            more = _reached_fields(plan, event)
         yield _event_row(plan.name, event, lost, plan.snapshot_offset) | more
+        if lost.others and not salvage:
+            yield from _foreign_rows(plan, event.file, lost.others, is_cut=True)
     if plan.refused is not None:
         yield _refusal(plan.name, plan.refused)
         return
     if salvage:
         yield from _salvage_rows(plan)
     for found in plan.saved.misdirected if salvage else plan.misdirected:
-        yield from _foreign_rows(plan, found, is_left_out=salvage)
+        yield from _foreign_rows(plan, found.file, found.runs, is_left_out=salvage)
     if plan.hidden is not None:
         hidden = plan.hidden
         row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
@@ -842,14 +847,26 @@ def _forgotten_rows(plan: PartitionPlan) -> Iterator[Row]:
         yield row | {"reason": reason}
 
 
-def _foreign_rows(plan: PartitionPlan, found: Misdirected, *, is_left_out: bool) -> Iterator[Row]:
-    """Yield a row for each other partition that has batches in the .log file `found.file` of this partition."""
-    for owner in dict.fromkeys(run.owner for run in found.runs):
-        runs = [run for run in found.runs if run.owner == owner]
-        row: Row = {"partition": plan.name, "kind": "records-foreign", "file": found.file, "position": runs[0].position}
-        row |= {"owner": owner, "batches": sum(run.batches for run in runs)}
+def _reached_fields(plan: PartitionPlan, event: Event) -> Row:
+    """Return the fields of the row about a cut with which the log ends, if it had reached an offset above those of all
+    batches that are lost: that offset, and the files that show it."""
+    end = max([event.offset or 0, *(each.last_offset + 1 for each in plan.lost if each.last_offset is not None)])
+    if plan.offsets is None or plan.offsets.log_end_offset != event.offset or plan.options.reached <= end:
+        return {}
+    return {"reached_offset": plan.options.reached, "reached_by": plan.options.reached_by}
+
+
+def _foreign_rows(
+    plan: PartitionPlan, file: str, found: Sequence[Run], *, is_left_out: bool = False, is_cut: bool = False
+) -> Iterator[Row]:
+    """Yield a row for each other partition that has batches in the .log file `file` of this partition. is_cut: whether
+    a start cuts them off."""
+    for owner in dict.fromkeys(run.owner for run in found):
+        runs = [run for run in found if run.owner == owner]
+        row: Row = {"partition": plan.name, "kind": "records-foreign", "file": file, "position": runs[0].position}
+        row |= {"owner": owner, "owner_log": runs[0].log, "batches": sum(run.batches for run in runs)}
         row |= {"first_offset": runs[0].first_offset, "last_offset": runs[-1].last_offset}
-        yield row | {"left_out": is_left_out}
+        yield row | {"left_out": is_left_out, "cut": is_cut}
 
 
 def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
@@ -1347,10 +1364,11 @@ def _coordinator_words(row: Row) -> str:
                 f"{lost} overwritten: records of {count_text(count, row['what'])} may be lost: {', '.join(names)}{more}"
             )
         return f"records of {count_text(count, row['what'])} are lost: {', '.join(names)}{more}"
-    found = f"{count_text(row['batches'], 'batch belongs', 'batches belong')} to {row['owner']}, by key"
+    witness = f"as in {row['owner']}/{row['owner_log']}" if row["owner_log"] else "by key"
+    found = f"{count_text(row['batches'], 'batch belongs', 'batches belong')} to {row['owner']}, {witness}"
     offsets = f"offsets {row['first_offset']:,}..{row['last_offset']:,}"
-    if row["left_out"]:
-        return f"{found}, {offsets}: left out"
+    if row["left_out"] or row["cut"]:
+        return f"{found}, {offsets}: {'left out' if row['left_out'] else 'Kafka cuts them off, and loses nothing'}"
     is_of_topic = _are_of_one_topic(row["owner"], row["partition"])
     return f"{found}, {offsets}: Kafka starts, and {'loads them here, too' if is_of_topic else 'ignores them'}"
 
@@ -1361,6 +1379,10 @@ def _loss_words(row: Row) -> str:
     if row["kind"] in CUTS:
         what = "segment" if "segments_behind" in row else "log"
         words += f", the {what} then ends at offset {row['log_end_offset']:,}"
+    reached = row.get("reached_offset", 0)
+    if not row["lost_batches"] and reached:
+        lost = f"offsets {row['log_end_offset']:,}..{reached - 1:,}"
+        return f"{words}; lost: {lost}, which no sound batch has, by {row['reached_by']}"
     if not row["lost_batches"]:
         return f"{words}; no sound batch is lost"
     first = _first_lost(row)
@@ -1371,6 +1393,7 @@ def _loss_words(row: Row) -> str:
     if _is_in_snapshot(row):
         return f"{words}; the snapshot has the metadata of {lost}"
     behind = f"; the snapshot has the metadata below {snapshot_offset:,}" if snapshot_offset else ""
+    behind += f"; the log had reached {reached:,} by {row['reached_by']}" if reached else ""
     return f"{words}; {_lost_or_tiered(lost, row)}{behind}"
 
 

@@ -159,10 +159,12 @@ def test_records_of_another_coordinators_topic(tmp_path: Path) -> None:
     assert not foreign(loud(tmp_path / "out"))
 
 
-def test_without_the_number_of_partitions_nothing_is_said(with_page: Path) -> None:
+def test_without_the_number_of_partitions_the_log_of_the_other_tells(with_page: Path) -> None:
     shutil.rmtree(with_page / "__cluster_metadata-0")
-    assert not foreign(loud(with_page))
-    assert not any(row["kind"] == "records-foreign" for row in rows("--salvage", with_page))
+    (finding,) = foreign(loud(with_page))
+    assert f"of {OTHER}: bytes 4,096..8,191 are those of {OTHER}/{LOG} at the same place" in str(finding.found)
+    (left,) = [row for row in rows("--salvage", with_page) if row["kind"] == "records-foreign"]
+    assert (left["owner"], left["owner_log"], left["left_out"]) == (OTHER, LOG, True)
 
 
 def test_a_marker_is_no_record_of_a_coordinator(tmp_path: Path) -> None:

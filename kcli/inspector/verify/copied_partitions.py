@@ -32,6 +32,8 @@ from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, ends_with, 
 from kcli.java.hashing import partition_of
 from kcli.log.coordinator_records import read_records
 from kcli.log.partition_directory import topic_id_of
+from kcli.log.partition_view import Content, FileRange
+from kcli.log.recovery.foreign_blocks import runs_of_others
 from kcli.protocol.topic_partition import TopicPartition
 
 BATCHES_COMPARED = 1_000
@@ -96,14 +98,16 @@ def _compared(
     """Decide whether one of two directories with the same first batch is a copy of the other.
 
     Returns the equal batches; the directory that is the copy, None if it is not known which of the two is; and whether
-    a copy is certain. Returns None without evidence, if a file cannot be read, and if both names are links to one file
-    or directory: other checks report the latter two. topic_id: returns the id of a topic in the metadata log.
-    count: returns a topic's number of partitions; 0 if the number is not known.
+    a copy is certain. Returns None without evidence, if a file cannot be read, if both names are links to one file or
+    directory, and if only blocks are another partition's: other checks report the latter three. topic_id: returns the
+    id of a topic in the metadata log. count: returns a topic's number of partitions; 0 if the number is not known.
     """
     try:
         if one.logs[min(one.logs)].samefile(other.logs[min(other.logs)]):
             return None
         equal = _equal_batches(one, other)
+        if any(map(_has_blocks_of_others, (one, other))):
+            return None
         if one.partition.topic != other.partition.topic:
             ids = topic_id_of(one.directory), topic_id_of(other.directory)
             if ids[0] is not None and ids[0] == ids[1]:
@@ -123,6 +127,13 @@ def _compared(
         return None
     is_several = len({each.max_timestamp for each in equal if each.records}) >= LEAST_TIMESTAMPS
     return (equal, None, False) if is_several else None
+
+
+def _has_blocks_of_others(stored: StoredLog) -> bool:
+    """Whether the first .log file has blocks of another partition, which the check of the log reports. Raises
+    UnreadableInput."""
+    log = stored.logs[min(stored.logs)]
+    return bool(runs_of_others(stored.directory, log.name, Content((FileRange(log, 0, log.stat().st_size),))))
 
 
 def _equal_batches(one: StoredLog, other: StoredLog) -> list[Header]:

@@ -1,24 +1,24 @@
-"""Batches of another partition in a coordinator's log, recognized by the keys of their records: bytes that were written
-into the wrong file. Findings of torn batches right before and after these bytes are consequences, and so are findings
-in the indexes and at later batches that come from the foreign batches.
+"""Batches of another partition in a log: bytes that were written into the wrong file. In a coordinator's log the keys
+of their records tell, in a damaged log the other partition's log, which has the same batches. Findings of torn batches
+right before and after these bytes are consequences, and so are findings in the indexes and at later batches that come
+from the foreign batches.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from formats.file_name import FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
-from kcli.inspector.verify.log_findings import LOADS_BOTH
+from kcli.inspector.verify.log_findings import LOADS_BOTH, SERVES_BOTH
 from kcli.log.partition_view import Content, FileRange
+from kcli.log.recovery.foreign_blocks import PAGE_BYTES, common, runs_of_others
 from kcli.log.recovery.misdirected import Home, Run, lost_within, runs
 from kcli.printable import names_text
 
-PAGE_BYTES = 4096
-"""A write that goes to a wrong place goes there in whole pages."""
 BLOCK_BYTES = 1 << 16
 BYTES_COMPARED = 1 << 24
 """The largest number of bytes that are compared with another partition's log."""
@@ -27,24 +27,32 @@ OF_ORDER = ("leader-epoch", "producer-sequence", "producer-epoch", "checkpoint-e
 """Kinds of findings at higher offsets that foreign batches cause, in the same and in later files."""
 
 
-def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Finding, Callable[[Finding], bool]] | None:
-    """Return the finding that a .log file has batches of other partitions, with a predicate for its consequences among
-    the other findings. Returns None if there are no such batches, or if the file has no batch of its own partition,
-    which other checks report.
+def runs_by_keys(log: Path, size: int, home: Home) -> list[Run]:
+    """Return the batches of other partitions in a coordinator's .log file; none if the file has no batch of its own
+    partition, which other checks report. size: bytes of the file. home: the partition. Raises UnreadableInput."""
+    return runs(log.name, Content((FileRange(log, 0, size),)), home)
 
-    size: bytes of the file. home: the partition. reached: the log end offset in the checkpoints, 0 if they have no
-    entry. Raises UnreadableInput.
+
+def runs_by_logs(log: Path, size: int) -> list[Run]:
+    """Return the batches of other partitions in a damaged .log file that these partitions have, too. size: bytes of the
+    file. Raises UnreadableInput."""
+    return runs_of_others(log.parent, log.name, Content((FileRange(log, 0, size),)))
+
+
+def foreign_records(log: Path, found: Sequence[Run], reached: int) -> tuple[Finding, Callable[[Finding], bool]]:
+    """Return the finding that a .log file has batches of other partitions, with a predicate for its consequences among
+    the other findings.
+
+    found: these batches, at least one. reached: the log end offset in the checkpoints, 0 if they have no entry.
     """
-    found = runs(log.name, Content((FileRange(log, 0, size),)), home)
-    if not found:
-        return None
     first, last = found[0], found[-1]
     bounds = lost_within(found, reached)
     batches = sum(each.batches for each in found)
     places = f" in {len(found):,} places" if len(found) > 1 else ""
     text = f"{batches:,} batch{'es' if batches > 1 else ''}{places} from here on, offsets "
-    text += f"{first.first_offset:,}..{last.last_offset:,}, of {_owners(found)}, by key"
-    text += _page_text(log, first)
+    text += f"{first.first_offset:,}..{last.last_offset:,}, of {_owners(found)}"
+    page = _page_text(log, first)
+    text += f"{'' if page and first.log else _witness_text(first)}{page}"
     if bounds is not None:
         among = "some of " if len(found) > 1 else ""
         text += f"; {among}this partition's own at {offsets_text(*bounds)} overwritten"
@@ -55,11 +63,11 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
         position=first.position,
         offset=first.first_offset,
         length=last.end - first.position,
-        expected=f"records whose keys belong to {home.name}",
+        expected=f"{'batches of' if first.log else 'records whose keys belong to'} {log.parent.name}",
         found=text,
         lost_first_offset=None if bounds is None else bounds[0],
         lost_last_offset=None if bounds is None else bounds[1],
-        action=LOADS_BOTH,
+        action=SERVES_BOTH if first.log else LOADS_BOTH,
         command=next_steps.salvage(log.parent),
         next_valid_position=first.position,
     )
@@ -71,7 +79,8 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
         if other.path == finding.path:
             return _is_beside(other, found, starts) or (other.kind in OF_ORDER and (other.offset or 0) >= begin)
         path = Path(other.path)
-        is_behind = other.offset is not None and other.offset >= begin
+        stated = int(path.stem) if other.offset is None and path.stem.isdecimal() else other.offset
+        is_behind = stated is not None and stated >= begin
         if path.parent != log.parent or not is_behind:
             return False
         is_index = path.stem == log.stem and other.kind.startswith(("index-", "timeindex-"))
@@ -80,7 +89,7 @@ def foreign_records(log: Path, size: int, home: Home, reached: int) -> tuple[Fin
     return finding, follows
 
 
-def _is_beside(other: Finding, found: list[Run], starts: list[int]) -> bool:
+def _is_beside(other: Finding, found: Sequence[Run], starts: list[int]) -> bool:
     """Whether another finding in the .log file is about bytes or batches in a run of foreign batches, or right before
     or after such a run. found: the runs. starts: the byte where each run begins."""
     if other.position is None:
@@ -90,8 +99,12 @@ def _is_beside(other: Finding, found: list[Run], starts: list[int]) -> bool:
     return is_inside or (number < len(found) and starts[number] <= other.position + (other.length or 0))
 
 
-def _owners(found: list[Run]) -> str:
+def _owners(found: Sequence[Run]) -> str:
     return names_text(list(dict.fromkeys(run.owner for run in found)), OWNERS_SHOWN)
+
+
+def _witness_text(run: Run) -> str:
+    return f", as in {run.owner}/{run.log}" if run.log else ", by key"
 
 
 def _page_text(log: Path, run: Run) -> str:
@@ -129,13 +142,13 @@ def _equal(log: Path, other: Path, run: Run) -> tuple[int, int] | None:
                     return None
                 at += size
             if at < run.end:
-                return run.position - _common(before[0][::-1], before[1][::-1]), at
+                return run.position - common(before[0][::-1], before[1][::-1]), at
             behind = [file.read(BLOCK_BYTES) for file in (mine, its)]
     except OSError:
         return None
     if len(before[0]) != len(before[1]):
         return None
-    return run.position - _common(before[0][::-1], before[1][::-1]), run.end + _common(*behind)
+    return run.position - common(before[0][::-1], before[1][::-1]), run.end + common(*behind)
 
 
 def _pages(start: int, end: int) -> tuple[int, int]:
@@ -143,11 +156,3 @@ def _pages(start: int, end: int) -> tuple[int, int]:
     by chance. If [start, end) contains no whole page, return it unchanged."""
     first, last = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
     return (first, last) if first < last else (start, end)
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """Return the number of bytes that are equal at the beginning of both."""
-    size = min(len(one), len(other))
-    if one[:size] == other[:size]:
-        return size
-    return next(i for i in range(size) if one[i] != other[i])

@@ -52,6 +52,7 @@ LOADS_BOTH = (
     "Kafka keeps them, and the coordinator of this partition loads them as its own, or ignores those of another topic: "
     "salvage leaves them out, in a copy"
 )
+SERVES_BOTH = "Kafka keeps them, and serves them as this partition's: salvage leaves them out, in a copy"
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"
 EPOCH = (

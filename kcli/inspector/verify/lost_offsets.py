@@ -18,8 +18,6 @@ from formats.checkpoint import EpochEntry
 from formats.file_name import METADATA_DIRECTORY, FileKind, parse
 from formats.txn_index import AbortedTxn
 from kcli.errors import UnreadableInput
-from kcli.inspector.seek import start_position
-from kcli.inspector.selection import Selection
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import begin_text
@@ -129,7 +127,7 @@ def appended(gap: Finding) -> Finding | None:
     """Return the finding that all bytes behind a gap between batches are those of another partition's log, so that no
     offset is missing; None if they are not."""
     log, position = Path(gap.path), gap.position or 0
-    owner = appended_from(log, position, lambda path, offset: start_position(path, Selection(from_offset=offset)))
+    owner = appended_from(log, position)
     if owner is None:
         return None
     return Finding(

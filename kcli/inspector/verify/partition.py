@@ -60,7 +60,7 @@ if TYPE_CHECKING:  # imported at run time only if a log has the files or batches
     from kcli.inspector.verify.segment import Look
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
-    from kcli.log.recovery.misdirected import Home
+    from kcli.log.recovery.misdirected import Home, Run
     from kcli.log.recovery.salvage import PutBack
 
 NO_NEXT = 2**63 - 1  # above every offset of a batch
@@ -175,6 +175,7 @@ class LogVerifier:
         self._known = known or Known()
         # whether the current segment has batches of its own partition, and whether it has batches of others
         self._has_own = self._has_foreign = False
+        self._of_others: list[Run] = []  # the batches of other partitions in the current segment
         self._causes = Causes() if causes is None else causes
         self._gaps: list[tuple[int, int, Path]] = []
         self._tail: tuple[Finding, SegmentFiles, int] | None = None
@@ -390,7 +391,7 @@ class LogVerifier:
         of_log = [next_start.of_log(each, start, self._known.home, is_whole=is_whole) for each in in_file]
         of_log = self._with_order(path, size, segment.base, following, of_log)
         has_errors = has_errors or self._end is not None
-        self.epochs += log_findings.epochs
+        self.epochs += [each for each in log_findings.epochs if not self._is_of_others(each[1])]
         end = self._end or max(check.next_offset, segment.base)
         exchanged = self._exchanged(offsets, times, size)
         if exchanged is not None:
@@ -487,6 +488,7 @@ class LogVerifier:
     def _check_log(self, segment: SegmentFiles, found: LogFindings) -> int:
         """Check the batches of a segment's .log file. Returns its size in bytes. Raises UnreadableInput."""
         path = segment.files[FileKind.LOG]
+        self._of_others = []
         source = FileSource(path)
         try:
             check_log(
@@ -526,12 +528,37 @@ class LogVerifier:
         home = self._known.keys
         if home is None or not (self._has_own and self._has_foreign) or base in self._known.foreign:
             return
-        from kcli.inspector.verify.foreign_records import foreign_records  # imported only if there are such records
+        from kcli.inspector.verify.foreign_records import runs_by_keys  # imported only if there are such records
 
-        found = foreign_records(path, size, home, self._known_end)
-        if found is not None:
-            self._errors = True
-            self._causes.add(*found)
+        self._add_foreign_records(path, runs_by_keys(path, size, home))
+
+    def _find_foreign_blocks(self, path: Path, size: int, following: int | None, of_log: Sequence[Finding]) -> None:
+        """Add the finding of batches of other partitions in a damaged .log file, which these partitions have, too, as a
+        cause, unless the keys of the records have shown such batches. If the log ends with them, it ends before them.
+        Raises UnreadableInput."""
+        is_told = self._known.keys is not None and self._has_own and self._has_foreign
+        if self._known.home is None or is_told or not any(map(is_damage, of_log)):
+            return
+        from kcli.inspector.verify.foreign_records import runs_by_logs  # imported only if a log is damaged
+
+        found = runs_by_logs(path, size)
+        self._add_foreign_records(path, found)
+        if found and following is None and found[-1].own_next is None:
+            self._end = found[-1].own_end
+
+    def _add_foreign_records(self, path: Path, found: Sequence[Run]) -> None:
+        """Add the finding of batches of other partitions in a .log file as a cause, if there are any."""
+        if not found:
+            return
+        from kcli.inspector.verify.foreign_records import foreign_records
+
+        self._errors = True
+        self._of_others += found
+        self._causes.add(*foreign_records(path, found, self._known_end))
+
+    def _is_of_others(self, offset: int) -> bool:
+        """Whether the batch with this offset in the current segment is another partition's."""
+        return any(run.first_offset <= offset <= run.last_offset for run in self._of_others)
 
     def _find_cause_of_indexes(self, of_log: list[Finding], indexes: set[str]) -> None:
         """Add the first damage of a .log file as the cause of findings in the entries of its indexes, because batches
@@ -587,8 +614,9 @@ class LogVerifier:
     def _with_order(
         self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
     ) -> list[Finding]:
-        """Replace the findings of wrong offsets in a .log file by their one cause, if that is found. Returns the other
-        findings. Raises UnreadableInput."""
+        """Add the batches of other partitions in a damaged .log file as a cause, and replace the findings of wrong
+        offsets by their one cause, if that is found. Returns the other findings. Raises UnreadableInput."""
+        self._find_foreign_blocks(path, size, following, of_log)
         if self._is_whole:
             for put_back in self._put_back(path, base, following, of_log):
                 of_log = self._as_put_back(put_back, following, of_log)

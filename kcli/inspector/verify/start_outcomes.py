@@ -17,7 +17,16 @@ from kcli.coordinator.machine import TRANSACTIONS_TOPIC
 from kcli.errors import KcliError
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, STOPS, Finding, offsets_text
-from kcli.inspector.verify.log_findings import AHEAD, LOADS_BOTH, PUTS_BACK, RECOVER, RENAME, REORDER, SALVAGE
+from kcli.inspector.verify.log_findings import (
+    AHEAD,
+    LOADS_BOTH,
+    PUTS_BACK,
+    RECOVER,
+    RENAME,
+    REORDER,
+    SALVAGE,
+    SERVES_BOTH,
+)
 from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
 from kcli.inspector.verify.next_start import NextStart
@@ -40,7 +49,7 @@ OF_ORDER = ("offsets-order", "offsets-overlap")
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
 SWAP = "swap-log"
-GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
+GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, SERVES_BOTH, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:
@@ -275,10 +284,14 @@ def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Fi
     if not _is_guessed(finding):
         return finding
     outcome = _outcome(finding, plan)
+    is_of_others = finding.action in (LOADS_BOTH, SERVES_BOTH)
+    if outcome is None and is_of_others and plan.refused is None:
+        behind = _outcome(replace(finding, position=(finding.position or 0) + (finding.length or 0)), plan)
+        outcome = None if behind is None else f"{finding.action.partition(': ')[0]}; {behind}"
     if outcome is not None:
         if finding.action == RECOVER and outcome == CUTS_HERE and not is_metadata:
             return replace(finding, action=outcome) if is_next else finding
-        if finding.action == LOADS_BOTH:
+        if is_of_others:
             outcome = f"{outcome}; salvage leaves them out, and keeps this partition's own behind them, in a copy"
         elif finding.action.endswith(PUTS_BACK):
             outcome += PUTS_BACK

@@ -12,23 +12,28 @@ from __future__ import annotations
 
 import os
 import struct
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from formats.file_name import FileKind, parse
 from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
-from formats.kernels.columns import BASE_OFFSET, POSITION, BatchRow
+from formats.kernels.columns import BatchRow
+from kcli.errors import UnreadableInput
+from kcli.log.index_entries import OFFSET_ENTRY_BYTES, OffsetIndexReader
 from kcli.log.log_directory import LogDirectory, is_log_directory
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.recovery.stray_copies import is_named_copy
-from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.source import FileSource, Source
+from kcli.log.segment_reader import SMALLEST_LENGTH, Damage, read_segment
+from kcli.log.source import Source, read_whole
 
 HEADER_BYTES = 61
 FIRST_BYTES = 1 << 16
 COMPARED_AT_ONCE_BYTES = 1 << 20
+HEADERS_MAX = 1 << 20
+"""The maximum number of batches whose headers are read to find one offset."""
 OFFSET = struct.Struct(">q")
+PREFIX = struct.Struct(">qi")  # base offset, length
+MAGIC_AT, MAGIC = 16, 2
 
 
 def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
@@ -43,48 +48,61 @@ def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
     if found is None:
         return None
     row, header = found
-    for path, other in _logs_beside(directory):
+    for path, other in logs_beside(directory):
         is_better = other <= row.base_offset and (row.base_offset < base or base < other)
-        if is_better and _bytes_at(path, row.position) == header:
+        if is_better and bytes_at(path, row.position) == header:
             return f"{path.parent.name}/{path.name}"
     return None
 
 
-def appended_from(log: Path, position: int, start_of: Callable[[Path, int], int]) -> str | None:
+def appended_from(log: Path, position: int) -> str | None:
     """Return the .log file of another partition that has all bytes of the .log file `log` from the batch at `position`
-    on, as <directory>/<file>; None if there is none. start_of: returns the byte of a .log file from which to look for
-    an offset. Raises UnreadableInput, OSError."""
-    header = _bytes_at(log, position)
+    on, as <directory>/<file>; None if there is none. Raises OSError."""
+    header = bytes_at(log, position)
     if len(header) < HEADER_BYTES:
         return None
     (offset,) = OFFSET.unpack_from(header)
     nearest: dict[Path, tuple[int, Path]] = {}  # by directory, the .log file that may have the offset
-    for path, base in _logs_beside(log.parent):
+    for path, base in logs_beside(log.parent):
         if base <= offset and not path.samefile(log):
             nearest[path.parent] = max(nearest.get(path.parent, (0, path)), (base, path))
-    for _, path in nearest.values():
-        found = _position_of(path, offset, start_of(path, offset))
-        if found is not None and _bytes_at(path, found) == header and _has_rest(path, found, log, position):
+    for base, path in nearest.values():
+        found = position_of(path, base, offset)
+        if found is not None and bytes_at(path, found) == header and _has_rest(path, found, log, position):
             return f"{path.parent.name}/{path.name}"
     return None
 
 
-def _position_of(log: Path, offset: int, start: int) -> int | None:
-    """Return the byte at which the batch with this base offset begins in a .log file; None if no batch from byte
-    `start` on and before damage has it."""
-    source = FileSource(log)
-    try:
-        for part in read_segment(source, start=start):
-            if isinstance(part, Damage):
-                return None
-            table = part.batches
-            at = bisect_left(range(table.count), offset, key=lambda i: table.field(i, BASE_OFFSET))
-            if at < table.count:
-                return table.field(at, POSITION) if table.field(at, BASE_OFFSET) == offset else None
-            part.release()
-    finally:
-        source.close()
+def position_of(log: Path, base: int, offset: int) -> int | None:
+    """Return the byte at which the batch with this base offset begins in a .log file; None if the file has no such
+    batch before damage. The headers are read from that batch on to which the offset index leads; no CRC is checked.
+    base: the base offset of the .log file."""
+    at = _indexed_position(log, base, offset)
+    for _ in range(HEADERS_MAX):
+        head = bytes_at(log, at, PREFIX.size)
+        if len(head) < PREFIX.size:
+            return None
+        found, length = PREFIX.unpack(head)
+        if found >= offset:
+            return at if found == offset else None
+        if length < SMALLEST_LENGTH:
+            return None
+        at += PREFIX.size + length
     return None
+
+
+def _indexed_position(log: Path, base: int, offset: int) -> int:
+    """Return the position in the last entry of a .log file's offset index that is at or before this offset, if a batch
+    at or before the offset begins there; else 0."""
+    try:
+        entries = read_whole(log.with_suffix(FileKind.OFFSET_INDEX)).rstrip(b"\0")
+    except UnreadableInput:
+        return 0
+    entries = entries.ljust(-(-len(entries) // OFFSET_ENTRY_BYTES) * OFFSET_ENTRY_BYTES, b"\0")
+    at = OffsetIndexReader(entries, base).position_of(offset)
+    head = bytes_at(log, at) if at > 0 else b""
+    is_batch = len(head) == HEADER_BYTES and head[MAGIC_AT] == MAGIC and base <= OFFSET.unpack_from(head)[0] <= offset
+    return at if is_batch else 0
 
 
 def _has_rest(path: Path, begin: int, log: Path, position: int) -> bool:
@@ -106,7 +124,7 @@ def is_of_another(source: Source, directory: Path) -> bool:
     if found is None:
         return False
     row, header = found
-    return any(_bytes_at(path, row.position) == header for path, _ in _logs_beside(directory))
+    return any(bytes_at(path, row.position) == header for path, _ in logs_beside(directory))
 
 
 def _first_header(source: Source) -> tuple[BatchRow, bytearray] | None:
@@ -124,7 +142,7 @@ def _first_header(source: Source) -> tuple[BatchRow, bytearray] | None:
     return None
 
 
-def _logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
+def logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
     """Yield the .log files of the other partitions in the log directory, with their base offsets. Copies of the
     directory, such as orders-0-20261128 of orders-0, are no other partitions. Yields nothing if the parent directory is
     no log directory, because the directories in it may then be copies of one partition."""
@@ -142,9 +160,10 @@ def _logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
                 yield path, parsed.base_offset or 0
 
 
-def _bytes_at(path: Path, position: int) -> bytes:
+def bytes_at(path: Path, position: int, size: int = HEADER_BYTES) -> bytes:
+    """Return the bytes of a file from a position on, fewer than `size` at its end; none if it cannot be read."""
     try:
         with path.open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), HEADER_BYTES, position)
+            return os.pread(file.fileno(), size, position)
     except OSError:
         return b""

@@ -9,9 +9,9 @@ partition whose log has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from formats.errors import FormatError
@@ -38,13 +38,15 @@ KEY_START, KEY_LENGTH, BATCH = map(RecordRow._fields.index, ("key_start", "key_l
 @dataclass(frozen=True, slots=True)
 class Home:
     """The partition of a log. count: the number of partitions of its topic; 0 if the number is not known, or if the
-    topic is not a coordinator's: then no batch counts as another partition's. mixed: the names of the .log files that
-    have batches of this partition and of others; only in these are batches told apart."""
+    topic is not a coordinator's: then no batch counts as another partition's by its keys. mixed: the names of the .log
+    files that have batches of this partition and of others; only in these are batches told apart. copied: by file name,
+    base offset and CRC of the batches that are another partition's, by that partition's log (see foreign_blocks)."""
 
     topic: str
     number: int = -1
     count: int = 0
     mixed: frozenset[str] = frozenset()
+    copied: Mapping[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
 
     @property
     def has_keys(self) -> bool:
@@ -68,7 +70,7 @@ class Run:
     directory; only of its topic, if that is another coordinator's. batches: their number. first_offset: the base offset
     of the first batch. last_offset: the last offset of the last. own_end: the offset after the last batch of the log's
     own partition before them. own_next: the base offset of the own partition's next batch after them. own_end and
-    own_next are None if there is no such batch."""
+    own_next are None if there is no such batch; own_end is the base offset in the file's name in a run by log."""
 
     position: int
     end: int
@@ -78,6 +80,7 @@ class Run:
     batches: int = 1
     own_end: int | None = None
     own_next: int | None = None
+    log: str = ""
 
 
 def owners_of(

@@ -36,6 +36,7 @@ from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, lost_swaps, missed_logs
 from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
+from kcli.log.recovery.foreign_blocks import identities, runs_of_others
 from kcli.log.recovery.gaps import gaps
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
@@ -697,7 +698,15 @@ def _first_unread(
         for name in logs
         if name not in but
     }
-    return home, elsewhere, {name: position for name, position in found.items() if position is not None}
+    unread = {name: position for name, position in found.items() if position is not None}
+    copied = {
+        name: runs_of_others(view.directory, name, view.files[name])
+        for name in logs
+        if name not in elsewhere and (name in unread or name in but)
+    }
+    copied = {name: runs for name, runs in copied.items() if runs}
+    home = replace(home, copied={name: identities(name, view.files[name], runs) for name, runs in copied.items()})
+    return home, elsewhere | copied, unread
 
 
 def _read_small_files(view: PartitionView) -> None:
@@ -983,7 +992,7 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
         offsets, refused = None, error
     known = OffsetRanges()
     logs = {name: content for name, content in view.original.items() if is_log(name)}
-    lost = [_lost_with(event, known, logs) for event in loader.events]
+    lost = [_lost_with(directory, event, known, logs) for event in loader.events]
     below = loader.ends_below_start
     ongoing = [] if offsets is None else loader.producers.table.ongoing()
     forgotten: list[ProducerEntry] = []
@@ -1063,12 +1072,14 @@ def _with_lost_by_damage(planned: PartitionPlan, kept: Mapping[str, Content]) ->
     return planned
 
 
-def _lost_with(event: Event, known: OffsetRanges, logs: Mapping[str, Content]) -> Lost:
-    """Return what an event loses. Batches whose offsets are in `known`, and batches of another segment, do not count.
-    The offsets of the lost batches are added to `known`. logs: the .log files before the start, by name."""
+def _lost_with(directory: Path, event: Event, known: OffsetRanges, logs: Mapping[str, Content]) -> Lost:
+    """Return what an event loses. Batches whose offsets are in `known`, and batches of another segment or partition, do
+    not count. The offsets of the lost batches are added to `known`. directory: that of the partition. logs: the .log
+    files before the start, by name."""
     if event.content is None:
         return Lost()
     lowest, highest = own_offsets(logs, event.file) if event.file in logs else (0, OFFSET_MAX)
+    others = runs_of_others(directory, event.file, event.content) if event.kind is EventKind.CUT else ()
     return behind_damage(
         event.file,
         event.content,
@@ -1077,4 +1088,5 @@ def _lost_with(event: Event, known: OffsetRanges, logs: Mapping[str, Content]) -
         event.offset or 0,
         known,
         highest,
+        [run for run in others if run.position >= (event.position or 0)],
     )

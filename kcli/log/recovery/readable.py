@@ -49,11 +49,12 @@ def first_offset(row: BatchRow) -> int:
 
 def judged(name: str, content: Content, home: Home) -> Iterator[Judged | Damage]:
     """Yield the batches of a .log file in the order of the file, all decompressed and parsed, and the damage between
-    them. home: the partition; in the files of `home.mixed`, batches of another partition count as unreadable. Raises
+    them. home: the partition; batches of another partition (`home.mixed`, `home.copied`) count as unreadable. Raises
     UnreadableInput."""
     source = ContentSource(name, content)
     records = RecordTable(RECORDS_AT_ONCE)
     is_mixed = name in home.mixed
+    copied = home.copied.get(name, ())
     try:
         for part in read_segment(source):
             if isinstance(part, Damage):
@@ -68,7 +69,9 @@ def judged(name: str, content: Content, home: Home) -> Iterator[Judged | Damage]
                     not_loaded.update(batch for batch, owner in found if owner != home.name)
                     last = RecordRow._make(records.row(records.count - 1)).batch
             for i in range(part.batches.count):
-                yield Judged(BatchRow._make(part.batches.row(i)), i not in not_loaded and is_readable(part, i))
+                row = BatchRow._make(part.batches.row(i))
+                is_own = i not in not_loaded and (row.base_offset, row.crc) not in copied
+                yield Judged(row, is_own and is_readable(part, i))
             part.release()
     finally:
         source.close()

@@ -108,7 +108,7 @@ class RightLength:
 
 @dataclass(frozen=True, slots=True)
 class Misdirected:
-    """The batches of other partitions in a coordinator's .log file, in the order of the file."""
+    """The batches of other partitions in a .log file, in the order of the file."""
 
     file: str
     runs: tuple[Run, ...]
@@ -150,12 +150,13 @@ class Renamed:
 @dataclass(slots=True)
 class Lost:
     """The number of sound batches that are lost, and of their records; their first and last offset, None if no batch is
-    lost."""
+    lost. others: the batches of other partitions behind the damage, which do not count."""
 
     batches: int = 0
     records: int = 0
     first_offset: int | None = None
     last_offset: int | None = None
+    others: Sequence[Run] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,18 +300,22 @@ def behind_damage(
     end_offset: int = 0,
     known: OffsetRanges | None = None,
     until_offset: int = OFFSET_MAX,
+    others: Sequence[Run] = (),
 ) -> Lost:
     """Count the sound batches of a .log file from byte `position` on that begin at an offset from `from_offset` to
     `until_offset`, both inclusive. A batch does not count if all its offsets are those of batches before it (also in
     the bytes before `position`), or in `known`.
 
     end_offset: the offset after the last batch before `position`. known: offsets that are counted already; those of
-    this file are added. Raises UnreadableInput.
+    this file are added. others: the batches of other partitions in the file, which do not count. Raises
+    UnreadableInput.
     """
-    found, known = Lost(), OffsetRanges() if known is None else known
+    found, known = Lost(others=others), OffsetRanges() if known is None else known
     is_start_known = position == 0
     for row, shift in _with_shifts(_sound_rows(name, content, position), end_offset):
         if not from_offset <= first_offset(row) <= until_offset:
+            continue
+        if any(run.position <= row.position < run.end for run in others):
             continue
         if not is_start_known and row.base_offset < end_offset:
             for kept in _sound_rows(name, content, 0, position):
@@ -422,7 +427,8 @@ def salvage(
     for name in [each for each in view.names() if each in files and is_log(each)]:
         if _is_of_another_directory(view, name):  # an exchanged log of another directory, put here where it belongs
             continue
-        owner = foreign_owner(view.directory, name, view.files[name])
+        is_mixed = name in home.mixed or name in home.copied
+        owner = None if is_mixed else foreign_owner(view.directory, name, view.files[name])
         if owner is not None:
             salvaged.left_out.append(LeftOut(name, f"its batches are those of {owner}"))
             _remove(view, name)
@@ -439,7 +445,7 @@ def salvage(
         contents = [each[name] for each in (view.files, replaced) if name in each]
         magics = wrong_magics(name, contents[0])
         contents[0] = with_right_magics(contents[0], magics)
-        start = begin_offset(name, contents[0])
+        start = begin_offset(name, contents[0], home.copied.get(name, ()))
         if (start is None or start < base) and number and names[bases[number - 1]] not in files:
             next_offset = _end_offset(names[bases[number - 1]], view, bases[number - 1], home)
         following = next((each for each in remaining if each > base), None)
@@ -701,13 +707,15 @@ def is_log(name: str) -> bool:
     return base is not None and name == build(FileName(FileKind.LOG, base))
 
 
-def begin_offset(name: str, content: Content) -> int | None:
-    """Return the first offset of a .log file; None if it does not begin with a sound batch."""
+def begin_offset(name: str, content: Content, of_others: Container[tuple[int, int]] = ()) -> int | None:
+    """Return the first offset of a .log file; None if it does not begin with a sound batch of its own. of_others: base
+    offset and CRC of each batch that is another partition's."""
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, resync=False, window_bytes=FIRST_BYTES):
             row = None if isinstance(part, Damage) else BatchRow._make(part.batches.row(0))
-            return None if row is None or row.faults & UNSOUND else first_offset(row)
+            is_own = row is not None and not row.faults & UNSOUND and (row.base_offset, row.crc) not in of_others
+            return first_offset(row) if row is not None and is_own else None
     finally:
         source.close()
     return None
