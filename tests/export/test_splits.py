@@ -11,7 +11,7 @@ import pytest
 
 from kcli.errors import UsageError
 from kcli.export.options import Isolation, Narrowed, SourceOptions
-from kcli.export.splits import DataLoss, Split, plan, ranges
+from kcli.export.splits import DataLoss, Split, partitions, plan, ranges
 from kcli.export.tiered import discover
 from tests.conftest import GOLDEN
 from tests.export.tables import load
@@ -46,11 +46,11 @@ def test_ranges(start: int) -> None:
 def test_a_filter_leaves_transactions_that_end_behind_it(partition: str) -> None:
     """The last stable offset is that of the log, not that of the offsets that a filter selects."""
     options = SourceOptions((str(GOLDEN / "txn/data" / partition),), isolation=Isolation.READ_COMMITTED)
-    found = discover(options)
-    (whole,) = ranges(options, found)
+    replicas = [*partitions(options, discover(options))]
+    (whole,) = ranges(options, replicas)
     assert whole.end > 10
     for end in range(1, whole.end + 1):
-        (each,) = ranges(replace(options, narrowed=Narrowed(to_offset=end)), found)
+        (each,) = ranges(replace(options, narrowed=Narrowed(to_offset=end)), replicas)
         assert (each.start, each.end) == (whole.start, end)
 
 
