@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,9 +37,11 @@ from kcli.export.outcome import (
     topics,
 )
 from kcli.export.session import SparkSettings
-from kcli.export.splits import plan
+from kcli.export.splits import Split, plan, ranges, selected_replicas, splits
 from kcli.export.state import State, read_state
 from kcli.export.steps import SPLITS_PER_CORE, JobProgress, Reports, Steps
+from kcli.export.topic_ids import refuse_made_anew
+from kcli.export.topic_ids import topic_ids as found_ids
 from kcli.export.worker import SplitReport
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -75,9 +77,10 @@ class Job:
                 if source.corruption_report is not None:
                     source = replace(source, corruption_report=str(staging.run / DAMAGE))
                     (staging.run / DAMAGE).mkdir()
-                splits = plan(replace(source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1)))
-                reports = self._steps.run(staging.run, splits)
-                return self._commit(staging, manifest, state, reports, began)
+                source = replace(source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1))
+                topic_ids, due = self._plan(source, state)
+                reports = self._steps.run(staging.run, due)
+                return self._commit(staging, manifest, state, topic_ids, reports, began)
         except OSError as error:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
 
@@ -110,10 +113,26 @@ class Job:
         offsets = {**source.start.offsets, **state.next}
         return replace(source, start=Bound(source.start.default, offsets), fail_on_data_loss=False)
 
+    def _plan(self, source: SourceOptions, state: State | None) -> tuple[dict[str, str], list[Split]]:
+        """Return the ids of the topics, for an incremental export, and the splits to read."""
+        if self._options.state is None:
+            return {}, plan(source)
+        replicas = selected_replicas(source)
+        topic_ids = found_ids(copies[0] for copies in replicas)
+        if state is not None:
+            refuse_made_anew(state.topic_ids, topic_ids, str(self._options.out))
+        return topic_ids, splits(ranges(source, replicas), source)
+
     # the commit
 
     def _commit(
-        self, staging: Staging, before: Manifest | None, state: State | None, reports: Reports, began: float
+        self,
+        staging: Staging,
+        before: Manifest | None,
+        state: State | None,
+        topic_ids: Mapping[str, str],
+        reports: Reports,
+        began: float,
     ) -> Outcome:
         options = self._options
         increment = before.increments + 1 if before else 1
@@ -143,7 +162,9 @@ class Job:
             writes = {options.out / MANIFEST: manifest.to_json()}
             if options.state is not None:
                 following = {TopicPartition(e.topic, e.partition): e.end for e in read_extents}
-                new_state = State(manifest.id, increment, {**(state.next if state else {}), **following})
+                read_ids = {e.topic: topic_ids[e.topic] for e in read_extents if e.topic in topic_ids}
+                known = state or State(manifest.id, 0, {})
+                new_state = State(manifest.id, increment, {**known.next, **following}, {**known.topic_ids, **read_ids})
                 writes[options.state.absolute()] = new_state.to_json()
             staging.commit({**renames, **dead_renames, **damage_renames}, writes)
         elif before is not None:

@@ -98,9 +98,15 @@ def plan(options: SourceOptions) -> list[Split]:
 
     Raises UnreadableInput, UsageError (an unknown topic or partition, no record at a starting time), DataLoss.
     """
+    return splits(ranges(options, selected_replicas(options)), options)
+
+
+def selected_replicas(options: SourceOptions) -> list[list[PartitionFiles]]:
+    """Return the replicas of each partition that the options select, as `partitions` yields them. Raises
+    UnreadableInput, UsageError (an unknown topic or partition)."""
     found = discover(options)
     refuse_unknown(options, {TopicPartition(each.topic, each.partition) for each in found})
-    return splits(ranges(options, found), options)
+    return [*partitions(options, found)]
 
 
 def splits(ranges_read: list[Range], options: SourceOptions) -> list[Split]:
@@ -112,10 +118,11 @@ def splits(ranges_read: list[Range], options: SourceOptions) -> list[Split]:
     return [split for each in ranges_read for split in _splits(each, options, size)]
 
 
-def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Range]:
-    """Return the offsets that the options select, by partition, each offset from one replica. Raises as `plan`."""
+def ranges(options: SourceOptions, replicas: Iterable[list[PartitionFiles]]) -> list[Range]:
+    """Return the offsets that the options select, by partition, each offset from one replica. replicas: those of each
+    partition, as `partitions` yields them. Raises as `plan`."""
     ranges_read: list[Range] = []
-    for copies in partitions(options, found):
+    for copies in replicas:
         first, last = _selected(copies, options)
         # The last stable offset is found before the filters are applied: a transaction that ends above the filters' end
         # is not open.

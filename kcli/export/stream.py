@@ -1,7 +1,8 @@
 """The stream reader of the data source: spark.readStream.format("kafka-log").load("dir") tails a live directory.
 
     offset      {"topic": {"0": 23, "1": 5}}: the next offset of each partition, as Spark's Kafka source writes it.
-                It is the only state of a query, and Spark keeps it in the query's checkpoint
+                It is the only state of a query, and Spark keeps it in the query's checkpoint. Beside the topics are
+                their ids, as far as they are known: "topic ids": {"topic": "D8rbBvmFTlmGBMQUcSoJpA"}
     begin       startingOffsets, startingOffsetsByTimestamp, startingTimestamp, in a new query only; a partition created
                 later is read from its log start offset
     end         the log end offset, or the last stable offset with read_committed. The high watermark in the checkpoint
@@ -9,8 +10,9 @@
     batch       Spark's micro-batch: all offsets up to the end, or maxOffsetsPerTrigger offsets, shared among partitions
                 in proportion to their unread offsets. With minOffsetsPerTrigger a batch waits for that many offsets,
                 for at most maxTriggerDelay
-    data loss   offsets that cannot be read any more (deleted segments, a truncated log, a removed partition) are an
-                error; with failOnDataLoss=false a warning, and the stream reads on at the next offset that exists
+    data loss   offsets that cannot be read any more (deleted segments, a truncated log, a removed partition, a topic
+                that was made anew) are an error; with failOnDataLoss=false a warning, and the stream reads on at the
+                next offset that exists, or at the log start of the topic that was made anew
 
 Source: KafkaMicroBatchStream.
 """
@@ -38,11 +40,15 @@ from kcli.export.names import refuse_unknown
 from kcli.export.options import LATEST, Bound, Isolation, SourceOptions
 from kcli.export.splits import Range, Split, bounds, chosen, log_start, lost, partitions, splits
 from kcli.export.tiered import discover
+from kcli.export.topic_ids import made_anew, topic_ids
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+TOPIC_IDS = "topic ids"
+"""A key beside the topics in the offsets of a micro-batch: the ids of the topics. No topic has this name, as it has a
+space."""
 Offsets = dict[TopicPartition, int]
 Where = TypeVar("Where")
 
@@ -68,6 +74,7 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
         self._options = options
         self._columns = tuple(columns)
         self._initial: Offsets | None = None
+        self._initial_ids: dict[str, str] = {}
         self._is_first = False
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
@@ -87,6 +94,10 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
     @abstractmethod
     def _now(self, found: Mapping[TopicPartition, Where]) -> Offsets:
         """Return the present end offset of each partition."""
+
+    @abstractmethod
+    def _topic_ids(self, found: Mapping[TopicPartition, Where]) -> dict[str, str]:
+        """Return the ids of the topics of these partitions, by name, as far as they are known."""
 
     @abstractmethod
     def _log_starts(self, found: Mapping[TopicPartition, Where]) -> Offsets:
@@ -113,31 +124,58 @@ class OffsetsReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
             latest = self._now(found) if self._target is None else self._target
             begin = self._begins(found, latest)
             self._initial = {key: start for key, (start, _) in begin.items()}
+            self._initial_ids = self._topic_ids(found)
             self._is_first = not all(is_fixed for _, is_fixed in begin.values())
-        return as_json(self._initial)
+        return as_json(self._initial, self._initial_ids)
 
     @steady
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         """Return the end offsets of the batch that begins at `start`. Raises UnreadableInput, UsageError, DataLoss."""
-        begin = from_json(start)
+        begin, ids = from_json(start), ids_in(start)
         if self._is_first and begin == self._initial:
             self._is_first = False
             return start
         found = self._found(known=begin if self._options.fail_on_data_loss else None)
         self._latest = latest = self._now(found) if self._target is None else self._target
         for key in begin.keys() - found.keys():
-            self._lost(f"{_shown(key)} is not there any more")
+            self._lost(f"{key} is not there any more")
+        now_ids = self._topic_ids(found)
+        renewed = self._renewed(ids, now_ids)
+        begin = {key: offset for key, offset in begin.items() if key.topic not in renewed}
         ends = {key: latest.get(key, begin.get(key, 0)) for key in found if key in latest or key in begin}
         for key in begin.keys() & ends.keys():
             if ends[key] < begin[key]:
-                self._lost(f"{_shown(key)}: the log ends at {ends[key]:,}, before {begin[key]:,}")
+                self._lost(f"{key}: the log ends at {ends[key]:,}, before {begin[key]:,}")
         if isinstance(limit, ReadMaxRows) or self._options.min_offsets_per_trigger is not None:
             starts = begin | self._log_starts({key: found[key] for key in ends if key not in begin})
             if self._waits_for_more(sum(max(0, end - starts[key]) for key, end in ends.items())):
                 return start
             if isinstance(limit, ReadMaxRows):
                 ends = _limited(starts, ends, limit.max_rows)
-        return as_json(ends)
+        return as_json(ends, ids | now_ids)
+
+    def _renewed(self, known: Mapping[str, str], found: Mapping[str, str]) -> Collection[str]:
+        """Return the topics whose present id is not the known one. Raises DataLoss for one with failOnDataLoss=true."""
+        renewed = made_anew(known, found)
+        for text in renewed.values():
+            self._lost(text)
+        return renewed
+
+    def _unread(
+        self, start: dict[str, Any], end: dict[str, Any], found: Mapping[TopicPartition, Where]
+    ) -> Iterator[tuple[TopicPartition, int, int]]:
+        """Yield each partition with offsets between `start` and `end`, its first offset, and its exclusive end. One
+        that does not exist any more is data loss. Raises UsageError, DataLoss."""
+        begin, ids, until, end_ids = from_json(start), ids_in(start), from_json(end), ids_in(end)
+        begin = {key: offset for key, offset in begin.items() if key.topic not in made_anew(ids, end_ids)}
+        wanted = {key: to for key, to in sorted(until.items()) if begin.get(key, -1) < to}
+        there = {key: found[key] for key in wanted if key in found}
+        renewed = self._renewed(end_ids, self._topic_ids(there)) if end_ids else ()
+        for key, to in wanted.items():
+            if key not in found:
+                self._lost(f"{key} is not there any more")
+            elif key.topic not in renewed:
+                yield key, begin.get(key, 0), to
 
     def _waits_for_more(self, unread: int) -> bool:
         """Whether a batch waits until there are minOffsetsPerTrigger unread offsets, for at most maxTriggerDelay since
@@ -196,6 +234,9 @@ class KafkaLogStreamReader(OffsetsReader[list[PartitionFiles]]):
             return latest.get(key, 0), False
         return bounds(copies, self._options)[0], True
 
+    def _topic_ids(self, found: Mapping[TopicPartition, list[PartitionFiles]]) -> dict[str, str]:
+        return topic_ids(copies[0] for copies in found.values())
+
     def _log_starts(self, found: Mapping[TopicPartition, list[PartitionFiles]]) -> Offsets:
         return {key: log_start(copies) for key, copies in found.items()}
 
@@ -228,22 +269,15 @@ class KafkaLogStreamReader(OffsetsReader[list[PartitionFiles]]):
         """Return the tasks of the batch from offsets `start` to `end`. Raises UnreadableInput, UsageError, DataLoss."""
         if start == end:
             return []
-        begin, until = from_json(start), from_json(end)
         found = self._found()
         ranges: list[Range] = []
-        for key, to in sorted(until.items()):
-            if begin.get(key, -1) >= to:
-                continue
-            if key not in found:
-                self._lost(f"{_shown(key)} is not there any more")
-                continue
+        for key, at, to in self._unread(start, end, found):
             copies = found[key]
-            at = begin.get(key, 0)
             if (first := log_start(copies)) > at:
                 copies = [settled(each.directory, each.remote) for each in copies]
                 first = log_start(copies)
             if first > at:
-                self._lost(f"{_shown(key)}: offset {at:,} is gone, the log starts at {first:,}")
+                self._lost(f"{key}: offset {at:,} is gone, the log starts at {first:,}")
             ranges += chosen(copies, max(at, first), to)
         return list(map(LivePartition, self._parts(ranges)))
 
@@ -266,12 +300,23 @@ class KafkaLogStreamReader(OffsetsReader[list[PartitionFiles]]):
             yield from read_live(partition.live_range, self._columns, self._options)
 
 
-def as_json(found: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Return offsets in the form of Spark's checkpoint, sorted, because Spark compares their JSON text."""
-    result: dict[str, dict[str, int]] = {}
+def as_json(found: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return offsets in the form of Spark's checkpoint, sorted, because Spark compares their JSON text. ids: ids of
+    topics, by name; those of topics without offsets are left out."""
+    result: dict[str, Any] = {}
     for topic, partition in sorted(found):
         result.setdefault(topic, {})[str(partition)] = found[TopicPartition(topic, partition)]
-    return result
+    known = {topic: ids[topic] for topic in result if topic in ids} if ids else {}
+    return {**result, TOPIC_IDS: known} if known else result
+
+
+def ids_in(value: dict[str, Any]) -> dict[str, str]:
+    """Return the ids of topics from the JSON value of a checkpoint, by name: those that it has. Raises UsageError for a
+    value of another form."""
+    found = value.get(TOPIC_IDS, {})
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise UsageError(f"the checkpoint is not of a kafka-log stream: {json.dumps(value)[:200]}")
+    return found
 
 
 def from_json(value: Any) -> Offsets:
@@ -280,6 +325,7 @@ def from_json(value: Any) -> Offsets:
         found = {
             TopicPartition(topic, int(number)): offset
             for topic, each in value.items()
+            if topic != TOPIC_IDS
             for number, offset in each.items()
         }
     except (AttributeError, ValueError, TypeError):
@@ -359,7 +405,3 @@ def _has_logs(path: str, depth: int = DEPTH_MAX) -> bool:
         elif depth > 1 and not each.name.startswith(".") and _has_logs(join(path, each.name), depth - 1):
             return True
     return False
-
-
-def _shown(key: TopicPartition) -> str:
-    return str(key)

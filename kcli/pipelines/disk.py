@@ -29,6 +29,7 @@ from kcli.export.discovery import PartitionFiles
 from kcli.export.files import is_remote, join, parent_of, read_file, stat
 from kcli.export.options import EARLIEST, LATEST, Bound, SourceOptions
 from kcli.export.tiered import discover
+from kcli.export.topic_ids import topic_id as of_files
 from kcli.inspector.cluster_metadata import read_image
 from kcli.metadata.partition import from_uuid
 from kcli.protocol.topic_partition import TopicPartition
@@ -109,7 +110,7 @@ class _Home:
             raise UsageError(
                 f"{self._address} is of the cluster {self._cluster_id}, the brokers are of the cluster {cluster_id}"
             )
-        found, expected = self._topic_id(files), from_uuid(topic_id)
+        found, expected = of_files(files) or self._topic_ids.get(files.topic), from_uuid(topic_id)
         if found is None:
             raise UsageError(
                 f"{files.directory}: no {FileKind.PARTITION_METADATA} and no metadata log tells the topic's id: "
@@ -120,17 +121,6 @@ class _Home:
                 f"{files.directory}: the topic has the id {found}, and that of the brokers {expected}: "
                 "it is another topic of the same name"
             )
-
-    def _topic_id(self, files: PartitionFiles) -> str | None:
-        if files.remote is not None and files.remote.directory is None:
-            return files.remote.topic_id
-        address = join(files.directory, FileKind.PARTITION_METADATA)
-        if stat(address) is None:
-            return self._topic_ids.get(files.topic)
-        try:
-            return properties.parse_partition_metadata(read_file(address)).topic_id
-        except FormatError as error:
-            raise UnreadableInput(address, error.reason) from None
 
     @cached_property
     def _topic_ids(self) -> Mapping[str, str]:

@@ -28,7 +28,9 @@ from kcli.client.log_reading import LogReader
 from kcli.errors import UsageError
 from kcli.export.live import steady
 from kcli.export.options import LATEST, Isolation, SourceOptions
-from kcli.export.stream import KafkaLogStreamReader, Offsets, OffsetsReader, as_json, from_json
+from kcli.export.stream import KafkaLogStreamReader, Offsets, OffsetsReader, as_json, from_json, ids_in
+from kcli.export.topic_ids import made_anew
+from kcli.metadata.partition import from_uuid
 from kcli.pipelines.cluster import Cluster
 from kcli.pipelines.disk import NOTHING, Span, disk_logs, replicas
 from kcli.pipelines.fetching import read
@@ -98,6 +100,9 @@ class LiveStreamReader(OffsetsReader[UUID]):
     def _now(self, found: Mapping[TopicPartition, UUID]) -> Offsets:
         return ends(self._asked(), found, committed=self._committed)
 
+    def _topic_ids(self, found: Mapping[TopicPartition, UUID]) -> dict[str, str]:
+        return {each.topic: from_uuid(topic_id) for each, topic_id in found.items()}
+
     def _log_starts(self, found: Mapping[TopicPartition, UUID]) -> Offsets:
         return log_starts(self._asked(), found)
 
@@ -135,11 +140,11 @@ class LiveStreamReader(OffsetsReader[UUID]):
         """Return what OffsetsReader returns. Raises UsageError, DataLoss, NobodyAnswers, ErrorAnswer."""
         plain, on_disk = parted(start)
         end, begin = super().latestOffset(plain, limit), from_json(plain)
-        return (
-            start
-            if end == plain
-            else _joined(end, {key: on_disk[key] for key in on_disk if begin[key] < on_disk[key].end})
-        )
+        if end == plain:
+            return start
+        renewed = made_anew(ids_in(plain), ids_in(end))
+        left = (key for key in on_disk if key.topic not in renewed and begin[key] < on_disk[key].end)
+        return _joined(end, {key: on_disk[key] for key in left})
 
     @steady
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -147,17 +152,17 @@ class LiveStreamReader(OffsetsReader[UUID]):
         ErrorAnswer, UnreadableInput."""
         if start == end:
             return []
-        begin, (plain, on_disk) = from_json(parted(start)[0]), parted(end)
-        wanted = {key: to for key, to in sorted(from_json(plain).items()) if begin.get(key, -1) < to}
+        plain, on_disk = parted(end)
         found = self._found()
-        firsts = log_starts(self._asked(), found.keys() & wanted.keys())
+        unread = [*self._unread(parted(start)[0], plain, found)]
+        firsts = log_starts(self._asked(), [key for key, _, _ in unread])
         parts: dict[TopicPartition, Span] = {}
         ranges: list[FetchRange] = []
-        for key, to in wanted.items():
+        for key, at, to in unread:
             if key not in firsts:
                 self._lost(f"{key} is not there any more")
                 continue
-            whole, disk = Span(begin.get(key, 0), to), on_disk.get(key, NOTHING)
+            whole, disk = Span(at, to), on_disk.get(key, NOTHING)
             parts[key], spans = shared(key, whole, disk, firsts[key], fails=self._options.fail_on_data_loss)
             ranges += (FetchRange(key, found[key], *span) for span in spans)
         of_disk = self._of_disk({key: part for key, part in parts.items() if part.start < part.end}, found)

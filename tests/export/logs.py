@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from formats.properties import PartitionMetadata, build_partition_metadata
 from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch
 
 TIME_MS = 1_700_000_000_000
+TOPIC_IDS = "D8rbBvmFTlmGBMQUcSoJpA", "mNNzqxTNQ1-0OeQR6zSGXQ"
 
 
 def append(
@@ -42,3 +44,13 @@ def append(
     )
     with (directory / f"{segment:020}.log").open("ab") as file:
         file.write(build_batch(RecordBatch(header, records)))
+
+
+def make_anew(directory: Path, topic_id: str, offsets: Sequence[int] = ()) -> None:
+    """Empty a partition's directory, as if its topic had been deleted and made anew with this id, and append a batch of
+    the offsets, if there are any."""
+    for each in directory.iterdir():
+        each.unlink()
+    (directory / "partition.metadata").write_bytes(build_partition_metadata(PartitionMetadata(0, topic_id)))
+    if offsets:
+        append(directory, offsets)

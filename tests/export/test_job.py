@@ -31,7 +31,7 @@ from kcli.export.steps import grouped
 from kcli.export.table_writer import TableFormat, file_sum
 from tests.conftest import GOLDEN, truth
 from tests.export.in_process import InProcess
-from tests.export.logs import append
+from tests.export.logs import TOPIC_IDS, append, make_anew
 
 COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType,headers"
 TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
@@ -208,6 +208,48 @@ def test_incremental_meets_new_partitions(log: Path, tmp_path: Path) -> None:
     append(other, [0, 1])
     assert export(source(log.parent), out, state=state).records == 2
     assert len(with_duckdb(out)) == 12
+
+
+@pytest.mark.parametrize("size", [4, 20])
+def test_incremental_refuses_a_topic_that_was_made_anew(size: int, log: Path, tmp_path: Path) -> None:
+    out, state = tmp_path / "out", tmp_path / "state"
+    make_anew(log, TOPIC_IDS[0], range(10))
+    export(source(log), out, state=state)
+    known = state.read_bytes()
+    assert json.loads(known)["topic_ids"] == {"t": TOPIC_IDS[0]}
+    make_anew(log, TOPIC_IDS[1], range(size))
+    was = f"the topic t was deleted and made anew: its id was {TOPIC_IDS[0]}, and is {TOPIC_IDS[1]}; {out} has records"
+    with pytest.raises(UsageError, match=was):
+        export(source(log), out, state=state)
+    assert state.read_bytes() == known
+    assert offsets_in(out) == list(range(10))
+
+
+def test_a_state_without_topic_ids(log: Path, tmp_path: Path) -> None:
+    """It is one of an older version, and gets the ids with the next records."""
+    out, state = tmp_path / "out", tmp_path / "state"
+    export(source(log), out, state=state)
+    old = json.loads(state.read_bytes())
+    assert old.pop("topic_ids") == {}
+    state.write_text(json.dumps(old))
+    make_anew(log, TOPIC_IDS[0], range(15))
+    export(source(log), out, state=state)
+    assert offsets_in(out) == list(range(15))
+    assert json.loads(state.read_bytes())["topic_ids"] == {"t": TOPIC_IDS[0]}
+
+
+def test_incremental_of_two_topics_of_one_name(log: Path, tmp_path: Path) -> None:
+    for number, topic_id in enumerate(TOPIC_IDS):
+        log.with_name(f"t-{number}").mkdir(exist_ok=True)
+        make_anew(log.with_name(f"t-{number}"), topic_id, range(4))
+    with pytest.raises(UsageError, match="there are two topics of the name t"):
+        export(source(log.parent), tmp_path / "out", state=tmp_path / "state")
+
+
+def test_a_damaged_topic_id_is_none(log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (log / "partition.metadata").write_bytes(b"version: 0\ntopic_id: ?")
+    assert export(source(log), tmp_path / "out", state=tmp_path / "state").records == 10
+    assert f"{log}/partition.metadata: " in caplog.text
 
 
 def test_incremental_is_told_the_same(log: Path, tmp_path: Path) -> None:

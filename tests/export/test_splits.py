@@ -11,7 +11,7 @@ import pytest
 
 from kcli.errors import UsageError
 from kcli.export.options import LATEST, Bound, Isolation, Narrowed, SourceOptions
-from kcli.export.splits import DataLoss, Split, plan, ranges
+from kcli.export.splits import DataLoss, Split, partitions, plan, ranges
 from kcli.export.tiered import discover
 from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN
@@ -47,8 +47,8 @@ def test_ranges(start: int) -> None:
 def test_transactions_that_end_behind_what_is_selected(partition: str) -> None:
     """The last stable offset is that of the log, not that of the offsets that a filter or the ending offsets select."""
     options = SourceOptions((str(GOLDEN / "txn/data" / partition),), isolation=Isolation.READ_COMMITTED)
-    found = discover(options)
-    (whole,) = ranges(options, found)
+    replicas = [*partitions(options, discover(options))]
+    (whole,) = ranges(options, replicas)
     assert whole.end > 10
     for end in range(1, whole.end + 1):
         key = TopicPartition(whole.files.topic, whole.files.partition)
@@ -56,7 +56,7 @@ def test_transactions_that_end_behind_what_is_selected(partition: str) -> None:
             replace(options, narrowed=Narrowed(to_offset=end)),
             replace(options, end=Bound(LATEST, {key: end})),
         ):
-            (each,) = ranges(selected, found)
+            (each,) = ranges(selected, replicas)
             assert (each.start, each.end) == (whole.start, end)
 
 

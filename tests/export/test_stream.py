@@ -22,7 +22,7 @@ from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import Source
 from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN
-from tests.export.logs import append
+from tests.export.logs import TOPIC_IDS, append, make_anew
 from tests.export.micro_batches import Crashed, Query
 from tests.log.batches import batch, marker
 
@@ -471,6 +471,57 @@ def test_a_partition_goes(log: Path, caplog: pytest.LogCaptureFixture) -> None:
     log.mkdir()
     append(log, range(3))
     assert lax.drain() == 3, "made again, it is new"
+
+
+@pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "100"}])
+@pytest.mark.parametrize("size", [4, 20])
+def test_a_topic_that_was_made_anew(
+    size: int, limit: dict[str, str], log: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_anew(log, TOPIC_IDS[0], range(10))
+    strict, lax = (Query(log.parent, **EARLIEST, **limit, failOnDataLoss=each) for each in ("true", "false"))
+    for query in (strict, lax):
+        assert query.drain() == 10
+    make_anew(log, TOPIC_IDS[1], range(size))
+    was = f"the topic t was deleted and made anew: its id was {TOPIC_IDS[0]}, and is {TOPIC_IDS[1]}"
+    with pytest.raises(DataLoss, match=was):
+        strict.run()
+    strict.start()
+    with pytest.raises(DataLoss, match=was):
+        strict.run()
+    assert lax.drain() == size
+    assert was in caplog.text
+    append(log, range(size, size + 5))
+    assert lax.drain() == 5
+    assert lax.offsets() == [*range(10), *range(size + 5)]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_topic_that_is_made_anew_before_its_batch_is_read(fails: bool, log: Path) -> None:
+    make_anew(log, TOPIC_IDS[0], range(10))
+    query = Query(log.parent, **EARLIEST, failOnDataLoss=str(fails).lower())
+    with pytest.raises(Crashed):
+        query.run(dies=True)
+    make_anew(log, TOPIC_IDS[1], range(20))
+    query.start()
+    if fails:
+        with pytest.raises(DataLoss, match="the topic t was deleted and made anew"):
+            query.run()
+    else:
+        assert query.drain() == 20
+        assert query.offsets() == [*range(20)]
+
+
+def test_a_checkpoint_without_topic_ids(log: Path) -> None:
+    append(log, range(10))
+    query = Query(log.parent, **EARLIEST)
+    query.drain()
+    make_anew(log, TOPIC_IDS[0], range(15))
+    query.start()
+    assert query.drain() == 5
+    make_anew(log, TOPIC_IDS[1], range(20))
+    with pytest.raises(DataLoss, match="the topic t was deleted and made anew"):
+        query.run()
 
 
 def test_a_log_is_cut_short(log: Path, caplog: pytest.LogCaptureFixture) -> None:

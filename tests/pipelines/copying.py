@@ -1,8 +1,11 @@
-"""python -m tests.pipelines.copying MASTER BOOTSTRAP LOGS WORK: a Spark driver that copies a topic, to be killed.
+"""python -m tests.pipelines.copying MASTER BOOTSTRAP LOGS DISK REGISTRY WORK: a Spark driver that copies topics, to be
+killed.
 
-A stream copies the topic `t` to `u`, exactly once; meanwhile exports of the log directory LOGS go to an Iceberg and a
-Delta table in WORK, one after the other. A line on stdout says what has got rows: `u`, `iceberg` or `delta`. A stream
-or an export that fails begins again. When stdin ends, all of them copy what is left, and the last line is `done`.
+Two streams copy topics exactly once: `t` to `u`, and `h` to `v`, which begins on the copy DISK of the log directory.
+Meanwhile exports go to tables in WORK, one after the other: of `t` in the log directory LOGS to an Iceberg and a Delta
+table, and of `s` from the brokers, with values by the schema ids of REGISTRY, to another Delta table. A line on stdout
+says what has got rows: `u`, `v`, `iceberg`, `delta` or `avro`. A stream or an export that fails begins again. When
+stdin ends, all of them copy what is left, and the last line is `done`.
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from kcli.errors import KcliError
+from kcli.export.decoding import DecoderSpec
 from kcli.export.export_options import ExportOptions
-from kcli.export.session import QUICK_START, SparkSettings, cause, spark_session
+from kcli.export.session import QUICK_JAVA, QUICK_START, SparkSettings, cause, spark_session
 from kcli.export.table_writer import TableFormat
+from kcli.pipelines.source import live_options
 from kcli.pipelines.tables.job import TableJob
-from tests.pipelines.tables.places import Place, source
+from kcli.pipelines.tables.live import LiveTableJob
+from tests.pipelines.tables.places import COLUMNS, Place, source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,42 +34,49 @@ if TYPE_CHECKING:
 
 LAYOUT = ("partition",)
 PAUSE_S = 0.3
+QUICK = {**QUICK_START, "spark.executor.extraJavaOptions": QUICK_JAVA}
+OFFSETS_A_BATCH = 800
+"""The limit of a micro-batch of the stream that begins on a disk, so that it is there for a while."""
 
 
 def places(work: Path) -> dict[str, Place]:
     """The tables, by the words of the lines."""
-    return {"iceberg": Place("directory", work / "iceberg"), "delta": Place("delta", work / "delta")}
+    return {
+        "iceberg": Place("directory", work / "iceberg"),
+        "delta": Place("delta", work / "delta"),
+        "avro": Place("delta", work / "avro"),
+    }
 
 
-def start(spark: SparkSession, bootstrap: str, work: Path) -> StreamingQuery:
-    """Start the stream, or go on with it."""
-    rows = (
-        spark.readStream.format("kafka-log")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", "t")
-        .option("startingOffsets", "earliest")
-        .option("minPartitions", "4")
-        .load()
-    )
-    return (
-        rows.select("key", "value")
-        .writeStream.format("kafka-log")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("topic", "u")
-        .option("checkpointLocation", str(work / "checkpoint"))
-        .start()
-    )
+class Stream:
+    """A stream from a topic to another one, whose name is also the word of the line."""
 
-
-class Copying:
-    """The stream and the exports."""
-
-    def __init__(self, spark: SparkSession, bootstrap: str, logs: Path, work: Path) -> None:
-        self._spark, self._bootstrap, self._logs, self._work = spark, bootstrap, logs, work
-        self._query = start(spark, bootstrap, work)
+    def __init__(self, spark: SparkSession, bootstrap: str, work: Path, source: str, word: str, **options: str) -> None:
+        self._source, self.word = source, word
+        self._spark, self._bootstrap, self._work, self._options = spark, bootstrap, work, options
+        self._query = self._start()
         self._batch = -1
 
-    def stream(self, *, is_last: bool = False) -> bool:
+    def _start(self) -> StreamingQuery:
+        """Start the stream, or go on with it."""
+        rows = (
+            self._spark.readStream.format("kafka-log")
+            .option("kafka.bootstrap.servers", self._bootstrap)
+            .option("subscribe", self._source)
+            .option("startingOffsets", "earliest")
+            .options(**self._options)
+            .load()
+        )
+        return (
+            rows.select("key", "value")
+            .writeStream.format("kafka-log")
+            .option("kafka.bootstrap.servers", self._bootstrap)
+            .option("topic", self.word)
+            .option("checkpointLocation", str(self._work / f"checkpoint-{self.word}"))
+            .start()
+        )
+
+    def look(self, *, is_last: bool = False) -> bool:
         """Look after the stream; return whether it has not failed. is_last: wait until it has copied all."""
         try:
             if is_last:
@@ -72,22 +85,30 @@ class Copying:
         except PySparkException:
             is_well = False
         if not is_well:
-            say(f"again u {self._query.exception()}")
-            self._query = start(self._spark, self._bootstrap, self._work)
+            say(f"again {self.word} {self._query.exception()}")
+            self._query = self._start()
         progress = self._query.lastProgress
         if progress is not None and progress.batchId > self._batch and progress.numInputRows:
             self._batch = progress.batchId
-            say("u")
+            say(self.word)
         return is_well
+
+
+class Copying:
+    """The streams and the exports."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, logs: Path, disk: str, registry: str, work: Path) -> None:
+        self._spark, self._bootstrap, self._logs, self._registry, self._work = spark, bootstrap, logs, registry, work
+        limit = {"maxOffsetsPerTrigger": str(OFFSETS_A_BATCH)}
+        self._streams = (
+            Stream(spark, bootstrap, work, "t", "u", minPartitions="4"),
+            Stream(spark, bootstrap, work, "h", "v", bootstrapFrom=disk, **limit),
+        )
 
     def export(self, word: str, place: Place) -> bool:
         """Export what is new to a table; return whether that has not failed."""
-        given = ExportOptions(
-            source(self._logs, subscribe="t"), place.out, TableFormat(LAYOUT, is_whole=place.kind != "delta")
-        )
         try:
-            job = TableJob(given, place.table(LAYOUT), self._spark.sparkContext, compacts=True)
-            records = job.run().records
+            records = self._job(word, place).run().records
         except Exception as error:
             if not isinstance(error, KcliError) and cause(error) is None:
                 raise
@@ -97,9 +118,20 @@ class Copying:
             say(word)
         return True
 
+    def _job(self, word: str, place: Place) -> TableJob:
+        form = TableFormat(LAYOUT, is_whole=place.kind != "delta")
+        table, context = place.table(LAYOUT), self._spark.sparkContext
+        if word != "avro":
+            given = ExportOptions(source(self._logs, subscribe="t"), place.out, form)
+            return TableJob(given, table, context, compacts=True)
+        live = live_options({"kafka.bootstrap.servers": self._bootstrap, "subscribe": "s", "columns": COLUMNS})
+        assert live is not None
+        given = ExportOptions(live[0], place.out, form, value=DecoderSpec.parse(f"avro:{self._registry}"))
+        return LiveTableJob(given, live[1], table, context)
+
     def all(self, *, is_last: bool = False) -> bool:
         """Do everything once; return whether nothing has failed."""
-        done = [self.stream(is_last=is_last)]
+        done = [each.look(is_last=is_last) for each in self._streams]
         done += [self.export(word, place) for word, place in places(self._work).items()]
         return all(done)
 
@@ -111,11 +143,11 @@ def say(line: str) -> None:
 
 def main() -> None:
     """Copy until stdin ends, then the rest."""
-    master, bootstrap, logs, work = sys.argv[1:]
+    master, bootstrap, logs, disk, registry, work = sys.argv[1:]
     waiting = threading.Thread(target=sys.stdin.read, daemon=True)
     waiting.start()
-    with spark_session(SparkSettings(master, QUICK_START)) as spark:
-        copying = Copying(spark, bootstrap, Path(logs), Path(work))
+    with spark_session(SparkSettings(master, QUICK)) as spark:
+        copying = Copying(spark, bootstrap, Path(logs), disk, registry, Path(work))
         while waiting.is_alive():
             copying.all()
             time.sleep(PAUSE_S)

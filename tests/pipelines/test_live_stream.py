@@ -155,6 +155,23 @@ def test_a_topic_that_is_deleted(kafka: Kafka, fails: bool) -> None:
             assert query.at() == {"u": {"0": 2}}
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_topic_that_was_made_anew(kafka: Kafka, fails: bool) -> None:
+    kafka.produce("t", *"abc")
+    with stream(kafka, subscribe="t", failOnDataLoss=str(fails).lower(), **EARLIEST) as query:
+        query.drain()
+        delete_topic(kafka, "t")
+        kafka.produce("t", *"uvwxyz")
+        if fails:
+            with pytest.raises(DataLoss, match="the topic t was deleted and made anew: its id was"):
+                query.run()
+        else:
+            query.drain()
+            kafka.produce("t", "!")
+            query.drain()
+            assert [value for *_, value in query.rows] == [each.encode() for each in "abcuvwxyz!"]
+
+
 def test_a_broker_that_comes_back(kafka: Kafka) -> None:
     kafka.produce("t", "x")
     with stream(kafka, **EARLIEST) as query:

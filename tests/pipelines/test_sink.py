@@ -88,7 +88,7 @@ def consumed(kafka: Kafka, topic: str = "t", partitions: int = 1) -> list[Any]:
     consumer.assign([TopicPartition(topic, i, 0) for i in range(partitions)])
     found, left = [], partitions
     while left:
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         if message.error() is None:
             found.append(message)

@@ -2,7 +2,8 @@
 
     add        one for each file, with its partition values and the statistics of flat columns
     txn        one for each partition of Kafka: appId `kcli/TOPIC/PARTITION`, version: the first offset that is not in
-               the table. Delta keeps the last one of each appId, in checkpoints too
+               the table; for each topic of a known id also appId `kcli/TOPIC/id/0` and `kcli/TOPIC/id/1`, version:
+               the first and the last 8 bytes of the id. Delta keeps the last one of each appId, in checkpoints too
     commitInfo kcli.offsets: the same, for people (`history()`)
 
 Creating a table is one commit, and so is each append. New columns are added in a commit before the append: a kill
@@ -14,6 +15,7 @@ loaded, it fails. Source: Delta's protocol, "Transaction Identifiers".
 from __future__ import annotations
 
 import json
+import struct
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,9 +27,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
+from formats.message import uuid_bytes, uuid_text
 from kcli.errors import KcliError, UsageError, needing
 from kcli.pipelines.tables.evolution import evolved, storable
-from kcli.pipelines.tables.table import Commit, NotCommitted, PlacedFile
+from kcli.pipelines.tables.table import Commit, NotCommitted, PlacedFile, Position
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
@@ -39,6 +42,7 @@ PARTITION_COLUMNS = {"topic": pa.string(), "partition": pa.int32(), "date": pa.d
 BY_KEY = "The latest record of each key of a Kafka topic's partitions, by kcli"
 """The description of a table with by_key: it has only the latest record of each key."""
 SAME_KEY = " and ".join(f'old."{name}" = new."{name}"' for name in ("topic", "partition", "key"))
+HALVES = struct.Struct(">qq")
 STRING_CHARACTERS = 32
 """A column with longer strings gets no statistics: Delta's upper bound may be a shorter string, but must not be below
 any value."""
@@ -94,6 +98,17 @@ class DeltaLakeTable:
         found = {each: self._table.transaction_version(_app_id(each)) for each in partitions}
         return {each: offset for each, offset in found.items() if offset is not None}
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of topics, from the versions of two txn actions for each."""
+        if self._table is None:
+            return {}
+        found: dict[str, str] = {}
+        for topic in topics:
+            halves = [self._table.transaction_version(app_id) for app_id in _id_apps(topic)]
+            if None not in halves:
+                found[topic] = uuid_text(HALVES.pack(*halves))
+        return found
+
     def fit(self, rows: pa.Schema) -> pa.Schema:
         """Return the schema of files: that of the table without its partition columns. Raises SchemaError."""
         if self.by_key and not {"topic", "partition", "key", "value"} <= set(rows.names):
@@ -107,12 +122,12 @@ class DeltaLakeTable:
         assert self._table is not None
         return storable(pa.schema(self._table.schema().to_arrow()), self.name, has_times=False)
 
-    def append(self, files: Sequence[PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit files and offsets. Raises NotCommitted; KcliError if it is not known whether the commit was made."""
+    def append(self, files: Sequence[PlacedFile], reached: Position) -> None:
+        """Commit files and position. Raises NotCommitted; KcliError if it is not known whether the commit was made."""
         now = int(time.time() * 1000)
         actions = [self._add(each, now) for each in files]
         schema = Schema.from_arrow(self._schema)
-        properties = _properties(offsets, now)
+        properties = _properties(reached, now)
         with self._committing():
             if self._table is None:
                 create_table_with_add_actions(
@@ -129,8 +144,8 @@ class DeltaLakeTable:
                     actions, "append", schema, self._layout, commit_properties=properties
                 )
 
-    def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Merge rows into the table, and commit the offsets. Raises NotCommitted; KcliError if it is not known whether
+    def upsert(self, files: Mapping[Path, PlacedFile], reached: Position) -> None:
+        """Merge rows into the table, and commit the position. Raises NotCommitted; KcliError if it is not known whether
         the commit was made."""
         table = self._table
         assert table is not None
@@ -142,12 +157,12 @@ class DeltaLakeTable:
                 SAME_KEY,
                 source_alias="new",
                 target_alias="old",
-                commit_properties=_properties(offsets, int(time.time() * 1000)),
+                commit_properties=_properties(reached, int(time.time() * 1000)),
             )
             merge = merge.when_matched_delete('new."value" is null').when_matched_update_all()
             merge.when_not_matched_insert_all('new."value" is not null').execute()
-        if self.next_offsets(offsets) != offsets:  # no row has changed: Delta has committed nothing
-            self.append([], offsets)
+        if self.next_offsets(reached.offsets) != reached.offsets:  # no row has changed: Delta has committed nothing
+            self.append([], reached)
 
     def names(self, places: Collection[str]) -> bool:
         """Whether the current version names one of these files."""
@@ -201,16 +216,23 @@ class DeltaLakeTable:
             raise KcliError(f"{self.name}: {_line(error)}") from error
 
 
-def _properties(offsets: Mapping[TopicPartition, int], now: int) -> CommitProperties:
+def _properties(reached: Position, now: int) -> CommitProperties:
+    versions = {_app_id(each): offset for each, offset in reached.offsets.items()}
+    for topic, topic_id in reached.topic_ids.items():
+        versions |= zip(_id_apps(topic), HALVES.unpack(uuid_bytes(topic_id)), strict=True)
     return CommitProperties(
-        custom_metadata={"kcli.offsets": _as_json(offsets)},
+        custom_metadata={"kcli.offsets": _as_json(reached.offsets)},
         max_commit_retries=0,
-        app_transactions=[Transaction(_app_id(each), offset, now) for each, offset in offsets.items()],
+        app_transactions=[Transaction(app_id, version, now) for app_id, version in versions.items()],
     )
 
 
 def _app_id(partition: TopicPartition) -> str:
     return f"kcli/{partition.topic}/{partition.partition}"
+
+
+def _id_apps(topic: str) -> tuple[str, str]:
+    return f"kcli/{topic}/id/0", f"kcli/{topic}/id/1"
 
 
 def _as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

@@ -3,8 +3,9 @@
     field ids     workers write the Parquet files with the ids of the table's columns, as Iceberg's own writers do, so
                   that no name mapping is needed and columns may be renamed
     snapshot      one for each export, by a fast append; its summary has `kcli.offsets`: topic -> partition -> the first
-                  offset that is not in the table. The youngest snapshot that has it counts, so that other writers and
-                  compaction may come between, and a rollback takes the offsets back with the rows
+                  offset that is not in the table, and `kcli.topic-ids`: topic -> its id. The youngest snapshot that
+                  has offsets counts, so that other writers and compaction may come between, and a rollback takes the
+                  offsets back with the rows
     by key        a snapshot that replaces files: those with rows of the new keys are written anew, without these rows
     compaction    a snapshot with the same rows and offsets, of the operation `overwrite`: pyiceberg has no `replace`
     commit        new columns and the snapshot in one; a new table with both. It is tried once: if anybody else has
@@ -33,7 +34,7 @@ import pyarrow.types as pt
 from kcli.errors import KcliError, UsageError, needing
 from kcli.export.conform import conform_rows
 from kcli.pipelines.tables.evolution import evolved, storable
-from kcli.pipelines.tables.table import JOINED, Commit, NotCommitted, PlacedFile
+from kcli.pipelines.tables.table import JOINED, Commit, NotCommitted, PlacedFile, Position
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
@@ -74,6 +75,7 @@ with needing("tables"):
     from kcli.pipelines.tables.directory import DirectoryCatalog
 
 OFFSETS = "kcli.offsets"
+TOPIC_IDS = "kcli.topic-ids"
 BY_KEY = "kcli.latest-by-key"
 KEY = ("topic", "partition", "key")
 CATALOG = "default"
@@ -158,18 +160,24 @@ class IcebergTable:
 
     def next_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets in the latest snapshot that has offsets. Raises UsageError if no snapshot has."""
-        known = self._offsets()
+        known = self._position().offsets
         return {each: known[each] for each in partitions if each in known}
 
-    def _offsets(self) -> dict[TopicPartition, int]:
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids in the snapshot that has the offsets. Raises as `next_offsets`."""
+        known = self._position().topic_ids
+        return {each: known[each] for each in topics if each in known}
+
+    def _position(self) -> Position:
         if self._table is None or self._table.current_snapshot() is None:
-            return {}
+            return Position({})
         for snapshot in ancestors_of(self._table.current_snapshot(), self._table.metadata):
-            text = snapshot.summary[OFFSETS] if snapshot.summary is not None else None
-            if text is not None:
+            summary = snapshot.summary
+            if summary is not None and (text := summary[OFFSETS]) is not None:
                 try:
-                    found = json.loads(text)
-                    return {TopicPartition(t, int(p)): int(o) for t, each in found.items() for p, o in each.items()}
+                    found, ids = json.loads(text), json.loads(summary[TOPIC_IDS] or "{}")
+                    offsets = {TopicPartition(t, int(p)): int(o) for t, each in found.items() for p, o in each.items()}
+                    return Position(offsets, {topic: str(each) for topic, each in ids.items()})
                 except (ValueError, AttributeError, TypeError) as error:
                     where = f"snapshot {snapshot.snapshot_id} of {self.name}"
                     raise KcliError(f"{where} has no offsets of kcli in {OFFSETS}: {error!r}") from None
@@ -218,20 +226,20 @@ class IcebergTable:
             if transform.startswith("bucket") and not (pt.is_binary(kind) or pt.is_string(kind)):
                 raise UsageError(f"--partition-by {term}: only keys of bytes or text have a bucket, not {kind}")
 
-    def append(self, files: Sequence[PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit files and offsets. Raises NotCommitted; KcliError if the answer of the catalog is lost."""
+    def append(self, files: Sequence[PlacedFile], reached: Position) -> None:
+        """Commit files and position. Raises NotCommitted; KcliError if the answer of the catalog is lost."""
         transaction = self._transaction
         assert transaction is not None
         with (
             self._committing(transaction),
-            transaction.update_snapshot(snapshot_properties=self._summary(offsets)).fast_append() as snapshot,
+            transaction.update_snapshot(snapshot_properties=self._summary(reached)).fast_append() as snapshot,
         ):
             for each in files:
                 snapshot.append_data_file(self._placed(each, transaction))
 
-    def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit new rows and offsets. Files that have rows with the same keys are rewritten without those rows. Raises
-        as `append`."""
+    def upsert(self, files: Mapping[Path, PlacedFile], reached: Position) -> None:
+        """Commit new rows and position. Files that have rows with the same keys are rewritten without those rows.
+        Raises as `append`."""
         transaction = self._transaction
         assert transaction is not None
         assert self._table is not None
@@ -240,7 +248,7 @@ class IcebergTable:
             keys = pa.concat_tables([pq.read_table(path, columns=list(KEY)) for path in files])
             topics = expressions.In("topic", pc.unique(keys["topic"]).to_pylist())  # type: ignore[call-arg, arg-type]
             run = next(iter(files.values())).path.stem
-            with transaction.update_snapshot(snapshot_properties=self._summary(offsets)).overwrite() as snapshot:
+            with transaction.update_snapshot(snapshot_properties=self._summary(reached)).overwrite() as snapshot:
                 for number, task in enumerate(self._table.scan(row_filter=topics).plan_files()):
                     old = _path(task.file)
                     rows = _without(old, keys, schema, is_whole=not task.delete_files)
@@ -258,11 +266,13 @@ class IcebergTable:
                         _write(rows, placed.path)
                         snapshot.append_data_file(self._placed(placed, transaction))
 
-    def _summary(self, offsets: Mapping[TopicPartition, int]) -> dict[str, str]:
+    def _summary(self, reached: Position) -> dict[str, str]:
+        known = self._position()
         merged: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in sorted({**self._offsets(), **offsets}.items()):
+        for (topic, partition), offset in sorted({**known.offsets, **reached.offsets}.items()):
             merged.setdefault(topic, {})[str(partition)] = offset
-        return {OFFSETS: json.dumps(merged)}
+        ids = dict(sorted({**known.topic_ids, **reached.topic_ids}.items()))
+        return {OFFSETS: json.dumps(merged), **({TOPIC_IDS: json.dumps(ids)} if ids else {})}
 
     def _placed(self, placed: PlacedFile, transaction: Transaction) -> DataFile:
         values = [_value(term, label) for term, label in zip(self._layout, placed.labels, strict=True)]
@@ -316,7 +326,7 @@ class IcebergTable:
         places = [_path(files[0]).with_name(name) for files, name in zip(bins, names, strict=True)]
 
         def replace_files() -> None:
-            summary = self._summary({})
+            summary = self._summary(Position({}))
             with (
                 self._committing(transaction, "no files were joined"),
                 transaction.update_snapshot(snapshot_properties=summary).overwrite() as snapshot,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from kcli.errors import KcliError, UsageError
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest
-from kcli.export.names import refuse_unknown
 from kcli.export.offsets import log_end
 from kcli.export.options import Bound, SourceOptions
 from kcli.export.outcome import (
@@ -37,12 +36,12 @@ from kcli.export.outcome import (
     topics,
 )
 from kcli.export.reading import read
-from kcli.export.splits import Range, Split, ranges, splits
+from kcli.export.splits import Range, Split, ranges, selected_replicas, splits
 from kcli.export.steps import SPLITS_PER_CORE, JobProgress, Reports, Steps
-from kcli.export.tiered import discover
+from kcli.export.topic_ids import refuse_made_anew, topic_ids
 from kcli.export.worker import Read
 from kcli.pipelines.tables.staging import Intent, TableStaging
-from kcli.pipelines.tables.table import JOINED, PlacedFile, Table
+from kcli.pipelines.tables.table import JOINED, PlacedFile, Position, Table
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -83,9 +82,9 @@ class TableJob:
             with TableStaging(self._options.out, self._has_committed) as staging:
                 self._table.load()
                 self._refuse_leftovers()
-                following, due = self._plan(staging.run)
+                start, due = self._plan(staging.run)
                 reports = self._steps().run(staging.run, due)
-                outcome = self._commit(staging, following, reports, began)
+                outcome = self._commit(staging, start, reports, began)
                 if self._compacts:
                     self._watch(JobProgress("joining files", 0, 0, 0, 0, 0))
                     commit = partial(self._commit_joined, staging)
@@ -144,25 +143,33 @@ class TableJob:
         if not self._table.exists and out.is_dir() and any(out.iterdir()):
             raise UsageError(f"{out} is there already, and not empty, and is not {self._table.name}")
 
-    def _plan(self, scratch: Path) -> tuple[dict[TopicPartition, int], list[Split]]:
-        """Return the first offset to export of each partition, and the splits of the new records. scratch: the
-        directory of this run. Raises UsageError for a log that ends before the table's offsets."""
+    def _plan(self, scratch: Path) -> tuple[Position, list[Split]]:
+        """Return the position of the table, with the present ids of the topics, and the splits of the new records.
+        scratch: the directory of this run. Raises UsageError for a topic that was made anew."""
         source = replace(self._options.source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1))
         if source.corruption_report is not None:
             source = replace(source, corruption_report=str(scratch / DAMAGE))
             (scratch / DAMAGE).mkdir()
-        following, new = self._new(source)
-        return following, splits(new, source)
+        start, new = self._new(source)
+        return start, splits(new, source)
 
-    def _new(self, source: SourceOptions) -> tuple[dict[TopicPartition, int], list[Range]]:
-        found = discover(source)
-        present = {TopicPartition(each.topic, each.partition) for each in found}
-        refuse_unknown(source, present)
-        following = self._table.next_offsets(present)
-        if following:
-            offsets = {**source.start.offsets, **following}
+    def _new(self, source: SourceOptions) -> tuple[Position, list[Range]]:
+        replicas = selected_replicas(source)
+        start = self._start(
+            (TopicPartition(each.topic, each.partition) for each, *_ in replicas),
+            topic_ids(each for each, *_ in replicas),
+        )
+        if start.offsets:
+            offsets = {**source.start.offsets, **start.offsets}
             source = replace(source, start=Bound(source.start.default, offsets), fail_on_data_loss=False)
-        return following, [each for each in ranges(source, found) if self._is_new(each, following)]
+        return start, [each for each in ranges(source, replicas) if self._is_new(each, start.offsets)]
+
+    def _start(self, partitions: Iterable[TopicPartition], ids: Mapping[str, str]) -> Position:
+        """Return the table's offsets of these partitions, with the present ids of their topics. Raises UsageError if
+        the table has the records of a topic with another id."""
+        offsets = self._table.next_offsets([*partitions])
+        refuse_made_anew(self._table.topic_ids({each.topic for each in offsets}), ids, self._table.name)
+        return Position(offsets, ids)
 
     def _is_new(self, offsets_read: Range, following: Mapping[TopicPartition, int]) -> bool:
         """Whether a partition has records after those that are in the table."""
@@ -180,9 +187,7 @@ class TableJob:
                 "it was made anew, or has lost its end"
             )
 
-    def _commit(
-        self, staging: TableStaging, following: Mapping[TopicPartition, int], reports: Reports, began: float
-    ) -> Outcome:
+    def _commit(self, staging: TableStaging, start: Position, reports: Reports, began: float) -> Outcome:
         options = self._options
         run = staging.run.name
         files, renames = placed(staging.run, reports.files, self._table.data, run)
@@ -190,14 +195,14 @@ class TableJob:
         damage, damage_renames = damaged(staging.run / DAMAGE, damage_directory(options.out), run)
         read = extents(reports.read)
         if files or dead or damage:
-            offsets = _ends(read, following)
+            reached = _reached(read, start)
             beside = {**dead_renames, **damage_renames}
             new = {path: PlacedFile(place, file) for (path, place), file in zip(renames.items(), files, strict=True)}
             if self._upserts and files:
-                staging.commit_to(beside, offsets, lambda: self._table.upsert(new, offsets))
+                staging.commit_to(beside, reached.offsets, lambda: self._table.upsert(new, reached))
             else:
-                act = partial(self._table.append, [*new.values()], offsets)
-                staging.commit_to({**renames, **beside}, offsets, act)
+                act = partial(self._table.append, [*new.values()], reached)
+                staging.commit_to({**renames, **beside}, reached.offsets, act)
         records = sum(split.records for report in reports.read for split in report.splits)
         rows = sum(file.records for file in (*files, *dead))
         return Outcome(
@@ -209,14 +214,16 @@ class TableJob:
             time.monotonic() - began,
             staging.finished_earlier,
             superseded=records - rows if options.latest_by_key else 0,
-            lost=lost(following, read),
+            lost=lost(start.offsets, read),
         )
 
 
-def _ends(read: list[Extent], following: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the first offset that is not in the table after the commit, for each partition that was read."""
+def _reached(read: list[Extent], start: Position) -> Position:
+    """Return the position of the table after the commit, of the partitions that were read."""
     ends = {TopicPartition(each.topic, each.partition): each.end for each in read}
-    return {partition: end for partition, end in ends.items() if end > following.get(partition, 0)}
+    ends = {partition: end for partition, end in ends.items() if end > start.offsets.get(partition, 0)}
+    topics = {partition.topic for partition in ends}
+    return Position(ends, {topic: each for topic, each in start.topic_ids.items() if topic in topics})
 
 
 def _refuse_taken(out: Path) -> None:

@@ -18,11 +18,12 @@ from kcli.export.options import Bound, SourceOptions
 from kcli.export.reading import read
 from kcli.export.splits import Split
 from kcli.export.steps import JobProgress
+from kcli.metadata.partition import from_uuid
 from kcli.pipelines import fetching
 from kcli.pipelines.cluster import Cluster
 from kcli.pipelines.planning import FetchRange, ends, named_topics, plan, present
 from kcli.pipelines.tables.job import TableJob
-from kcli.pipelines.tables.table import Table
+from kcli.pipelines.tables.table import Position, Table
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -56,20 +57,20 @@ class LiveTableJob(TableJob):
             found[partition] = min(start, each.from_offset), max(end, each.to_offset)
         return [(partition, *found[partition]) for partition in sorted(found)]
 
-    def _plan(self, scratch: Path) -> tuple[dict[TopicPartition, int], list[Split]]:  # noqa: ARG002 (no damage table)
+    def _plan(self, scratch: Path) -> tuple[Position, list[Split]]:  # noqa: ARG002 (no damage table)
         return self._planned(replace(self._options.source, min_partitions=os.cpu_count() or 1))
 
-    def _planned(self, source: SourceOptions) -> tuple[dict[TopicPartition, int], list[Split]]:
+    def _planned(self, source: SourceOptions) -> tuple[Position, list[Split]]:
         with self._cluster.reader(named_topics(source)) as reader:
             found = present(reader, source, self._cluster)
             lasts = ends(reader, found, committed=False)
-        following = self._table.next_offsets(found)
-        for each, due in following.items():
+        position = self._start(found, {each.topic: from_uuid(topic_id) for each, topic_id in found.items()})
+        for each, due in position.offsets.items():
             self._refuse_shorter(each, due, lasts.get(each, due))
-        source = replace(source, start=Bound(source.start.default, {**source.start.offsets, **following}))
+        source = replace(source, start=Bound(source.start.default, {**source.start.offsets, **position.offsets}))
         on_disk, fetched = plan(source, self._cluster)
         self._read = _Reading(source, self._cluster, {each.partition: each.topic_id for each in fetched})
-        return following, [*on_disk, *(_split(each, self._cluster.bootstrap) for each in fetched)]
+        return position, [*on_disk, *(_split(each, self._cluster.bootstrap) for each in fetched)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ bucket(N, key)              Iceberg: a hash of the key, modulo N
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +30,15 @@ to the table: all or nothing."""
 
 class NotCommitted(KcliError):
     """A commit was certainly not made: the table is unchanged, and does not name the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a table is. offsets: the first offset that is not in the table, by partition. topic_ids: the ids of the
+    topics, as far as they are known."""
+
+    offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +90,24 @@ class Table(Protocol):
         """Return the first offset that is not in the table, for each partition that has offsets in it."""
         ...
 
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of the topics whose records the table has, as far as its commits tell them."""
+        ...
+
     def fit(self, rows: pa.Schema) -> pa.Schema:
         """Return the schema of the files to write for rows with this schema; it has all columns of the table. `append`
         changes the table itself. Raises SchemaError if the table can have no schema for these rows."""
         ...
 
-    def append(self, files: Sequence[PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit files and offsets, both or neither, to the table as `load` has found it.
+    def append(self, files: Sequence[PlacedFile], reached: Position) -> None:
+        """Commit files and position, both or neither, to the table as `load` has found it.
 
         Raises NotCommitted if the commit was not made, any other error if it is not known whether it was.
         """
         ...
 
-    def upsert(self, files: Mapping[Path, PlacedFile], offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit the latest rows of keys and offsets: a row takes the place of the one with its key, a tombstone (no
+    def upsert(self, files: Mapping[Path, PlacedFile], reached: Position) -> None:
+        """Commit the latest rows of keys and a position: a row takes the place of the one with its key, a tombstone (no
         value) removes it. files: staged Parquet files with these rows, one row for a key, with all columns of the
         table; each with the file that it would be in the table. Files that this method writes are named in the same
         way, so that a later run can remove them.

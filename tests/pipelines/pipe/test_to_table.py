@@ -80,6 +80,10 @@ def test_another_topic_of_the_name(kafka: Kafka, plain_place: Place) -> None:
     delete_topic(kafka, "t")
     with pytest.raises(UsageError, match="no topic 't'"):
         pipe(kafka, plain_place)
-    numbered(kafka, 1)
-    with pytest.raises(UsageError, match=r"t-0: the .* table .* has the offsets up to 3, and the log ends at 1"):
-        job(kafka, plain_place).unread()
+    for numbers in ([1], range(6)):  # shorter than the topic before, and longer
+        numbered(kafka, *numbers)
+        with pytest.raises(UsageError, match=r"the topic t was deleted and made anew: .* table .* has records of the"):
+            job(kafka, plain_place).unread()
+        with pytest.raises(UsageError, match=r"the topic t was deleted and made anew"):
+            pipe(kafka, plain_place)
+    assert plain_place.offsets() == [(0, i) for i in range(4)]

@@ -31,11 +31,12 @@ from kcli.log.disk import Disk
 from kcli.pipelines.tables.iceberg import OFFSETS, IcebergTable
 from kcli.pipelines.tables.job import TableJob
 from kcli.pipelines.tables.staging import Intent
+from kcli.pipelines.tables.table import Position
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.schema_client.errors import SchemaError
 from tests.conftest import GOLDEN
 from tests.export.in_process import InProcess
-from tests.export.logs import append
+from tests.export.logs import TOPIC_IDS, append, make_anew
 from tests.pipelines.tables.places import COLUMNS, Place, sorted_rows, source
 from tests.pipelines.tables.rest_catalog import rest_catalog
 
@@ -94,6 +95,33 @@ def test_another_log_of_the_same_name(log: Path, plain_place: Place) -> None:
     with pytest.raises(
         UsageError, match=r"t-0: the .* has the offsets up to 9, and the log ends at 3: it was made anew"
     ):
+        plain_place.export(source(log))
+
+
+@pytest.mark.parametrize("size", [4, 20])
+def test_a_topic_that_was_made_anew(size: int, log: Path, plain_place: Place) -> None:
+    make_anew(log, TOPIC_IDS[0], range(10))
+    plain_place.export(source(log))
+    append(log, range(10, 15))
+    plain_place.export(source(log))
+    make_anew(log, TOPIC_IDS[1], range(size))
+    was = (
+        f"the topic t was deleted and made anew: its id was {TOPIC_IDS[0]}, and is {TOPIC_IDS[1]}; "
+        r"the .* table .* has records of the topic before: export this one to another place"
+    )
+    with pytest.raises(UsageError, match=was):
+        plain_place.export(source(log))
+    assert plain_place.offsets() == [(0, offset) for offset in range(15)]
+
+
+def test_a_table_without_topic_ids(log: Path, plain_place: Place) -> None:
+    """Its commits are of an older version, or of a log that tells none; the next commit has the id."""
+    plain_place.export(source(log))
+    make_anew(log, TOPIC_IDS[0], range(15))
+    plain_place.export(source(log))
+    assert plain_place.offsets() == [(0, offset) for offset in range(15)]
+    make_anew(log, TOPIC_IDS[1], range(20))
+    with pytest.raises(UsageError, match="the topic t was deleted and made anew"):
         plain_place.export(source(log))
 
 
@@ -248,7 +276,7 @@ def test_somebody_else_commits_while_files_are_joined(
         other.load()
         other.fit(pa.schema(pq.read_schema(place.files()[0])).remove_metadata())
         yield from replace_files(table, *arguments)
-        other.append([], {TopicPartition("t", 0): 11})
+        other.append([], Position({TopicPartition("t", 0): 11}))
 
     monkeypatch.setattr(IcebergTable, "_small_files", slow)
     with pytest.raises(KcliError, match="has changed meanwhile, and no files were joined"):
@@ -516,9 +544,9 @@ def test_somebody_else_commits_meanwhile(log: Path, place: Place, tmp_path: Path
         table.load()
         rows = table.fit(pa.schema(pq.read_schema(place.files()[0])).remove_metadata())
         assert "offset" in rows.names
-    theirs.append([], {TopicPartition("t", 0): 12})
+    theirs.append([], Position({TopicPartition("t", 0): 12}))
     with pytest.raises(KcliError, match="has changed meanwhile, and nothing was added"):
-        ours.append([], {TopicPartition("t", 0): 12})
+        ours.append([], Position({TopicPartition("t", 0): 12}))
     assert place.export(source(log)).records == 0
 
 
