@@ -16,10 +16,19 @@ from typing import Any
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, murmur2
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
+from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kio.schema.offset_fetch.v8.response import OffsetFetchResponse
+from kio.schema.types import GroupId
+from kio.static.primitive import i8
 
 from kcli.client.admin import LATEST
-from kcli.client.connection import NOBODY, PARTITION_EOF, Connection, Refused, kafka_error
+from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
+from kcli.client.producing_transaction import GROUP, RETRIED
+from kcli.client.wire import AnyBroker, ErrorAnswer, NoAnswer, NobodyAnswers, Server, call
 from kcli.errors import KcliError
+from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
 
 CHUNK = 1000
@@ -53,7 +62,7 @@ class ProcessingMember:
         revoked: Moved,
         lost: Moved,
     ) -> None:
-        self._connection = connection
+        self._connection, self._group = connection, group
         self._failure: KcliError | None = None
         self.consumer = connection.consumer(
             {
@@ -84,18 +93,30 @@ class ProcessingMember:
 
     def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]] | None:
         """Return the group's offsets with their metadata, without partitions that have none; None if the answer has to
-        be waited for, as while a transaction is open that commits one. Raises Refused."""
-        asked = [confluent_kafka.TopicPartition(*place) for place in places]
+        be waited for, as while a transaction is open that commits one. Raises ErrorAnswer, KcliError."""
+        # confluent-kafka 2.16 may append bytes to a metadata string that follow it in memory
+        request = OffsetFetchRequest(
+            groups=(OffsetFetchRequestGroup(group_id=GroupId(self._group), topics=None),), require_stable=True
+        )
         try:
-            found = self.consumer.committed(asked, timeout=1.0)
-        except KafkaException as error:
-            if kafka_error(error).code() in NOBODY or kafka_error(error).retriable():
-                return None
-            raise Refused("", kafka_error(error)) from None
+            (answer,) = call(self._coordinator(), request, OffsetFetchResponse).groups
+        except (OSError, NoAnswer, NobodyAnswers):
+            return None
+        found = {
+            TopicPartition(topic.name, each.partition_index): each
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        asked = {place: found[place] for place in places if place in found}
+        codes = {answer.error_code, *(each.error_code for each in asked.values())} - {ErrorCode.NONE}
+        if codes & RETRIED:
+            return None
+        if codes:
+            raise ErrorAnswer(f"group {self._group}", ErrorCode(codes.pop()), None)
         return {
-            TopicPartition(each.topic, each.partition): (each.offset, each.metadata or "")
-            for each in found
-            if each.offset >= 0
+            place: (each.committed_offset, each.metadata or "")
+            for place, each in asked.items()
+            if each.committed_offset >= 0
         }
 
     def read(self, offsets: Mapping[TopicPartition, int | None]) -> None:
@@ -122,6 +143,15 @@ class ProcessingMember:
     def close(self) -> None:
         """Leave the group."""
         self.consumer.close()
+
+    def _coordinator(self) -> Server:
+        """Return the group's coordinator. Raises NobodyAnswers, ErrorAnswer, KcliError."""
+        brokers = AnyBroker(self._connection.bootstrap, self._connection.timeout_s, self._connection.security())
+        request = FindCoordinatorRequest(key_type=i8(GROUP), coordinator_keys=(self._group,))
+        (found,) = brokers.ask(lambda server: call(server, request, FindCoordinatorResponse)).coordinators
+        if found.error_code != ErrorCode.NONE:
+            raise NoAnswer(f"no coordinator of group {self._group}: {ErrorCode(found.error_code).name}")
+        return brokers.server(found.host, found.port)
 
     def _calls(self, moved: Moved, answer: Callable[[list[Any]], None]) -> Callable[[Any, list[Any]], None]:
         """Return a callback for librdkafka, which waits for an assignment as the answer: an empty one, as the owner

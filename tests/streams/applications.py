@@ -19,6 +19,8 @@ from kcli.streams.local import KafkaStreams
 from kcli.testing.kafka import Kafka
 
 WAIT_S = 60.0
+START_MS = int(time.time()) * 1000
+"""Brokers delete records that are older than their retention, by their timestamps."""
 
 
 class Input(NamedTuple):
@@ -85,10 +87,12 @@ PROGRAMS: dict[str, Callable[[], Topology]] = {
 }
 
 
-def inputs(count: int, seed: int, start_ms: int = 0) -> list[Input]:
+def inputs(count: int, seed: int) -> list[Input]:
     """Return records for the topics a and b with rising timestamps and some tombstones in b."""
     chance = random.Random(seed)
-    keys, found, now = "abcdefg", [], start_ms
+    keys = "abcdefg"
+    found: list[Input] = []
+    now = START_MS
     for number in range(count):
         now += chance.randint(1, 400)
         key, topic = chance.choice(keys), chance.choice("aab")

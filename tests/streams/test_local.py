@@ -44,7 +44,7 @@ from tests.streams.applications import (
     wait_until,
 )
 
-pytestmark = pytest.mark.kafka_broker(config={"group.initial.rebalance.delay.ms": "0"})
+pytestmark = pytest.mark.kafka_broker(config={"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"})
 
 
 def expected(topology: Topology, records: list[Input], topic: str = "out") -> list[Row]:
@@ -125,7 +125,7 @@ def test_internal_topics(kafka: Kafka) -> None:
         topic.name: (len(topic.partitions), {name: topic.configs[name] for name in set_here & topic.configs.keys()})
         for topic in admin.with_configs([each for each in admin.describe(names) if not isinstance(each, Exception)])
     }
-    compacted = {"cleanup.policy": "compact"}
+    compacted = {"cleanup.policy": "compact", "retention.ms": "-1"}  # the broker's
     deleted = {"cleanup.policy": "compact,delete", "retention.ms": str(6000 + 86_400_000)}
     repartition = {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "52428800"}
     assert {name.removeprefix("app-"): configs for name, (_, configs) in found.items()} == {
