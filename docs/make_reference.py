@@ -122,6 +122,7 @@ PAGES = {
             "kcli.streams.topology.stores.window": ("WindowStore", "WindowStoreBuilder"),
             "kcli.streams.topology.stores.session": ("SessionStore", "SessionStoreBuilder"),
             "kcli.streams.testing": ("TopologyTestDriver", "TestInputTopic", "TestOutputTopic"),
+            "kcli.streams.local.kafka_streams": ("KafkaStreams", "ProcessingGuarantee"),
             "kcli.streams.errors": (),
         },
     ),

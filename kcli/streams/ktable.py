@@ -374,7 +374,15 @@ class KTable(Generic[K, V]):
         def write_response(topology: Topology, _step: Step) -> None:
             topology.internal_topics.add(response)
             serde = response_serde(foreign_values)
-            topology.add_sink(response_sink, response, answer, answer_change, key_serde=keys, value_serde=serde)
+            topology.add_sink(
+                response_sink,
+                response,
+                answer,
+                answer_change,
+                key_serde=keys,
+                value_serde=serde,
+                partition_of=lambda answered: answered.partition,
+            )
             topology.add_source(response_source, response, key_serde=keys, value_serde=serde)
 
         def write_result(topology: Topology, _step: Step) -> None:

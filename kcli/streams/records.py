@@ -85,10 +85,13 @@ class ConsumerRecord(NamedTuple):
 
 
 class ProducerRecord(NamedTuple):
-    """A record that a topology sends to a topic, as bytes. timestamp: milliseconds."""
+    """A record that a topology sends to a topic, as bytes. timestamp: milliseconds. partition: None if `hashed` decides
+    it: the key, without its window."""
 
     topic: str
     key: bytes | None
     value: bytes | None
     timestamp: int
     headers: Headers
+    partition: int | None = None
+    hashed: bytes | None = None

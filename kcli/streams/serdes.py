@@ -37,11 +37,13 @@ class Serde(Generic[T]):
 
     serialize, deserialize: the two functions; they are not called with None. They raise ValueError, TypeError,
     LookupError or struct.error for a value that they cannot serialize, or bytes that they cannot deserialize.
+    window_bytes: how many bytes at the end are a window, which does not decide a record's partition.
     """
 
     name: str
     serialize: Callable[[T], bytes]
     deserialize: Callable[[bytes], T]
+    window_bytes: int = 0
 
     def to_bytes(self, value: T | None) -> bytes | None:
         """Return the value's bytes. Raises SerializationError."""
@@ -103,7 +105,7 @@ def time_windowed(inner: Serde[K], size_ms: int) -> Serde[Windowed[K]]:
         start: int = _TIME.unpack(data[-_TIME.size :])[0]
         return Windowed(inner.deserialize(data[: -_TIME.size]), Window(start, start + size_ms))
 
-    return Serde(f"windowed {inner.name}", serialize, deserialize)
+    return Serde(f"windowed {inner.name}", serialize, deserialize, _TIME.size)
 
 
 def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
@@ -116,4 +118,4 @@ def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
         end, start = _SPAN.unpack(data[-_SPAN.size :])
         return Windowed(inner.deserialize(data[: -_SPAN.size]), Window(start, end))
 
-    return Serde(f"session windowed {inner.name}", serialize, deserialize)
+    return Serde(f"session windowed {inner.name}", serialize, deserialize, _SPAN.size)

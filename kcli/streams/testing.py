@@ -41,6 +41,7 @@ class TopologyTestDriver:
         self, topology: Topology, *, application_id: str = "test", now_ms: int = 0, emit_interval_ms: int = 0
     ) -> None:
         self._task = Task(topology, application_id, now_ms, emit_interval_ms)
+        self._task.start()
         self._offsets: dict[str, int] = {}
         self._outputs: dict[str, deque[ProducerRecord]] = {}
 
@@ -133,7 +134,7 @@ class TopologyTestDriver:
         for record in sent:
             self._outputs.setdefault(record.topic, deque()).append(record)
             if self._task.reads(record.topic):
-                self._add(*record)
+                self._add(record.topic, record.key, record.value, record.timestamp, record.headers)
 
 
 class TestInputTopic(Generic[K, V]):

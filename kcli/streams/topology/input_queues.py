@@ -44,13 +44,22 @@ def _read(side: str, serde: Serde[Any], data: bytes | None, raw: RawRecord) -> A
 
 class InputQueue:
     """The records of a topic that wait. The first one is deserialized and has the timestamp that the source's extractor
-    gives it."""
+    gives it.
+
+    next_offset: the offset from which a new task has to go on, None before the first record. partition_time: the
+    highest timestamp of a record taken so far. is_at_end: whether the topic has no more records than those added.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.next_offset: int | None = None
+        self.partition_time = NO_TIMESTAMP
+        self.is_at_end = False
         self.first: tuple[Record[object, object], RecordMetadata] | None = None
         self._waiting: deque[RawRecord] = deque()
-        self._partition_time = NO_TIMESTAMP
+
+    def __len__(self) -> int:
+        return len(self._waiting) + (self.first is not None)
 
     @property
     def timestamp(self) -> int:
@@ -60,47 +69,67 @@ class InputQueue:
 
     def add(self, raw: RawRecord) -> None:
         self._waiting.append(raw)
+        self.is_at_end = False
         self._find_first()
+
+    def reach_end(self, offset: int) -> None:
+        """Take note that the topic has no more records below an offset, at which its next record will be."""
+        self.is_at_end = True
+        if self.first is None:
+            self.next_offset = offset
 
     def take(self) -> tuple[Record[object, object], RecordMetadata]:
         """Remove the first record; return it with its topic, partition and offset."""
         taken = self.first
         assert taken is not None
         self.first = None
-        self._partition_time = max(self._partition_time, taken[0].timestamp)
+        self.next_offset = taken[1].offset + 1
+        self.partition_time = max(self.partition_time, taken[0].timestamp)
         self._find_first()
         return taken
 
     def _find_first(self) -> None:
         while self.first is None and self._waiting:
             record = deserialized(self.source, self._waiting.popleft())
-            timestamp = self.source.timestamp_extractor(record, self._partition_time)
-            if timestamp >= 0:
+            timestamp = self.source.timestamp_extractor(record, self.partition_time)
+            if timestamp < 0:
+                self.next_offset = record.offset + 1
+            else:
                 place = RecordMetadata(record.topic, record.partition, record.offset)
                 self.first = Record(record.key, record.value, timestamp, record.headers), place
 
 
 class InputQueues:
-    """The queues of a task. stream_time: the highest timestamp of a record taken so far, in milliseconds."""
+    """The queues of a task, by topic. stream_time: the highest timestamp of a record taken so far, in milliseconds."""
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
-        self._queues: dict[str, InputQueue] = {}
+        self.by_topic: dict[str, InputQueue] = {}
         self._by_time: PriorityQueue[InputQueue] = PriorityQueue(lambda queue: queue.timestamp)
 
     def __len__(self) -> int:
         return len(self._by_time)
 
     def __contains__(self, topic: str) -> bool:
-        return topic in self._queues
+        return topic in self.by_topic
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a record waits, and no topic can have an earlier one: each has one, or has been read to its end."""
+        return bool(self._by_time) and all(len(queue) or queue.is_at_end for queue in self.by_topic.values())
+
+    def set_partition_time(self, topic: str, time: int) -> None:
+        """Go on from the highest timestamp that an earlier task has taken from a topic."""
+        self.by_topic[topic].partition_time = time
+        self.stream_time = max(self.stream_time, time)
 
     def open(self, topic: str, source: Source) -> None:
         """Make the queue of a topic."""
-        self._queues[topic] = InputQueue(source)
+        self.by_topic[topic] = InputQueue(source)
 
     def add(self, raw: RawRecord) -> None:
         """Put a record at the end of its topic's queue. Raises ProcessingError if it comes first and cannot be read."""
-        queue = self._queues[raw.topic]
+        queue = self.by_topic[raw.topic]
         was_empty = queue.first is None
         queue.add(raw)
         if was_empty and queue.first is not None:

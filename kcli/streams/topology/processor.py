@@ -71,9 +71,11 @@ class ProcessorContext(Protocol[K, V]):
 
 class OperatorContext(ProcessorContext[Any, Any], Protocol):
     """What operators of the DSL can do besides. emit_interval_ms: how long, by the clock, an operator waits between two
-    looks for windows that have closed."""
+    looks for windows that have closed. metadata_of_processors: what an operator has to know again in another task that
+    goes on from the offsets of this one, by a name of its own."""
 
     emit_interval_ms: int
+    metadata_of_processors: dict[str, int]
 
     def forward_as(self, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
         """Forward a record that was held back. metadata: of the record's own input record, not of the one in

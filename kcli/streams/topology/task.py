@@ -8,6 +8,7 @@ ProcessorContextImpl, GlobalStateUpdateTask of Kafka Streams.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from kcli.streams.topology.input_queues import InputQueues, RawRecord, deseriali
 from kcli.streams.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
 from kcli.streams.topology.stores.store import Log, StateStore
-from kcli.streams.topology.topology import ProcessorNode, Sink, Source, Topology, changelog_topic, internal_topic
+from kcli.streams.topology.topology import Node, ProcessorNode, Sink, Source, Topology, changelog_topic, internal_topic
 
 EMIT_INTERVAL_MS = 1000
 
@@ -36,31 +37,51 @@ class _Node:
 
 
 class Task:
-    """A whole topology in one partition of each topic. now_ms: the time of the clock in milliseconds. emit_interval_ms:
-    how long, by the clock, operators wait between two looks for windows that have closed.
+    """A topology, or a part of it, in one partition of each topic. now_ms: the time of the clock in milliseconds.
+    emit_interval_ms: how long, by the clock, operators wait between two looks for windows that have closed. names: the
+    nodes that the task has; None for all. global_stores: stores that another task fills. partition: the number of the
+    partition.
 
-    sent: the records that the nodes and stores have sent since the owner last emptied it.
+    sent: the records that the nodes and stores have sent since the owner last emptied it. queues: the records that
+    wait. metadata_of_processors: what processors have to know again when another task goes on from the offsets of this
+    one.
     """
 
     def __init__(
-        self, topology: Topology, application_id: str, now_ms: int, emit_interval_ms: int = EMIT_INTERVAL_MS
+        self,
+        topology: Topology,
+        application_id: str,
+        now_ms: int,
+        emit_interval_ms: int = EMIT_INTERVAL_MS,
+        *,
+        names: Collection[str] | None = None,
+        global_stores: Mapping[str, StateStore] | None = None,
+        partition: int = 0,
     ) -> None:
         self.application_id = application_id
         self.emit_interval_ms = emit_interval_ms
         self.now_ms = now_ms
+        self.partition = partition
         self.sent: list[ProducerRecord] = []
         self.record: Record[Any, Any] | None = None
         self.metadata: RecordMetadata | None = None
         self._topology = topology
-        self._queues = InputQueues()
+        self.queues = InputQueues()
+        self.metadata_of_processors: dict[str, int] = {}
         self._globals: dict[str, _Node] = {}
         self._punctuations: dict[PunctuationType, Punctuations[_Node]] = {
             kind: Punctuations() for kind in PunctuationType
         }
+        definitions = {name: node for name, node in topology.nodes.items() if names is None or name in names}
         self.stores: dict[str, StateStore] = {
-            name: builder.build(self._log_of(name)) for name, builder in topology.stores.items()
+            name: topology.stores[name].build(self._log_of(name))
+            for name in (topology.stores if names is None else _stores_of(definitions.values()))
         }
-        self._nodes = self._connected()
+        self._readable = {**self.stores, **(global_stores or {})}
+        self._nodes = self._connected(definitions.values())
+
+    def start(self) -> None:
+        """Start the processors. Stores must be restored before."""
         for node in self._nodes.values():
             if node.processor is not None:
                 node.processor.init(_Context(self, node))
@@ -74,13 +95,13 @@ class Task:
 
     def reads(self, topic: str) -> bool:
         """Whether the topology has a source for the topic."""
-        return topic in self._queues or topic in self._globals
+        return topic in self.queues or topic in self._globals
 
     def add(self, raw: RawRecord) -> None:
         """Take a record of an input topic: it waits in the topic's queue, or goes into the global store of its topic at
         once."""
         if raw.topic not in self._globals:
-            self._queues.add(raw)
+            self.queues.add(raw)
             return
         node = self._globals[raw.topic]
         assert isinstance(node.definition, Source)
@@ -91,9 +112,9 @@ class Task:
     def process(self) -> bool:
         """Process the next record, then call the punctuators that are due at the new stream time. Return False if no
         record waits."""
-        if not len(self._queues):
+        if not len(self.queues):
             return False
-        source, record, metadata = self._queues.take()
+        source, record, metadata = self.queues.take()
         self._run(self._nodes[source.name], record, metadata)
         self._punctuations[PunctuationType.STREAM_TIME].advance(self.stream_time, self._punctuate)
         return True
@@ -110,7 +131,7 @@ class Task:
     @property
     def stream_time(self) -> int:
         """The highest timestamp of the records processed so far, -1 before the first."""
-        return self._queues.stream_time
+        return self.queues.stream_time
 
     def close(self) -> None:
         """Close all processors."""
@@ -144,11 +165,11 @@ class Task:
     def store_of(self, node: _Node, name: str) -> StateStore:
         """Return a store that the node may use. Raises ProcessingError."""
         assert isinstance(node.definition, ProcessorNode)
-        if name not in self.stores:
+        if name not in self._readable:
             raise ProcessingError(f"{node.name} uses a store {name} that the topology does not have")
         if name not in node.definition.stores and name not in self._topology.global_stores:
             raise ProcessingError(f"{node.name} uses the store {name}, which is not connected to it")
-        return self.stores[name]
+        return self._readable[name]
 
     def _run(self, node: _Node, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
         before = self.record, self.metadata
@@ -182,7 +203,11 @@ class Task:
     def _send(self, sink: Sink, record: Record[Any, Any]) -> None:
         topic = sink.topic if isinstance(sink.topic, str) else sink.topic(record.key, record.value, self.metadata)
         key, value = sink.key_serde.to_bytes(record.key), sink.value_serde.to_bytes(record.value)
-        self.sent.append(ProducerRecord(self.topic_in_kafka(topic), key, value, record.timestamp, record.headers))
+        partition = None if sink.partition_of is None else sink.partition_of(record.value)
+        hashed = None if key is None else key[: len(key) - sink.key_serde.window_bytes]
+        self.sent.append(
+            ProducerRecord(self.topic_in_kafka(topic), key, value, record.timestamp, record.headers, partition, hashed)
+        )
 
     # at the start
 
@@ -193,16 +218,16 @@ class Task:
             record = self.record or Record(None, None, self.now_ms)
             at = record.timestamp if timestamp is None else timestamp
             more = record.headers if builder.logs_headers else ()
-            self.sent.append(ProducerRecord(topic, key, value, at, headers + more))
+            self.sent.append(ProducerRecord(topic, key, value, at, headers + more, self.partition))
 
         def nothing(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
             """A store without a changelog."""
 
         return log if builder.logging else nothing
 
-    def _connected(self) -> dict[str, _Node]:
+    def _connected(self, definitions: Iterable[Node]) -> dict[str, _Node]:
         nodes: dict[str, _Node] = {}
-        for definition in self._topology.nodes.values():
+        for definition in definitions:
             assert isinstance(definition, Source | ProcessorNode | Sink)
             node = nodes[definition.name] = _Node(definition)
             if isinstance(definition, ProcessorNode):
@@ -218,7 +243,12 @@ class Task:
             if self._topology.is_global(source):
                 self._globals[topic] = node
             else:
-                self._queues.open(topic, source)
+                self.queues.open(topic, source)
+
+
+def _stores_of(nodes: Iterable[Node]) -> dict[str, None]:
+    """Return the names of the stores that processors among these nodes use."""
+    return {store: None for node in nodes if isinstance(node, ProcessorNode) for store in node.stores}
 
 
 class _Context:
@@ -228,6 +258,7 @@ class _Context:
         self._task, self._node = task, node
         self.application_id = task.application_id
         self.emit_interval_ms = task.emit_interval_ms
+        self.metadata_of_processors = task.metadata_of_processors
 
     @property
     def record_metadata(self) -> RecordMetadata | None:

@@ -57,11 +57,13 @@ class ProcessorNode(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Sink(Node):
-    """A node that sends records to a topic, or to the topic that a function returns for each record."""
+    """A node that sends records to a topic, or to the topic that a function returns for each record. partition_of:
+    returns the partition for a record's value; without it, or for None, the key decides."""
 
     topic: str | TopicNameExtractor
     key_serde: Serde[Any]
     value_serde: Serde[Any]
+    partition_of: Callable[[Any], int | None] | None = None
 
 
 class Topology:
@@ -109,11 +111,21 @@ class Topology:
         *predecessors: str,
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
+        partition_of: Callable[[Any], int | None] | None = None,
     ) -> None:
         """Add a node that sends the records of its predecessors to a topic."""
         keys, values = self._serdes(name, key_serde, value_serde)
         known = self._known(name, predecessors)
-        self._add(Sink(name=name, topic=topic, predecessors=known, key_serde=keys, value_serde=values))
+        self._add(
+            Sink(
+                name=name,
+                topic=topic,
+                predecessors=known,
+                key_serde=keys,
+                value_serde=values,
+                partition_of=partition_of,
+            )
+        )
 
     def add_state_store(self, store: StoreBuilder[Any], *processors: str) -> None:
         """Add a store, and connect processors with it. Raises TopologyError if another store has its name."""
@@ -159,6 +171,21 @@ class Topology:
         for name in self.nodes:
             groups.setdefault(self._root(name), []).append(name)
         return list(groups.values())
+
+    def sources_of(self, name: str) -> frozenset[str]:
+        """Return the names of the sources whose records reach a node."""
+        if self._is_source(name):
+            return frozenset({name})
+        return frozenset().union(*map(self.sources_of, self.nodes[name].predecessors))
+
+    def copartitioned(self) -> list[frozenset[str]]:
+        """Return the sets of sources whose topics must have equally many partitions: those of processors that share a
+        store, as the two sides of a join do."""
+        users: dict[str, set[frozenset[str]]] = {}
+        for node in self.nodes.values():
+            for store in node.stores if isinstance(node, ProcessorNode) else ():
+                users.setdefault(store, set()).add(self.sources_of(node.name))
+        return [frozenset().union(*sources) for sources in users.values() if len(sources) > 1]
 
     def is_global(self, node: Node) -> bool:
         """Whether the node is a source or processor of a global store."""
@@ -208,6 +235,9 @@ class Topology:
                 f"the node {name} has no {'key' if keys is None else 'value'}_serde, and there is no default"
             )
         return keys, values
+
+    def _is_source(self, name: str) -> bool:
+        return isinstance(self.nodes[name], Source)
 
     def _root(self, name: str) -> str:
         while self._group[name] != name:

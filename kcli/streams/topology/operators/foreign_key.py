@@ -53,10 +53,12 @@ class Subscription(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The right table's value for a left row with this hash, None if there is none."""
+    """The right table's value for a left row with this hash, None if there is none. partition: of the left row; not in
+    the response's bytes."""
 
     value_hash: bytes | None
     value: Any
+    partition: int | None = None
 
 
 class SubscriptionKey(NamedTuple):
@@ -207,13 +209,13 @@ class AnswerSubscription(Processor[Any, Subscription, Any, Response]):
         self._get = self._join.right.getter(context)
 
     def process(self, record: Record[Any, Subscription]) -> None:
-        value_hash, instruction, primary_key, _ = record.value
+        value_hash, instruction, primary_key, partition = record.value
         found = None if record.key is None else self._get(record.key)
         if instruction is Instruction.DELETE or (instruction is Instruction.ANSWER_IF_FOUND and found is None):
             return
         value = None if instruction is Instruction.DELETE_AND_ANSWER else value_or_none(found)
         timestamp = record.timestamp if found is None else max(record.timestamp, found.timestamp)
-        answer = record.with_key(primary_key).with_value(Response(value_hash, value))
+        answer = record.with_key(primary_key).with_value(Response(value_hash, value, partition))
         self.context.forward(answer.with_timestamp(timestamp))
 
 
@@ -235,7 +237,7 @@ class AnswerChange(Processor[Any, Change, Any, Response]):
             if key.foreign != foreign:
                 return
             primary_key = self._join.primary_key.from_bytes(key.primary)
-            response = Response(found.value.value_hash, record.value.new)
+            response = Response(found.value.value_hash, record.value.new, found.value.partition)
             self.context.forward(record.with_key(primary_key).with_value(response))
 
 

@@ -45,11 +45,11 @@ class _SessionProcessor(Processor[Any, Any, Windowed[Any], Change]):
     def __init__(self, table: SessionAggregate) -> None:
         self._table = table
         self._stream_time = NO_TIMESTAMP
-        self._timer = CloseTimer()
 
     def init(self, context: AnyContext) -> None:
         super().init(context)
         self._store = context.get_state_store(self._table.store)
+        self._timer = CloseTimer(self.context, self._table.store)
 
     def process(self, record: Record[Any, Any]) -> None:
         if record.key is None:
@@ -58,7 +58,7 @@ class _SessionProcessor(Processor[Any, Any, Windowed[Any], Change]):
         self._stream_time = max(self._stream_time, record.timestamp)
         close_time = self._stream_time - windows.grace_ms - windows.inactivity_gap_ms
         self._add(record, close_time)
-        if self._table.emits_on_close and self._timer.is_due(self.context, close_time):
+        if self._table.emits_on_close and self._timer.is_due(close_time):
             self._emit_closed(record, close_time)
 
     def _add(self, record: Record[Any, Any], close_time: int) -> None:

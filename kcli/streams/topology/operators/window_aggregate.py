@@ -41,19 +41,29 @@ class WindowedTable(TableOperator):
 
 
 class CloseTimer:
-    """Decides when an operator looks for closed windows, and remembers up to which time it has sent them."""
+    """Decides when an operator looks for closed windows, and remembers up to which time it has sent them. store: the
+    name of the operator's store."""
 
-    def __init__(self) -> None:
-        self.emitted_up_to = NO_TIMESTAMP
+    def __init__(self, context: OperatorContext, store: str) -> None:
+        self._context, self._store = context, store
         self._next_ms = 0
 
-    def is_due(self, context: OperatorContext, close_time: int) -> bool:
+    @property
+    def emitted_up_to(self) -> int:
+        """The time up to which closed windows have been sent, -1 for none."""
+        return self._context.metadata_of_processors.get(self._store, NO_TIMESTAMP)
+
+    @emitted_up_to.setter
+    def emitted_up_to(self, time: int) -> None:
+        self._context.metadata_of_processors[self._store] = time
+
+    def is_due(self, close_time: int) -> bool:
         """Whether the operator looks for closed windows now. close_time: stream time has closed all windows up to this
         time."""
-        now_ms = context.current_system_time_ms
+        now_ms = self._context.current_system_time_ms
         if now_ms < self._next_ms:
             return False
-        self._next_ms = now_ms + context.emit_interval_ms
+        self._next_ms = now_ms + self._context.emit_interval_ms
         return self.emitted_up_to == NO_TIMESTAMP or self.emitted_up_to < close_time
 
 
@@ -65,11 +75,11 @@ class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change]):
     def __init__(self, table: WindowedTable) -> None:
         self._table = table
         self._stream_time = NO_TIMESTAMP
-        self._timer = CloseTimer()
 
     def init(self, context: AnyContext) -> None:
         super().init(context)
         self._store = context.get_state_store(self._table.store)
+        self._timer = CloseTimer(self.context, self._table.store)
 
     def _update(self, record: Record[Any, Any], window: Window, found: ValueAndTimestamp | None) -> None:
         """Add a record to a window's aggregate. found: the aggregate before that."""
@@ -89,7 +99,7 @@ class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change]):
 
     def _emit_closed(self, record: Record[Any, Any], close_time: int) -> None:
         """Send the aggregates of closed windows, if the timer says that it is time."""
-        if not self._table.emits_on_close or not self._timer.is_due(self.context, close_time):
+        if not self._table.emits_on_close or not self._timer.is_due(close_time):
             return
         first, last = self._starts_of_closed(self._timer.emitted_up_to, close_time)
         if last < 0 or not self._has_new_windows(first, last):

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
-from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder, log_raw, raw, value_of
+from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder, log_raw, logged, raw, value_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -35,11 +35,11 @@ class KeyValueStore(StateStore, Generic[K, V]):
     def put(self, key: K, value: V | None) -> None:
         """Set the key's value; None deletes the key."""
         key_bytes, data = self._key(key), raw(value, self._value_serde, timestamped=self._timestamped)
-        if data is None:
-            self._map.pop(key_bytes)
-        else:
-            self._map.put(key_bytes, data)
+        self._set(key_bytes, data)
         log_raw(self._log, key_bytes, data, timestamped=self._timestamped)
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self._set(key, logged(value, timestamp, timestamped=self._timestamped))
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
         """Set the key's value if it has none. Returns the value from before."""
@@ -66,6 +66,12 @@ class KeyValueStore(StateStore, Generic[K, V]):
     def approximate_num_entries(self) -> int:
         """Return the number of keys."""
         return len(self._map)
+
+    def _set(self, key: bytes, data: bytes | None) -> None:
+        if data is None:
+            self._map.pop(key)
+        else:
+            self._map.put(key, data)
 
     def _entries(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         for key, data in found:

@@ -79,6 +79,17 @@ class OuterJoinStore(StateStore):
         if self._map.pop(key) is not None:
             self._log(key, None, None)
 
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
+        if value is None:
+            self._map.pop(key)
+            return
+        values, at = [], LIST.size
+        for _ in range(LIST.unpack_from(value)[1]):
+            end = at + LENGTH.size + LENGTH.unpack_from(value, at)[0]
+            values.append(value[at + LENGTH.size : end])
+            at = end
+        self._map.put(key, values)
+
     def all(self) -> Iterator[tuple[Unjoined, Any]]:
         """Yield all records and their values, the earliest first."""
         for key, values in self._map.range():

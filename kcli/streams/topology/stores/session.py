@@ -37,6 +37,10 @@ class SessionStoreBuilder(StoreBuilder["SessionStore[Any, Any]"]):
     retention_ms: int
     segment_ms: int = 0
 
+    @property
+    def changelog_retention_ms(self) -> int:
+        return self.retention_ms
+
     def build(self, log: Log) -> SessionStore[Any, Any]:
         return SessionStore(self, log)
 
@@ -57,14 +61,22 @@ class SessionStore(StateStore, Generic[K, V]):
     def put(self, session: Windowed[K], value: V | None) -> None:
         """Set a session's value; None removes it. A session that is too old is not kept."""
         key, (start, end), data = self._key(session.key), session.window, self._value_serde.to_bytes(value)
+        self._put((end, key, start), data)
+        self._log(key + SUFFIX.pack(end, start), data, None)
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
+        end, start = SUFFIX.unpack(key[-SUFFIX.size :])
+        self._put((end, key[: -SUFFIX.size], start), value)
+
+    def _put(self, session: tuple[int, bytes, int], data: bytes | None) -> None:
+        end = session[0]
         self._stream_time = max(self._stream_time, end)
         self._sessions.drop_below((self._oldest_segment(),))  # type: ignore[arg-type]
         if end >= self._oldest_segment():
             if data is None:
-                self._sessions.pop((end, key, start))
+                self._sessions.pop(session)
             else:
-                self._sessions.put((end, key, start), data)
-        self._log(key + SUFFIX.pack(end, start), data, None)
+                self._sessions.put(session, data)
 
     def remove(self, session: Windowed[K]) -> None:
         """Remove a session."""

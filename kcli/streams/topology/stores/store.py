@@ -32,6 +32,11 @@ class StateStore(ABC):
 
     name: str
 
+    @abstractmethod
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Take the next record of the store's changelog. timestamp: the record's, in milliseconds. Raises ValueError
+        or struct.error for bytes that no such store has written."""
+
     def flush(self) -> None:  # noqa: B027 - most stores log each change at once
         """Write to the changelog the changes that were not written yet. Called when the task commits."""
 
@@ -55,6 +60,11 @@ class StoreBuilder(ABC, Generic[S]):
             if serde is None:
                 raise TopologyError(f"the store {self.name} has no {side}_serde, and the StreamsBuilder no default")
         return found
+
+    @property
+    def changelog_retention_ms(self) -> int | None:
+        """How long the store keeps an entry; None: as long as it is not deleted."""
+        return None
 
     @abstractmethod
     def build(self, log: Log) -> S:
@@ -84,3 +94,8 @@ def log_raw(log: Log, key: bytes, data: bytes | None, *, timestamped: bool) -> N
         log(key, data[TIMESTAMP.size :], TIMESTAMP.unpack_from(data)[0])
     else:
         log(key, data, None)
+
+
+def logged(value: bytes | None, timestamp: int, *, timestamped: bool) -> bytes | None:
+    """Return the bytes that a store keeps for a record of its changelog, which `log_raw` has made."""
+    return TIMESTAMP.pack(timestamp) + value if timestamped and value is not None else value

@@ -31,6 +31,26 @@ NONE, LIKE_PRIOR = -1, -2
 VERSION_3: Headers = (("v", b"\3"),)
 
 
+class _Reader:
+    """Reads the parts of a value in the changelog, one after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def number(self, layout: struct.Struct) -> int:
+        number: int = layout.unpack_from(self._data, self._at)[0]
+        self._at += layout.size
+        return number
+
+    def sized(self, like_prior: bytes | None = None) -> bytes | None:
+        """Return the bytes behind their length; `like_prior` for the length that stands for the prior value."""
+        size = self.number(INT)
+        if size < 0:
+            return like_prior if size == LIKE_PRIOR else None
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+
 class _Buffered(NamedTuple):
     """The entry of a key in the buffer. prior: the value that was sent last."""
 
@@ -48,6 +68,19 @@ class _Buffered(NamedTuple):
         packed += INT.pack(len(self.record.headers)) + headers + _sized(self.prior)
         packed += INT.pack(LIKE_PRIOR) if self.old is not None and self.old == self.prior else _sized(self.old)
         return packed + _sized(self.new) + LONG.pack(time)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> tuple[int, _Buffered]:
+        """Return the time and the entry of a value in the changelog. Raises ValueError, struct.error."""
+        reader = _Reader(data)
+        timestamp, offset = reader.number(LONG), reader.number(LONG)
+        topic = (reader.sized() or b"").decode()
+        metadata = RecordMetadata(topic, reader.number(INT), offset)
+        headers = tuple(((reader.sized() or b"").decode(), reader.sized()) for _ in range(max(0, reader.number(INT))))
+        prior = reader.sized()
+        old = reader.sized(prior)
+        new = reader.sized()
+        return reader.number(LONG), cls(prior, old, new, Record(None, None, timestamp, headers), metadata)
 
     @property
     def size(self) -> int:
@@ -97,6 +130,15 @@ class SuppressBuffer(StateStore):
         self.bytes_held += self._size(key, buffered)
         self._change(key)
 
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
+        if key in self._times:
+            self._remove((self._times[key], key))
+        if value is not None:
+            time, buffered = _Buffered.unpack(value)
+            self._times[key] = time
+            self._buffered.put((time, key), buffered)
+            self.bytes_held += self._size(key, buffered)
+
     def first_time(self) -> int | None:
         """Return the earliest time in the buffer, None if it is empty."""
         return self._first()[0][0] if self._times else None
@@ -105,15 +147,14 @@ class SuppressBuffer(StateStore):
         """Return the change with the earliest time. Raises IndexError if the buffer is empty."""
         _, buffered = self._first()
         new, old = (self._value_serde.from_bytes(data) for data in (buffered.new, buffered.old))
-        return buffered.record.with_value(Change(new, old)), buffered.metadata
+        key = self._key_serde.from_bytes(self._first()[0][1])
+        return buffered.record.with_key(key).with_value(Change(new, old)), buffered.metadata
 
     def remove_first(self) -> None:
         """Remove the change with the earliest time. Raises IndexError if the buffer is empty."""
-        (time, key), buffered = self._first()
-        self._buffered.pop((time, key))
-        del self._times[key]
-        self.bytes_held -= self._size(key, buffered)
-        self._change(key)
+        place, _ = self._first()
+        self._remove(place)
+        self._change(place[1])
 
     def flush(self) -> None:
         for key in hash_order(self._changed, _hash, self._buckets):
@@ -135,6 +176,12 @@ class SuppressBuffer(StateStore):
         assert buffered is not None
         prior = self._value_serde.from_bytes(buffered.prior)
         return True, None if prior is None else ValueAndTimestamp(prior, NO_TIMESTAMP)
+
+    def _remove(self, place: tuple[int, bytes]) -> None:
+        buffered, (_, key) = self._buffered.pop(place), place
+        assert buffered is not None
+        del self._times[key]
+        self.bytes_held -= self._size(key, buffered)
 
     def _change(self, key: bytes) -> None:
         self._changed[key] = None

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
-from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder, log_raw, raw, value_of
+from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder, log_raw, logged, raw, value_of
 from kcli.streams.windows import Window, Windowed
 
 K = TypeVar("K")
@@ -37,6 +37,10 @@ class WindowStoreBuilder(StoreBuilder["WindowStore[Any, Any]"]):
     window_size_ms: int
     retain_duplicates: bool = False
     timestamped: bool = False
+
+    @property
+    def changelog_retention_ms(self) -> int:
+        return self.retention_ms
 
     def build(self, log: Log) -> WindowStore[Any, Any]:
         return WindowStore(self, log)
@@ -66,6 +70,11 @@ class WindowStore(StateStore, Generic[K, V]):
         log_raw(
             self._log, key_bytes + SUFFIX.pack(start, self._sequence), data, timestamped=self._definition.timestamped
         )
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        start, self._sequence = SUFFIX.unpack(key[-SUFFIX.size :])
+        data = logged(value, timestamp, timestamped=self._definition.timestamped)
+        self._put(key[: -SUFFIX.size], data, start)
 
     def fetch(self, key: K, start: int) -> V | None:
         """Return the value of a key and window start, None if there is none."""

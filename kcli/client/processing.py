@@ -1,0 +1,396 @@
+"""The clients of a program that processes records and can go on exactly where it stopped.
+
+    ProcessingMember  a member of a group, which reads partitions of its own choice from offsets of its own choice
+    Output            a producer, whose records and the group's offsets are committed in one transaction
+    PartitionReader   whole partitions, from their first record on, to their ends and beyond
+
+The group assigns partitions of the topics to which the member subscribes (cooperative-sticky, KIP-429); the member
+reads what its owner adds. Source: the guarantees exactly_once_v2 and at_least_once of Kafka Streams; KIP-447.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, murmur2
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
+from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kio.schema.offset_fetch.v8.response import OffsetFetchResponse
+from kio.schema.types import GroupId
+from kio.static.primitive import i8
+
+from kcli.client.admin import LATEST
+from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
+from kcli.client.producing_transaction import GROUP, RETRIED
+from kcli.client.wire import AnyBroker, ErrorAnswer, NoAnswer, NobodyAnswers, Server, call
+from kcli.errors import KcliError
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+
+CHUNK = 1000
+FENCED = KafkaError._FENCED  # noqa: SLF001 (librdkafka's own codes have no public name)
+NO_TIMESTAMP = -1
+TRANSACTION_TIMEOUT_MS = 10_000
+ACCEPTED_LAG_S = 30.0
+
+Fetched = tuple[str, int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""A record: topic, partition, offset, timestamp in milliseconds (-1 for none), key, value, headers."""
+
+Moved = Callable[[list[TopicPartition]], None]
+
+
+class Undone(KcliError):
+    """A transaction that cannot be committed: what was sent since the last commit is undone."""
+
+
+class ProcessingMember:
+    """A member of a group. assigned, revoked, lost: called with partitions that the group has given to the member, that
+    it takes back, or that it has taken back without a chance to commit."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        topics: Sequence[str],
+        *,
+        committed_only: bool,
+        assigned: Moved,
+        revoked: Moved,
+        lost: Moved,
+    ) -> None:
+        self._connection, self._group = connection, group
+        self._failure: KcliError | None = None
+        self.consumer = connection.consumer(
+            {
+                "group.id": group,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "auto.offset.reset": "earliest",
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+                "isolation.level": _isolation(committed_only),
+                "fetch.wait.max.ms": 100,
+            }
+        )
+        self.consumer.subscribe(
+            list(topics),
+            on_assign=self._calls(assigned, self.consumer.incremental_assign),
+            on_revoke=self._calls(revoked, self.consumer.incremental_unassign),
+            on_lost=self._calls(lost, self.consumer.incremental_unassign),
+        )
+
+    def poll(self, timeout_s: float) -> tuple[list[Fetched], list[tuple[TopicPartition, int]]]:
+        """Return records, and the partitions that were read to their ends with the offset of their next record. Waits
+        for `timeout_s` if there is nothing. Raises Unreachable, Refused, KcliError; and what a callback has raised."""
+        found = _poll(self._connection, self.consumer, timeout_s)
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return found
+
+    def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]] | None:
+        """Return the group's offsets with their metadata, without partitions that have none; None if the answer has to
+        be waited for, as while a transaction is open that commits one. Raises ErrorAnswer, KcliError."""
+        # confluent-kafka 2.16 may append bytes to a metadata string that follow it in memory
+        request = OffsetFetchRequest(
+            groups=(OffsetFetchRequestGroup(group_id=GroupId(self._group), topics=None),), require_stable=True
+        )
+        try:
+            (answer,) = call(self._coordinator(), request, OffsetFetchResponse).groups
+        except (OSError, NoAnswer, NobodyAnswers):
+            return None
+        found = {
+            TopicPartition(topic.name, each.partition_index): each
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        asked = {place: found[place] for place in places if place in found}
+        codes = {answer.error_code, *(each.error_code for each in asked.values())} - {ErrorCode.NONE}
+        if codes & RETRIED:
+            return None
+        if codes:
+            raise ErrorAnswer(f"group {self._group}", ErrorCode(codes.pop()), None)
+        return {
+            place: (each.committed_offset, each.metadata or "")
+            for place, each in asked.items()
+            if each.committed_offset >= 0
+        }
+
+    def read(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Read partitions, each from an offset, or from its first record on (None)."""
+        self.consumer.incremental_assign(
+            [
+                confluent_kafka.TopicPartition(*place, OFFSET_BEGINNING if offset is None else offset)
+                for place, offset in offsets.items()
+            ]
+        )
+
+    def leave(self, places: Iterable[TopicPartition]) -> None:
+        """Read partitions no more."""
+        self.consumer.incremental_unassign([confluent_kafka.TopicPartition(*place) for place in places])
+
+    def pause(self, place: TopicPartition) -> None:
+        """Return no more records of a partition until `resume`."""
+        self.consumer.pause([confluent_kafka.TopicPartition(*place)])
+
+    def resume(self, place: TopicPartition) -> None:
+        """Return records of a partition again."""
+        self.consumer.resume([confluent_kafka.TopicPartition(*place)])
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.consumer.close()
+
+    def _coordinator(self) -> Server:
+        """Return the group's coordinator. Raises NobodyAnswers, ErrorAnswer, KcliError."""
+        brokers = AnyBroker(self._connection.bootstrap, self._connection.timeout_s, self._connection.security())
+        request = FindCoordinatorRequest(key_type=i8(GROUP), coordinator_keys=(self._group,))
+        (found,) = brokers.ask(lambda server: call(server, request, FindCoordinatorResponse)).coordinators
+        if found.error_code != ErrorCode.NONE:
+            raise NoAnswer(f"no coordinator of group {self._group}: {ErrorCode(found.error_code).name}")
+        return brokers.server(found.host, found.port)
+
+    def _calls(self, moved: Moved, answer: Callable[[list[Any]], None]) -> Callable[[Any, list[Any]], None]:
+        """Return a callback for librdkafka, which waits for an assignment as the answer: an empty one, as the owner
+        adds and removes partitions by itself."""
+
+        def call(_consumer: object, partitions: list[Any]) -> None:
+            try:
+                moved([TopicPartition(each.topic, each.partition) for each in partitions])
+            except KcliError as error:
+                self._failure = error
+            answer([])
+
+        return call
+
+
+class Output:
+    """Sends records, and commits them together with offsets of a group. transactional_id: None to commit records first
+    and then offsets, without a transaction."""
+
+    def __init__(self, connection: Connection, transactional_id: str | None) -> None:
+        self._connection, self._id = connection, transactional_id
+        self._partitions: dict[str, int] = {}
+        self._failure: KafkaError | None = None
+        self._is_open = False
+        self._producer = self._new_producer()
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Sequence[tuple[str, bytes | None]],
+        partition: int | None,
+        hashed: bytes | None,
+    ) -> None:
+        """Send a record. partition: None if `hashed`, a part of the key, decides it as Java's producer has it. Raises
+        Undone, Refused, Unreachable."""
+        if self._id is not None and not self._is_open:
+            self._in_transaction(self._producer.begin_transaction)
+            self._is_open = True
+        if partition is None:
+            partition = -1 if hashed is None or hashed is key else self._partition_of(topic, hashed)
+        about: dict[str, Any] = {"timestamp": timestamp, "on_delivery": self._delivered}
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, headers=list(headers), **about)
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                raise self._undone(kafka_error(error), topic) from None
+            else:
+                break
+        self._producer.poll(0)
+
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: ProcessingMember) -> None:
+        """Commit what was sent since the last commit, and offsets with their metadata. Raises Undone if neither was
+        committed, KcliError."""
+        places = [
+            confluent_kafka.TopicPartition(*place, offset, metadata) for place, (offset, metadata) in offsets.items()
+        ]
+        if self._id is None:
+            self._commit_without_transaction(places, member)
+            return
+        if not self._is_open:
+            self._in_transaction(self._producer.begin_transaction)
+            self._is_open = True
+        group = member.consumer.consumer_group_metadata()
+        self._in_transaction(self._producer.send_offsets_to_transaction, places, group)
+        self._in_transaction(self._producer.commit_transaction)
+        self._is_open = False
+
+    def abort(self) -> None:
+        """Undo what was sent since the last commit."""
+        self._failure = None
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            self._in_transaction(self._producer.abort_transaction)
+        except Undone:  # the producer was fenced, or its transaction has taken too long: a new one ends it
+            self._producer = self._new_producer()
+
+    def close(self) -> None:
+        """End; what was not committed is undone."""
+        with suppress(KcliError):
+            self.abort()
+
+    def _commit_without_transaction(self, places: list[Any], member: ProcessingMember) -> None:
+        self._producer.flush(self._connection.timeout_s)
+        if self._failure is not None or len(self._producer):
+            raise self._undone(self._failure, "")
+        try:
+            results = member.consumer.commit(offsets=places, asynchronous=False) or []
+        except KafkaException as error:
+            raise self._undone(kafka_error(error), "") from None
+        for each in results:
+            if each.error is not None:
+                raise self._undone(each.error, f"{each.topic}-{each.partition}")
+
+    def _new_producer(self) -> Any:
+        settings: dict[str, Any] = {
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "linger.ms": 5,
+            "queue.buffering.max.kbytes": 262_144,
+        }
+        if self._id is not None:
+            settings |= {"transactional.id": self._id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
+        producer = self._connection.producer(settings)
+        if self._id is not None:
+            self._connection.metadata(producer)
+            self._in_transaction(producer.init_transactions)
+        return producer
+
+    def _in_transaction(self, call: Callable[..., Any], *arguments: Any) -> None:
+        while True:
+            try:
+                call(*arguments, *([] if call.__name__ == "begin_transaction" else [self._connection.timeout_s]))
+            except KafkaException as error:
+                if not kafka_error(error).retriable():
+                    raise self._undone(kafka_error(error), "") from None
+            else:
+                return
+
+    def _undone(self, error: KafkaError | None, subject: str) -> Undone:
+        """Return the error for what was sent since the last commit."""
+        return Undone("records were not delivered in time" if error is None else str(Refused(subject, error)))
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failure = error
+
+    def _partition_of(self, topic: str, hashed: bytes) -> int:
+        if topic not in self._partitions:
+            found = self._connection.metadata(self._producer, topic).topics[topic]
+            if found.error is not None:
+                raise Refused(topic, found.error)
+            self._partitions[topic] = len(found.partitions)
+        return murmur2(hashed, self._partitions[topic])
+
+
+class PartitionReader:
+    """Reads partitions from their first records on. A partition is done when it is read up to the end that it had when
+    it was added, open transactions included."""
+
+    def __init__(self, connection: Connection, *, committed_only: bool) -> None:
+        self._connection = connection
+        self._admin = connection.admin()
+        self._consumer = connection.consumer(
+            {"enable.partition.eof": True, "isolation.level": _isolation(committed_only), "fetch.wait.max.ms": 100}
+        )
+        self._ends: dict[TopicPartition, int] = {}
+
+    def add(self, places: Iterable[TopicPartition]) -> None:
+        """Read partitions. Raises Refused, Unreachable."""
+        asked: list[Any] = [confluent_kafka.TopicPartition(*place, OFFSET_BEGINNING) for place in places]
+        if not asked:
+            return
+        latest = dict.fromkeys(asked, LATEST)
+        for place, future in self._admin.list_offsets(latest, request_timeout=self._connection.timeout_s).items():
+            try:
+                self._ends[TopicPartition(place.topic, place.partition)] = future.result().offset
+            except KafkaException as error:
+                raise Refused(f"{place.topic}-{place.partition}", kafka_error(error)) from None
+        self._consumer.incremental_assign(asked)
+
+    def remove(self, places: Iterable[TopicPartition]) -> None:
+        """Read partitions no more."""
+        known = [place for place in places if self._ends.pop(place, None) is not None]
+        if known:
+            self._consumer.incremental_unassign([confluent_kafka.TopicPartition(*place) for place in known])
+
+    def poll(self, timeout_s: float) -> list[Fetched]:
+        """Return records of the partitions. Raises Refused, Unreachable, KcliError."""
+        records, ends = _poll(self._connection, self._consumer, timeout_s)
+        for record in records:
+            self._reach(TopicPartition(record[0], record[1]), record[2] + 1)
+        for place, offset in ends:
+            self._reach(place, offset)
+        return records
+
+    def is_done(self, place: TopicPartition) -> bool:
+        """Whether the partition is read up to the end that it had."""
+        return self._ends[place] <= 0
+
+    def close(self) -> None:
+        """End."""
+        self._consumer.close()
+
+    def _reach(self, place: TopicPartition, offset: int) -> None:
+        if offset >= self._ends.get(place, 0):
+            self._ends[place] = 0
+
+
+def delete_before(connection: Connection, offsets: Mapping[TopicPartition, int]) -> None:
+    """Have brokers delete the records of partitions below offsets; do not wait for it."""
+    if offsets:
+        connection.admin().delete_records(
+            [confluent_kafka.TopicPartition(*place, offset) for place, offset in offsets.items()]
+        )
+
+
+def _isolation(committed_only: bool) -> str:
+    return "read_committed" if committed_only else "read_uncommitted"
+
+
+def _poll(
+    connection: Connection, consumer: Any, timeout_s: float
+) -> tuple[list[Fetched], list[tuple[TopicPartition, int]]]:
+    messages = consumer.consume(CHUNK, 0)
+    if not messages:
+        first = consumer.poll(timeout_s)
+        messages = [] if first is None else [first]
+    records: list[Fetched] = []
+    ends: list[tuple[TopicPartition, int]] = []
+    for message in messages:
+        error = message.error()
+        if error is None:
+            records.append(_fetched(message))
+        elif error.code() == PARTITION_EOF:
+            ends.append((TopicPartition(message.topic(), message.partition()), message.offset()))
+        elif error.fatal() or not error.retriable():
+            raise Refused(message.topic() or "", error)
+    if messages:
+        connection.trouble.down_since = None
+    elif connection.trouble.down_for(ACCEPTED_LAG_S):
+        connection.metadata(consumer)
+    return records, ends
+
+
+def _fetched(message: Message) -> Fetched:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    try:
+        headers: Any = tuple(message.headers() or ())
+    except UnicodeDecodeError:
+        raise KcliError(f"{topic}, partition {partition}, offset {offset}: a header's name is not UTF-8") from None
+    kind, timestamp = message.timestamp()
+    return topic, partition, offset, timestamp if kind else NO_TIMESTAMP, message.key(), message.value(), headers

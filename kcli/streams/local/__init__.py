@@ -1,0 +1,13 @@
+"""The local runner: a program as a process that joins a consumer group and processes its share of the partitions.
+
+    plan           sub-topologies and their tasks; internal topics, and what is wrong with those that exist
+    internal       makes internal topics; refuses to begin if a topic is missing, lost or of another size
+    active_task    a task with its partitions: restored from changelogs, then fed with records
+    kafka_streams  KafkaStreams: the loop that polls, processes and commits; begin here
+
+The operators are those of kcli.streams.topology; the clients are those of kcli.client.processing.
+"""
+
+from kcli.streams.local.kafka_streams import KafkaStreams, ProcessingGuarantee
+
+__all__ = ["KafkaStreams", "ProcessingGuarantee"]

@@ -1,0 +1,322 @@
+"""KafkaStreams: runs a topology as a member of the consumer group named by the application's id.
+
+    group assigns -> read committed offsets -> restore stores -> poll, process, commit -> group revokes: commit, close
+
+The group assigns partitions of one topic of each sub-topology, that with the most partitions; a task reads the
+partitions of its number of all topics of its sub-topology. With exactly_once_v2 a commit is one transaction of all
+outputs, changelogs and offsets; what is undone brings all tasks back to the last commit, by their changelogs. Source:
+StreamThread, TaskManager, TaskExecutor of Kafka Streams; KIP-447.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from uuid import uuid4
+
+from kcli.client.connection import Connection
+from kcli.client.processing import Output, PartitionReader, ProcessingMember, Undone, delete_before
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.streams.errors import StreamsError
+from kcli.streams.local.active_task import ActiveTask, changelogs, places
+from kcli.streams.local.internal import set_up
+from kcli.streams.local.plan import Plan, SubTopology, TaskId
+from kcli.streams.topology.input_queues import RawRecord
+from kcli.streams.topology.task import Task
+from kcli.streams.topology.topology import Topology, internal_topic
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 0.1
+BATCH = 500
+PURGE_INTERVAL_S = 30.0
+
+
+class ProcessingGuarantee(StrEnum):
+    """Whether each record takes effect exactly once, or possibly again after a failure."""
+
+    EXACTLY_ONCE_V2 = "exactly_once_v2"
+    AT_LEAST_ONCE = "at_least_once"
+
+
+COMMIT_INTERVAL_MS = {ProcessingGuarantee.EXACTLY_ONCE_V2: 100, ProcessingGuarantee.AT_LEAST_ONCE: 30_000}
+
+
+class KafkaStreams:
+    """An instance of an application.
+
+    application_id: names the consumer group, and begins the names of internal topics. bootstrap_servers:
+    HOST:PORT,...; instance_id: names the instance's transactions; an instance that is started again with the same one
+    need not wait until the transaction of the one before has timed out. commit_interval_ms: None for Kafka Streams'
+    default, 100 ms with exactly_once_v2 and 30 s otherwise. client_config: properties of librdkafka.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        application_id: str,
+        bootstrap_servers: str,
+        instance_id: str | None = None,
+        processing_guarantee: ProcessingGuarantee | str = ProcessingGuarantee.EXACTLY_ONCE_V2,
+        commit_interval_ms: int | None = None,
+        client_config: Mapping[str, str] | None = None,
+    ) -> None:
+        guarantee = ProcessingGuarantee(processing_guarantee)
+        interval_ms = COMMIT_INTERVAL_MS[guarantee] if commit_interval_ms is None else commit_interval_ms
+        self._commit_interval_s = interval_ms / 1000
+        self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+        self._topology, self._application_id = topology, application_id
+        self._instance_id = instance_id or str(uuid4())
+        self._connection = Connection(bootstrap_servers, dict(client_config or {}))
+        self._tasks: dict[TaskId, ActiveTask] = {}
+        self._inputs: dict[TopicPartition, ActiveTask] = {}
+        self._next_commit = self._next_purge = 0.0
+        self._stop = threading.Event()
+
+    def close(self) -> None:
+        """Have `run` end after a last commit. Any thread or signal handler may call this."""
+        self._stop.set()
+
+    @property
+    def running_tasks(self) -> list[str]:
+        """The ids of the tasks that process records."""
+        return sorted(str(each.id) for each in list(self._tasks.values()) if each.is_running)
+
+    def run(self) -> None:
+        """Run until `close` is called. Raises ProcessingError for a record that the topology cannot process,
+        StreamsError and TopologyError for topics that it cannot work with, KcliError; what was not committed then is
+        undone."""
+        self._plan: Plan = set_up(self._connection, self._topology, self._application_id)
+        self._leaders = self._plan.leaders()
+        self._restoring = PartitionReader(self._connection, committed_only=self._exactly_once)
+        self._global = _GlobalTask(self._topology, self._application_id, self._plan, self._connection)
+        try:
+            self._output = Output(
+                self._connection,
+                f"{self._application_id}-{self._instance_id}-1" if self._exactly_once else None,
+            )
+        except Undone as error:
+            raise StreamsError(f"{self._application_id}: no transactions: {error}") from None
+        self._member = ProcessingMember(
+            self._connection,
+            self._application_id,
+            list(self._leaders),
+            committed_only=self._exactly_once,
+            assigned=self._assigned,
+            revoked=self._revoked,
+            lost=self._lost,
+        )
+        try:
+            while not self._stop.is_set():
+                self._turn()
+            self._commit_or_undo()
+        finally:
+            self._output.close()
+            self._close_tasks()
+            self._member.close()
+            self._restoring.close()
+            self._global.close()
+
+    def _turn(self) -> None:
+        is_busy = any(each.task.queues.is_ready for each in self._running())
+        records, ends = self._member.poll(0 if is_busy else self._wait_s())
+        for record in records:
+            raw = RawRecord._make(record)
+            place = TopicPartition(raw.topic, raw.partition)
+            task = self._inputs.get(place)
+            if task is not None and task.add(raw) and place not in task.paused:
+                self._member.pause(place)
+                task.paused.add(place)
+        for place, offset in ends:
+            if place in self._inputs:
+                self._inputs[place].task.queues.by_topic[place.topic].reach_end(offset)
+        self._global.update()
+        try:
+            self._restore()
+            self._process()
+            if time.monotonic() >= self._next_commit:
+                self._commit()
+        except Undone as undone:
+            self._begin_anew(undone)
+
+    def _wait_s(self) -> float:
+        if any(not each.is_running for each in self._tasks.values()):
+            return 0
+        return min(WAIT_S, max(0, self._next_commit - time.monotonic())) if self._has_news() else WAIT_S
+
+    def _has_news(self) -> bool:
+        return any(each.has_news for each in self._running())
+
+    def _running(self) -> Iterator[ActiveTask]:
+        return (each for each in self._tasks.values() if each.is_running)
+
+    # processing
+
+    def _process(self) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        for each in list(self._running()):
+            task = each.task
+            task.now_ms = now_ms
+            for _ in range(BATCH):
+                if not task.queues.is_ready:
+                    break
+                task.process()
+                each.has_news = True
+            task.punctuate_wall_clock()
+            self._send(each)
+            for place in [place for place in each.paused if each.wants(place)]:
+                self._member.resume(place)
+                each.paused.discard(place)
+
+    def _send(self, active: ActiveTask) -> None:
+        sent, active.task.sent = active.task.sent, []
+        for record in sent:
+            active.has_news = True
+            self._output.send(*record)
+
+    def _commit(self) -> None:
+        self._next_commit = time.monotonic() + self._commit_interval_s
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
+        changed = [each for each in self._running() if each.has_news]
+        if not changed:
+            return
+        for each in changed:
+            each.task.commit()
+            self._send(each)
+            offsets |= each.offsets()
+        self._output.commit(offsets, self._member)
+        for each in changed:
+            each.has_news = False
+        self._purge(offsets)
+
+    def _commit_or_undo(self) -> None:
+        try:
+            self._commit()
+        except Undone as undone:
+            self._begin_anew(undone)
+
+    def _purge(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Delete what the application has read of repartition topics."""
+        if time.monotonic() < self._next_purge:
+            return
+        self._next_purge = time.monotonic() + PURGE_INTERVAL_S
+        own = {internal_topic(self._application_id, topic) for topic in self._topology.internal_topics}
+        delete_before(self._connection, {place: offset for place, (offset, _) in offsets.items() if place.topic in own})
+
+    # tasks
+
+    def _assigned(self, given: list[TopicPartition]) -> None:
+        for topic, partition in given:
+            part = self._leaders[topic]
+            self._open(part, TaskId(part.number, partition))
+
+    def _revoked(self, taken: list[TopicPartition]) -> None:
+        self._commit_or_undo()
+        self._close_of(taken)
+
+    def _lost(self, taken: list[TopicPartition]) -> None:
+        self._close_of(taken)
+        self._begin_anew(Undone("the group has taken partitions back"))
+
+    def _open(self, part: SubTopology, task_id: TaskId) -> None:
+        task = Task(
+            self._topology,
+            self._application_id,
+            time.time_ns() // 1_000_000,
+            names=part.names,
+            global_stores=self._global.stores,
+            partition=task_id.partition,
+        )
+        inputs = places(self._plan.inputs(part, task_id.partition), task_id.partition)
+        for topic in set(part.topics) - {place.topic for place in inputs}:
+            task.queues.by_topic[topic].reach_end(0)
+        self._tasks[task_id] = ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition))
+
+    def _close_of(self, taken: list[TopicPartition]) -> None:
+        for topic, partition in taken:
+            active = self._tasks.pop(TaskId(self._leaders[topic].number, partition), None)
+            if active is not None:
+                self._close_task(active)
+
+    def _close_task(self, active: ActiveTask) -> None:
+        self._restoring.remove(active.changelogs)
+        if active.is_running:
+            active.task.close()
+            self._member.leave(active.inputs)
+            for place in active.inputs:
+                del self._inputs[place]
+
+    def _close_tasks(self) -> None:
+        for active in self._tasks.values():
+            self._close_task(active)
+        self._tasks.clear()
+
+    def _begin_anew(self, undone: Undone) -> None:
+        """Undo what was not committed, and bring all tasks back to the last commit."""
+        logger.warning("%s goes back to its last commit: %s", self._application_id, undone)
+        self._output.abort()
+        ids = list(self._tasks)
+        self._close_tasks()
+        parts = {part.number: part for part in self._leaders.values()}
+        for task_id in ids:
+            self._open(parts[task_id.sub_topology], task_id)
+
+    # restoring
+
+    def _restore(self) -> None:
+        waiting = [each for each in self._tasks.values() if not each.is_running]
+        if not waiting:
+            return
+        for each in waiting:
+            if each.committed is None:
+                each.committed = self._member.committed(each.inputs)
+                if each.committed is not None:
+                    self._restoring.add(each.changelogs)
+        by_place = {place: each for each in waiting for place in each.changelogs}
+        for topic, partition, offset, timestamp, key, value, _ in self._restoring.poll(WAIT_S if by_place else 0):
+            place = TopicPartition(topic, partition)
+            if place in by_place:
+                by_place[place].restore(place, offset, key, value, timestamp)
+        for each in waiting:
+            if each.committed is not None and all(map(self._restoring.is_done, each.changelogs)):
+                self._restoring.remove(each.changelogs)
+                self._member.read(each.start())
+                self._inputs |= dict.fromkeys(each.inputs, each)
+
+
+class _GlobalTask:
+    """The stores that every task can read, filled from all partitions of their topics."""
+
+    def __init__(self, topology: Topology, application_id: str, plan: Plan, connection: Connection) -> None:
+        parts = [part for part in plan.sub_topologies if part.is_global]
+        names = {name for part in parts for name in part.names}
+        self._task = Task(topology, application_id, time.time_ns() // 1_000_000, names=names)
+        self._task.start()
+        self.stores = self._task.stores
+        self._places = [
+            TopicPartition(topic, number)
+            for part in parts
+            for topic in part.topics
+            for number in range(plan.partitions[topic])
+        ]
+        if self._places:
+            self._reader = PartitionReader(connection, committed_only=True)
+            self._reader.add(self._places)
+            while not all(map(self._reader.is_done, self._places)):
+                self.update(WAIT_S)
+
+    def update(self, timeout_s: float = 0) -> None:
+        """Take the new records of the topics."""
+        if self._places:
+            for record in self._reader.poll(timeout_s):
+                self._task.add(RawRecord._make(record))
+
+    def close(self) -> None:
+        """End."""
+        self._task.close()
+        if self._places:
+            self._reader.close()

@@ -1,0 +1,324 @@
+"""The local runner on kcli's own broker: the same records as TopologyTestDriver's, from topic to topic."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kcli.client.connection import Connection
+from kcli.client.groups import Groups
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.streams import (
+    LONG,
+    STRING,
+    EmitStrategy,
+    JoinWindows,
+    ProcessingError,
+    Processor,
+    PunctuationType,
+    Record,
+    SessionWindows,
+    StreamsError,
+    Suppressed,
+    TimeWindows,
+    Topology,
+    TopologyError,
+    TopologyTestDriver,
+)
+from kcli.streams.local import KafkaStreams, ProcessingGuarantee
+from kcli.streams.local.plan import input_topics
+from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
+from kcli.testing.kafka import Kafka
+from tests.streams.applications import (
+    PROGRAMS,
+    Input,
+    Row,
+    by_key,
+    consumed,
+    inputs,
+    new_builder,
+    produce,
+    running,
+    text,
+    wait_until,
+)
+
+pytestmark = pytest.mark.kafka_broker(config={"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"})
+
+
+def expected(topology: Topology, records: list[Input], topic: str = "out") -> list[Row]:
+    """What TopologyTestDriver makes of the records."""
+    read = input_topics(topology)
+    with TopologyTestDriver(topology, application_id="app") as driver:
+        for each in records:
+            if each.topic not in read:
+                continue
+            value = None if each.value is None else each.value.encode()
+            driver.pipe(each.topic, each.key.encode(), value, each.timestamp)
+        return [(record.key, record.value, record.timestamp) for record in driver.outputs(topic)]
+
+
+def last(rows: list[Row]) -> dict[bytes | None, bytes | None]:
+    return {key: value for key, value, _ in rows}
+
+
+def has(kafka: Kafka, count: int, partitions: int = 1, topic: str = "out") -> bool:
+    return len(consumed(kafka.bootstrap_servers, topic, partitions)) >= count
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "foreign_key_join"])
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_records_are_those_of_the_test_driver(kafka: Kafka, name: str, guarantee: ProcessingGuarantee) -> None:
+    kafka.seed({"a": 1, "b": 1, "out": 1})
+    records = inputs(150, seed=1)
+    wanted = expected(PROGRAMS[name](), records)
+    produce(kafka.bootstrap_servers, records[:70])
+    with running(kafka, PROGRAMS[name](), processing_guarantee=guarantee, commit_interval_ms=50):
+        wait_until(lambda: has(kafka, len(expected(PROGRAMS[name](), records[:70]))))
+    produce(kafka.bootstrap_servers, records[70:])
+    with running(kafka, PROGRAMS[name](), processing_guarantee=guarantee, commit_interval_ms=50):
+        wait_until(lambda: has(kafka, len(wanted)))
+    assert by_key(consumed(kafka.bootstrap_servers, "out", 1)) == by_key(wanted)
+
+
+@pytest.mark.parametrize("name", ["count", "table_join", "foreign_key_join"])
+def test_tables_over_partitions_are_those_of_the_test_driver(kafka: Kafka, name: str) -> None:
+    kafka.seed({"a": 3, "b": 3, "out": 2})
+    records = inputs(200, seed=2)
+    wanted = last(expected(PROGRAMS[name](), records))
+    produce(kafka.bootstrap_servers, records)
+    with running(kafka, PROGRAMS[name]()):
+        wait_until(lambda: last(consumed(kafka.bootstrap_servers, "out", 2)) == wanted)
+
+
+def test_instances_share_the_tasks(kafka: Kafka) -> None:
+    kafka.seed({"a": 4, "out": 1})
+    records = [each for each in inputs(200, seed=3) if each.topic == "a"]
+    wanted = last(expected(PROGRAMS["count"](), records))
+    produce(kafka.bootstrap_servers, records[:50])
+    with running(kafka, PROGRAMS["count"]()) as one:
+        wait_until(lambda: len(one.running_tasks) == 8)
+        with running(kafka, PROGRAMS["count"]()) as other:
+            wait_until(lambda: len(one.running_tasks) == len(other.running_tasks) == 4)
+            assert sorted(one.running_tasks + other.running_tasks) == [f"{i}_{j}" for i in range(2) for j in range(4)]
+            produce(kafka.bootstrap_servers, records[50:])
+            wait_until(lambda: last(consumed(kafka.bootstrap_servers, "out", 1)) == wanted)
+        wait_until(lambda: len(one.running_tasks) == 8)
+
+
+def test_internal_topics(kafka: Kafka) -> None:
+    builder = new_builder()
+    words = builder.stream("a").select_key(lambda _, value: value).group_by_key()
+    words.count(store_name="counts")
+    words.windowed_by(TimeWindows(size_ms=5000, grace_ms=1000)).count(store_name="windows")
+    words.windowed_by(SessionWindows(inactivity_gap_ms=5000, grace_ms=1000)).count(store_name="sessions")
+    kafka.seed({"a": 3})
+    with running(kafka, builder.build()) as app:
+        wait_until(lambda: len(app.running_tasks) >= 6)
+    from kcli.client.admin import Admin
+
+    admin = Admin(Connection(kafka.bootstrap_servers))
+    set_here = {"cleanup.policy", "retention.ms", "segment.bytes"}
+    names = [name for name in admin.names() if name.startswith("app-")]
+    found = {
+        topic.name: (len(topic.partitions), {name: topic.configs[name] for name in set_here & topic.configs.keys()})
+        for topic in admin.with_configs([each for each in admin.describe(names) if not isinstance(each, Exception)])
+    }
+    compacted = {"cleanup.policy": "compact", "retention.ms": "-1"}  # the broker's
+    deleted = {"cleanup.policy": "compact,delete", "retention.ms": str(6000 + 86_400_000)}
+    repartition = {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "52428800"}
+    assert {name.removeprefix("app-"): configs for name, (_, configs) in found.items()} == {
+        "counts-changelog": compacted,
+        "counts-repartition": repartition,
+        "sessions-changelog": deleted,
+        "sessions-repartition": repartition,
+        "windows-changelog": deleted,
+        "windows-repartition": repartition,
+    }
+    assert {size for size, _ in found.values()} == {3}
+
+
+def test_all_stores_are_restored(kafka: Kafka) -> None:
+    """Windows that wait to be sent, records without their other side, duplicates: all are there after a restart."""
+
+    def program() -> Topology:
+        builder = new_builder()
+        one, other = builder.stream("a"), builder.stream("b")
+        joined = one.outer_join(other, lambda x, y: f"{x}+{y}", JoinWindows.of(500, 100))
+        joined.to("out")
+        grouped = one.group_by_key()
+        windows = grouped.windowed_by(TimeWindows(size_ms=1000, grace_ms=100)).count()
+        windows.suppress(Suppressed.until_window_closes()).to_stream().map(
+            lambda key, n: (key.key, f"suppressed {key.window.start} {text(n)}")
+        ).to("suppressed")
+        sessions = grouped.windowed_by(SessionWindows(inactivity_gap_ms=300, grace_ms=100)).count()
+        sessions.to_stream().map(lambda key, n: (key.key, f"{key.window} {n}")).to("sessions")
+        closed = grouped.windowed_by(TimeWindows(size_ms=700)).emit_strategy(EmitStrategy.ON_WINDOW_CLOSE).count()
+        closed.to_stream().map(lambda key, n: (key.key, f"{key.window.start} {n}")).to("closed")
+        return builder.build()
+
+    topics = ("out", "suppressed", "sessions", "closed")
+    kafka.seed(dict.fromkeys(("a", "b", *topics), 1))
+    records = [each for each in inputs(120, seed=4) if each.value is not None]
+    done = 0
+    for count in (30, 60, len(records)):
+        produce(kafka.bootstrap_servers, records[done:count])
+        done = count
+        wanted = {topic: by_key(expected(program(), records[:count], topic)) for topic in ("suppressed", "sessions")}
+        with running(kafka, program()):
+            for topic, rows in wanted.items():
+                wait_until(
+                    lambda topic=topic, rows=rows: by_key(consumed(kafka.bootstrap_servers, topic, 1)) == rows,  # type: ignore[misc]
+                    20,
+                )
+    found, wanted_rows = consumed(kafka.bootstrap_servers, "out", 1), expected(program(), records)
+    assert {row for row in found if b"None" not in (row[1] or b"")} == {
+        row for row in wanted_rows if b"None" not in (row[1] or b"")
+    }
+    assert set(found) <= set(wanted_rows)
+    assert any(b"None" in (value or b"") for _, value, _ in found)
+
+
+def test_offsets_are_committed_with_the_time_of_the_partition(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", 7000), Input("a", "k", "x", 5000)])
+    with running(kafka, PROGRAMS["windowed_count"]()):
+        wait_until(lambda: has(kafka, 1))
+    groups = Groups(Connection(kafka.bootstrap_servers))
+    groups.group("app")
+    found = groups.committed("app")[TopicPartition("a", 0)]
+    assert found.offset == 2
+    assert decode(found.metadata) == OffsetMetadata(7000, {})
+
+
+def test_metadata_of_offsets() -> None:
+    assert OffsetMetadata(7000).encode() == "AgAAAAAAABtY"
+    full = OffsetMetadata(5, {"store": 9, "ö": -1})
+    assert decode(full.encode()) == full
+    assert decode("AQAAAAAAABtY") == OffsetMetadata(7000)
+    assert decode("") == decode("a text of a tool") == decode("AwAAAAAAABtY") == decode("Ag==") == OffsetMetadata()
+
+
+def test_wall_clock(kafka: Kafka) -> None:
+    class Ticking(Processor[str, str, str, str]):
+        def process(self, record: Record[str, str]) -> None:
+            self.context.schedule(50, PunctuationType.WALL_CLOCK_TIME, lambda _: self.context.forward(record))
+
+    builder = new_builder()
+    builder.stream("a").process(Ticking).to("out", key_serde=STRING, value_serde=STRING)
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", 1)])
+    with running(kafka, builder.build()):
+        wait_until(lambda: len(kafka.records("out")) >= 3)
+
+
+def test_global_tables_have_all_partitions(kafka: Kafka) -> None:
+    builder = new_builder()
+    names = builder.global_table("b")
+    builder.stream("a").join(names, lambda one, name: f"{one}+{name}", key_selector=lambda _, value: value).to("out")
+    kafka.seed({"a": 1, "b": 3, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("b", key, key.upper(), 1) for key in "abcdef"])
+    produce(kafka.bootstrap_servers, [Input("a", "k", key, 2) for key in "abcdef"])
+    with running(kafka, builder.build()):
+        wait_until(lambda: has(kafka, 6))
+        produce(kafka.bootstrap_servers, [Input("b", "z", "Z", 3)])
+        time.sleep(1)
+        produce(kafka.bootstrap_servers, [Input("a", "k", "z", 4)])
+        wait_until(lambda: has(kafka, 7))
+    assert [value for _, value, _ in consumed(kafka.bootstrap_servers, "out", 1)] == [
+        f"{key}+{key.upper()}".encode() for key in "abcdefz"
+    ]
+
+
+def test_windows_of_a_key_share_a_partition(kafka: Kafka) -> None:
+    builder = new_builder()
+    counts = builder.stream("a").group_by_key().windowed_by(TimeWindows(size_ms=10)).count()
+    counts.to_stream().to("out", value_serde=LONG)
+    kafka.seed({"a": 1, "out": 5})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", 10 * i) for i in range(1, 21)])
+    with running(kafka, builder.build()):
+        wait_until(lambda: has(kafka, 20, 5))
+    assert len({record.partition for record in kafka.records("out") if record.key}) == 1
+
+
+def run_once(kafka: Kafka, topology: Topology) -> None:
+    KafkaStreams(topology, application_id="app", bootstrap_servers=kafka.bootstrap_servers).run()
+
+
+def refused(kafka: Kafka, topology: Topology) -> str:
+    with pytest.raises(StreamsError) as error:
+        run_once(kafka, topology)
+    return str(error.value)
+
+
+def test_topics_that_do_not_fit_are_refused_before_anything_is_made(kafka: Kafka) -> None:
+    kafka.seed({"a": 2, "b": 3})
+    assert refused(kafka, PROGRAMS["table_join"]()) == (
+        "topics that are joined must have equally many partitions: a has 2, b has 3"
+    )
+    builder = new_builder()
+    builder.stream("nowhere").to("out")
+    assert refused(kafka, builder.build()) == "the program reads topics that do not exist: nowhere"
+    kafka.create_topic("app-counts-changelog", 3)
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        "the internal topic app-counts-changelog has 3 partitions, and the program needs 2: a topic that it reads has "
+        "got more partitions, or the program has changed"
+    )
+    assert not [name for name in kafka.topics() if name.endswith("-repartition")]
+
+
+def test_repartition_topics_match_the_topics_with_which_they_are_joined(kafka: Kafka) -> None:
+    builder = new_builder()
+    stream = builder.stream("a").select_key(lambda _, value: value)
+    stream.join(builder.table("b"), lambda one, other: f"{one}+{other}").to("out")
+    kafka.seed({"a": 1, "b": 3, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("b", key, key, 1) for key in "abcdef"])
+    produce(kafka.bootstrap_servers, [Input("a", "k", key, 2) for key in "abcdef"])
+    with running(kafka, builder.build()):
+        wait_until(lambda: has(kafka, 6))
+
+
+def test_a_lost_changelog_is_an_error(kafka: Kafka) -> None:
+    from kcli.client.admin import Admin
+
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", 1)])
+    with running(kafka, PROGRAMS["windowed_count"]()):
+        wait_until(lambda: has(kafka, 1))
+    assert list(Admin(Connection(kafka.bootstrap_servers)).delete(["app-counts-changelog"], if_exists=False)) == [
+        "app-counts-changelog"
+    ]
+    assert refused(kafka, PROGRAMS["windowed_count"]()) == (
+        "app has read a, but its internal topic app-counts-changelog is not there: restore the topic, or begin anew "
+        "with kcli streams reset"
+    )
+
+
+def test_a_changelog_of_something_else_is_an_error(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1, "app-counts-changelog": 1})
+    kafka.produce("app-counts-changelog", ("k", "x"))
+    assert refused(kafka, PROGRAMS["windowed_count"]()).startswith(
+        "app-counts-changelog, partition 0, offset 0: the record is none of the store counts: "
+    )
+
+
+def test_a_record_that_cannot_be_read_undoes_what_was_not_committed(kafka: Kafka) -> None:
+    builder = new_builder()
+    builder.stream("a", value_serde=LONG, key_serde=STRING).to("out", value_serde=LONG)
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "12345678", 1), Input("a", "k", "x", 2)])
+    with pytest.raises(ProcessingError, match="a, partition 0, offset 1: the record's value cannot be read"):
+        run_once(kafka, builder.build())
+    assert consumed(kafka.bootstrap_servers, "out", 1) == []
+
+
+def test_no_broker(kafka: Kafka) -> None:
+    kafka.seed({"a": 1})
+    kafka.stop()
+    with pytest.raises(Exception, match="no broker answers"):
+        run_once(kafka, PROGRAMS["count"]())
+
+
+def test_topology_error_is_of_usage() -> None:
+    assert TopologyError("x").exit_status == 2
