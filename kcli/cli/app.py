@@ -104,6 +104,11 @@ COMMANDS = {
         "pipe",
         "Pipe records from one end to another, each once; a later run continues where the last one ended.",
     ),
+    "streams": Target(
+        "kcli.cli.streams",
+        "app",
+        "Run a program of streams and tables, describe and reset it, and look at its stores.",
+    ),
     "cluster": Target(
         "kcli.cli.cluster",
         "app",

@@ -208,7 +208,7 @@ def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
         raise UsageError("give --topic or --all-topics, one of them")
     if from_file is not None and (topics or all_topics):
         raise UsageError("--from-file says itself which partitions: it excludes --topic and --all-topics")
-    method = _method(*given.popitem(), named_groups)
+    method = method_of(*given.popitem(), named_groups)
     groups = _cluster(options)
     errors = _GroupErrors()
     group_names = list(method.given) if from_file is not None else named_groups or errors.names(groups)
@@ -311,7 +311,8 @@ Planned = tuple[str, str, int, int | None, int]
 """Group, topic, partition, committed offset (None if none is committed), new offset."""
 
 
-def _method(option: str, value: Any, groups: list[str]) -> Reset:
+def method_of(option: str, value: Any, groups: list[str]) -> Reset:
+    """Return the reset that an option asks for. groups: of the command, for a file that names none."""
     from kcli.client.resets import Kind, Reset, parse_csv
 
     match option:

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kcli.cli.groups import _method
+from kcli.cli.groups import method_of
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.client.resets import new_offsets
@@ -187,7 +187,7 @@ def test_resets_are_those_of_kafka_consumer_groups(
         )
         rows = sorted(line.split() for line in told.stdout.splitlines() if line.startswith(f"{group} "))
         assert rows, told
-        wanted = _method(way[0], int(way[1]) if way[0] in ("--to-offset", "--shift-by") else way[-1], [])
+        wanted = method_of(way[0], int(way[1]) if way[0] in ("--to-offset", "--shift-by") else way[-1], [])
         found, _ = new_offsets(groups, group, wanted, [part for part in scope if part[:2] != "--"], lambda _: None)
         assert [[group, topic, str(n), str(offset)] for (topic, n), offset in sorted(found.items())] == rows, way
     assert committed.offsets(group) == {0: 7, 1: 11}

@@ -297,9 +297,9 @@ def test_a_lost_changelog_is_an_error(kafka: Kafka) -> None:
 
 def test_a_changelog_of_something_else_is_an_error(kafka: Kafka) -> None:
     kafka.seed({"a": 1, "out": 1, "app-counts-changelog": 1})
-    kafka.produce("app-counts-changelog", ("k", "x"))
+    produce(kafka.bootstrap_servers, [Input("app-counts-changelog", "k", "x", 1)])
     assert refused(kafka, PROGRAMS["windowed_count"]()).startswith(
-        "app-counts-changelog, partition 0, offset 0: the record is none of the store counts: "
+        "app-counts-changelog, partition 0, offset 0: the record is none of the store counts: unpack requires a buffer"
     )
 
 

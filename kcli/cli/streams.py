@@ -1,0 +1,236 @@
+"""kcli streams: run a program of streams and tables, describe and reset it, and look at its stores."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kcli.cli.client_options import ClusterOptions, SourceOptions, with_options
+from kcli.cli.error_report import ErrorReport
+from kcli.cli.options import Format, not_empty, utf8_path
+from kcli.cli.output import aligned, count_text, json_line, note, write_text
+from kcli.errors import KcliError, UsageError
+from kcli.printable import printable
+
+if TYPE_CHECKING:
+    from kcli.streams.local.changelog import Logged, StoreKey
+
+SERDES = ("bytes", "string", "integer", "long", "double", "json")
+GUARANTEES = ("exactly_once_v2", "at_least_once")
+WINDOWS = ("none", "time", "session")
+
+EPILOG = """
+Examples:
+
+kcli streams run word_count.py --application-id word-count
+
+kcli streams describe word_count.py
+
+kcli streams store word-count counts --value-serde long --key be
+
+kcli streams reset word-count --input-topic lines --execute
+"""
+
+app = typer.Typer(
+    help="Run a program of streams and tables, describe and reset it, and look at its stores.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+)
+
+Program = Annotated[
+    Path, typer.Argument(metavar="FILE.py", show_default=False, help="The program.", callback=utf8_path)
+]
+Application = Annotated[
+    str, typer.Argument(metavar="APPLICATION", show_default=False, help="The application's id.", callback=not_empty)
+]
+
+
+@app.command("run")
+@with_options
+def run(
+    program: Program,
+    application_id: Annotated[
+        str, typer.Option("--application-id", metavar="ID", help="The application's id.", callback=not_empty)
+    ],
+    instance_id: Annotated[
+        str | None,
+        typer.Option("--instance-id", metavar="ID", help="Names this process's transactions; the same at each start."),
+    ] = None,
+    guarantee: Annotated[
+        str, typer.Option("--processing-guarantee", metavar="WHICH", help="exactly_once_v2 or at_least_once.")
+    ] = GUARANTEES[0],
+    commit_interval: Annotated[
+        int | None,
+        typer.Option(
+            "--commit-interval-ms", min=1, metavar="MS", help="How often to commit: 100, with at_least_once 30,000."
+        ),
+    ] = None,
+    *,
+    options: ClusterOptions,
+) -> None:
+    """Run a program as a member of its application's group, until interrupted."""
+    _one_of(guarantee, GUARANTEES, "--processing-guarantee")
+    from kcli.streams.local import KafkaStreams
+    from kcli.streams.local.program import load
+
+    connection = options.connection()
+    streams = KafkaStreams(
+        load(program),
+        application_id=application_id,
+        bootstrap_servers=connection.bootstrap,
+        instance_id=instance_id,
+        processing_guarantee=guarantee,
+        commit_interval_ms=commit_interval,
+        client_config=connection.properties,
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: streams.close())
+    streams.run()
+
+
+@app.command("describe")
+def describe(program: Program) -> None:
+    """Show the topology of a program, as Kafka Streams prints it."""
+    from kcli.streams.local.program import load
+
+    write_text(load(program).describe())
+
+
+@app.command("store")
+@with_options
+def store(
+    application: Application,
+    name: Annotated[
+        str, typer.Argument(metavar="STORE", show_default=False, help="The store's name.", callback=not_empty)
+    ],
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only this key.")] = None,
+    key_serde: Annotated[
+        str, typer.Option("--key-serde", metavar="SERDE", help=f"Of the keys: {', '.join(SERDES)}.")
+    ] = "string",
+    value_serde: Annotated[
+        str, typer.Option("--value-serde", metavar="SERDE", help="The same, of the values.")
+    ] = "string",
+    windows: Annotated[
+        str, typer.Option("--windows", metavar="KIND", help="What keys have: none, time or session windows.")
+    ] = "none",
+    *,
+    options: SourceOptions,
+) -> None:
+    """Show what a store has, by its changelog alone: of a cluster or, with --data-dir, in log directories."""
+    _one_of(windows, WINDOWS, "--windows")
+    serdes = _serde(key_serde, "--key-serde"), _serde(value_serde, "--value-serde")
+    from kcli.streams.local.changelog import Windows, of_cluster, of_directories, rows_of
+    from kcli.streams.topology.topology import changelog_topic
+
+    topic, trouble = changelog_topic(application, name), list[str | KcliError]()
+    rows = (
+        of_directories(options.data_dirs, topic, trouble.append)
+        if options.data_dirs
+        else of_cluster(options.connection(), topic)
+    )
+    entries = [_entry(store_key, row, serdes) for store_key, row in rows_of(rows, Windows(windows))]
+    shown = [entry for entry in entries if key is None or str(entry["key"]) == key]
+    if options.output is Format.JSONL:
+        write_text("".join(map(json_line, shown)))
+    else:
+        heads = list(dict.fromkeys(head for entry in shown for head in entry))
+        table = [tuple(_text(entry[head]) for head in heads) for entry in shown]
+        write_text(aligned([tuple(head.upper() for head in heads), *table]) if shown else "")
+    raise typer.Exit(ErrorReport().status_with(trouble))
+
+
+@app.command("reset")
+@with_options
+def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    application: Application,
+    input_topics: Annotated[
+        list[str] | None,
+        typer.Option("--input-topic", metavar="TOPIC", help="A topic that the program reads, from outside."),
+    ] = None,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="Input topics: to the first offset, the default.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="So many on from what is committed; negative: back.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record of this time or later.")
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="Likewise, so long ago: P7D, PT1H30M.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    *,
+    options: ClusterOptions,
+) -> None:
+    """Set the offsets of an application's input topics and delete its internal topics; without --execute show it."""
+    from kcli.cli.groups import method_of
+    from kcli.streams.local.reset import execute as do
+    from kcli.streams.local.reset import planned
+
+    methods: dict[str, Any] = {
+        "--to-earliest": to_earliest or None,
+        "--to-latest": to_latest or None,
+        "--to-offset": to_offset,
+        "--shift-by": shift_by,
+        "--to-datetime": to_datetime,
+        "--by-duration": by_duration,
+    }
+    given = {option: value for option, value in methods.items() if value is not None} or {"--to-earliest": True}
+    if len(given) != 1:
+        raise UsageError(f"give one of {', '.join(methods)}")
+    connection, method = options.connection(), method_of(*given.popitem(), [application])
+    plan = planned(connection, application, method, input_topics or [], lambda line: note(f"kcli: {line}"))
+    rows = [(f"{topic}-{number}", f"offset {offset:,}") for (topic, number), offset in sorted(plan.offsets.items())]
+    rows += [(f"{topic}-{number}", "offset deleted") for topic, number in plan.gone]
+    rows += [(topic, "topic deleted") for topic in plan.topics]
+    write_text(aligned([("WHAT", "RESULT"), *((printable(what), result) for what, result in rows)]) if rows else "")
+    report = ErrorReport()
+    if execute:
+        for error in do(connection, plan):
+            report.add(error)
+    elif rows:
+        note(f"kcli: {count_text(len(rows), 'change')} shown, none made: --execute makes them")
+    raise typer.Exit(report.exit_status)
+
+
+def _one_of(value: str, known: tuple[str, ...], option: str) -> None:
+    if value not in known:
+        raise UsageError(f"{option} {value!r} is none of {', '.join(known)}")
+
+
+def _serde(name: str, option: str) -> Any:
+    _one_of(name, SERDES, option)
+    from kcli.streams import serdes
+
+    return getattr(serdes, name.upper())
+
+
+def _entry(key: StoreKey, row: Logged, serdes: tuple[Any, Any]) -> dict[str, Any]:
+    """Return what is shown of a row."""
+    windows = {"start": key.start, "end": key.end}
+    shown = {
+        name: _shown(serde.from_bytes(data))
+        for name, serde, data in zip(("key", "value"), serdes, (key.key, row.value), strict=True)
+    }
+    return {
+        "partition": row.partition,
+        "offset": row.offset,
+        "timestamp": row.timestamp,
+        "key": shown["key"],
+        **{name: time for name, time in windows.items() if time is not None},
+        "value": shown["value"],
+    }
+
+
+def _shown(value: Any) -> Any:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
+
+
+def _text(value: Any) -> str:
+    return printable(value if isinstance(value, str) else str(value))

@@ -1,0 +1,144 @@
+"""kcli streams: a program that runs until it is stopped, its stores, and its reset."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kcli.testing.kafka import Kafka
+from tests.streams.applications import START_MS, Input, consumed, produce, wait_until
+
+PROGRAM = """
+from kcli.streams import LONG, STRING, SessionWindows, StreamsBuilder, TimeWindows
+
+builder = StreamsBuilder(key_serde=STRING, value_serde=STRING)
+stream = builder.stream("a")
+counts = stream.group_by(lambda _, word: word).count(store_name="counts")
+counts.to_stream().to("out", value_serde=LONG)
+stream.group_by_key().windowed_by(TimeWindows(size_ms=1000)).count(store_name="windows")
+stream.group_by_key().windowed_by(SessionWindows(inactivity_gap_ms=1000)).count(store_name="sessions")
+topology = builder.build()
+"""
+
+pytestmark = pytest.mark.kafka_broker(config={"group.initial.rebalance.delay.ms": "0"})
+
+
+def kcli(*arguments: str, kafka: Kafka | None = None) -> subprocess.CompletedProcess[str]:
+    more = {} if kafka is None else {"KCLI_BOOTSTRAP_SERVER": kafka.bootstrap_servers}
+    command = [sys.executable, "-m", "kcli", "streams", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **more})
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def test_run_store_and_reset(kafka: Kafka, program: str) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    start = START_MS // 1000 * 1000
+    produce(kafka.bootstrap_servers, [Input("a", "k", value, start + 10 * i) for i, value in enumerate("xyxx")])
+    arguments = [program, "--application-id", "app", "--instance-id", "one", "-b", kafka.bootstrap_servers]
+    with subprocess.Popen([sys.executable, "-m", "kcli", "streams", "run", *arguments]) as process:
+        wait_until(lambda: len(consumed(kafka.bootstrap_servers, "out", 1)) == 4)
+        running = kcli("reset", "app", kafka=kafka)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert (running.returncode, running.stderr) == (
+        1,
+        "kcli: app is reset while none of its instances runs: its group is Stable\n",
+    )
+
+    shown = kcli("store", "app", "counts", "--value-serde", "long", "--format", "jsonl", kafka=kafka)
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [(row["key"], row["value"], row["timestamp"] - start) for row in rows] == [("y", 1, 10), ("x", 3, 30)] or [
+        (row["key"], row["value"], row["timestamp"] - start) for row in rows
+    ] == [("x", 3, 30), ("y", 1, 10)]
+    directory = str(kafka.data_dir)
+    of_disk = kcli("store", "app", "counts", "--value-serde", "long", "--format", "jsonl", "--data-dir", directory)
+    assert of_disk.stdout == shown.stdout
+    one = kcli("store", "app", "counts", "--value-serde", "long", "--key", "x", kafka=kafka)
+    assert one.stdout.split()[:5] == ["PARTITION", "OFFSET", "TIMESTAMP", "KEY", "VALUE"]
+    assert one.stdout.split()[-2:] == ["x", "3"]
+    for windows, store, more in (
+        ("time", "windows", {"start": start}),
+        ("session", "sessions", {"start": start, "end": start + 30}),
+    ):
+        found = kcli(
+            "store", "app", store, "--windows", windows, "--value-serde", "long", "--format", "jsonl", kafka=kafka
+        )
+        (row,) = map(json.loads, found.stdout.splitlines())
+        assert row.items() >= {"key": "k", "value": 4, **more}.items()
+
+    wanted = kcli("reset", "app", "--input-topic", "a", kafka=kafka)
+    assert wanted.stderr == "kcli: 6 changes shown, none made: --execute makes them\n"
+    assert wanted.stdout.splitlines()[1].split() == ["a-0", "offset", "0"]
+    assert "app-counts-changelog" in kafka.topics()
+    done = kcli("reset", "app", "--input-topic", "a", "--execute", kafka=kafka)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", wanted.stdout)
+    assert not [name for name in kafka.topics() if name.startswith("app-")]
+
+
+def test_describe(program: str) -> None:
+    described = kcli("describe", program)
+    assert described.stdout.startswith("Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-0000000000")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1 / 0", "{}: line 1: ZeroDivisionError: division by zero"),
+        ("x = 1", "{}: the file must set topology to a Topology, as StreamsBuilder.build returns it"),
+        ("\ndef", "{}: line 2: SyntaxError: invalid syntax (bad.py, line 2)"),
+        (
+            "from kcli.streams import *\nStreamsBuilder().stream('a')\ntopology = StreamsBuilder().stream()",
+            "{}: a stream needs a topic",
+        ),
+    ],
+)
+def test_programs_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    found = kcli("describe", str(path))
+    assert (found.returncode, found.stderr) == (1, f"kcli: {message.format(path)}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["describe", "nowhere.py"], "nowhere.py: no such file"),
+        (["store", "app", "s", "--windows", "x"], "--windows 'x' is none of none, time, session"),
+        (
+            ["store", "app", "s", "--key-serde", "x"],
+            "--key-serde 'x' is none of bytes, string, integer, long, double, json",
+        ),
+        (["reset", "app", "--to-latest", "--to-earliest"], "give one of --to-earliest, --to-latest"),
+        (
+            ["run", "x.py", "--application-id", "a", "--processing-guarantee", "x"],
+            "--processing-guarantee 'x' is none of exactly_once_v2, at_least_once",
+        ),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str) -> None:
+    found = kcli(*arguments)
+    assert found.returncode == 2
+    assert found.stderr.startswith(f"kcli: {message}")
+
+
+def test_a_store_of_another_kind(kafka: Kafka) -> None:
+    kafka.seed({"app-s-changelog": 1})
+    produce(kafka.bootstrap_servers, [Input("app-s-changelog", "k", "x", START_MS)])
+    found = kcli("store", "app", "s", "--windows", "time", kafka=kafka)
+    assert (found.returncode, found.stderr) == (1, "kcli: a key of 1 bytes has no window: see --windows\n")
+    found = kcli("store", "app", "s", "--value-serde", "long", kafka=kafka)
+    assert found.returncode == 1
+    assert found.stderr.startswith("kcli: 1 bytes are no LONG: ")
+    assert kcli("store", "app", "none", kafka=kafka).stderr == "kcli: there is no topic app-none-changelog\n"

@@ -1,0 +1,145 @@
+"""Kills of the instances of an application, beside a run of the same program without kills.
+
+    python -m tests.streams.kills --kills 100
+
+Two instances of tests.streams.killed count and join what a thread produces. Each kill is a SIGKILL of one of them, some
+time after it has started; it is started again at once. At the end the outputs, as consumers with read_committed read
+them, and the stores, as their changelogs tell them, equal those of a run without kills: each key has the same values in
+the same order. A failure prints the seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from kcli.client.connection import Connection
+from kcli.streams.local.changelog import of_cluster
+from kcli.testing.kafka import Kafka
+from tests.streams.applications import START_MS, Input, by_key, consumed, produce, wait_until
+
+PARTITIONS = 3
+STORES = ("counts", "sums", "table", "both")
+KEYS = "abcdefghij"
+CONFIG = {"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
+KILL_AFTER_S = (0.2, 4.0)
+END_S = 120.0
+
+
+class Instance:
+    """A process of the program, which is started again when it has been killed."""
+
+    def __init__(self, kafka: Kafka, application_id: str, instance_id: str, log: Path) -> None:
+        arguments = [kafka.bootstrap_servers, application_id, instance_id]
+        self._command = [sys.executable, "-m", "tests.streams.killed", *arguments]
+        self._log = log
+        self.start()
+
+    def start(self) -> None:
+        """Start the process."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """Kill the process. It must not have ended before."""
+        assert self._process.poll() is None, f"the instance ended by itself: {self._log.read_text()[-2000:]}"
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+
+def records(count: int, chance: random.Random, first: int) -> list[Input]:
+    """Return records for the stream; numbers go on from `first`."""
+    return [
+        Input("a", chance.choice(KEYS), f"{chance.choice(KEYS)} {first + number}", START_MS + first + number)
+        for number in range(count)
+    ]
+
+
+def stores(kafka: Kafka, application_id: str) -> dict[str, dict[bytes, bytes]]:
+    """Return what each store has."""
+    connection = Connection(kafka.bootstrap_servers)
+    return {
+        name: {row.key: row.value for row in of_cluster(connection, f"{application_id}-{name}-changelog")}
+        for name in STORES
+    }
+
+
+def outputs(kafka: Kafka, application_id: str) -> dict[str, dict[bytes | None, list[bytes | None]]]:
+    """Return the values of each key of both output topics, in their order."""
+    return {
+        topic: {
+            key: [value for value, _ in rows]
+            for key, rows in by_key(consumed(kafka.bootstrap_servers, f"{application_id}-{topic}", PARTITIONS)).items()
+        }
+        for topic in ("counts", "joined")
+    }
+
+
+def run(kills: int, seed: int) -> None:
+    """Kill instances, and compare. Raises AssertionError."""
+    chance = random.Random(seed)
+    with Kafka.started(process="child", config=CONFIG) as kafka, tempfile.TemporaryDirectory() as directory:
+        topics = ["a", "b", *(f"{each}-{out}" for each in ("calm", "killed") for out in ("counts", "joined"))]
+        kafka.seed(dict.fromkeys(topics, PARTITIONS))
+        produce(kafka.bootstrap_servers, [Input("b", key, key.upper(), START_MS) for key in KEYS])
+        calm = Instance(kafka, "calm", "only", Path(directory) / "calm")
+        killed = [Instance(kafka, "killed", str(i), Path(directory) / f"killed-{i}") for i in range(2)]
+        produced = 0
+        for number in range(kills):
+            deadline = time.monotonic() + chance.uniform(*KILL_AFTER_S)
+            while time.monotonic() < deadline:
+                produce(kafka.bootstrap_servers, records(20, chance, produced))
+                produced += 20
+                time.sleep(0.05)
+            victim = chance.choice(killed)
+            victim.kill()
+            victim.start()
+            print(f"kill {number + 1} of {kills}: {produced:,} records", flush=True)
+        try:
+            wait_until(lambda: counted(kafka, "calm") == produced, END_S)
+            wait_until(lambda: counted(kafka, "killed") >= produced, END_S)
+        finally:
+            for instance in (calm, *killed):
+                instance.kill()
+        compare(kafka)
+
+
+def counted(kafka: Kafka, application_id: str) -> int:
+    """Return how many records have come through the join, the repartition topic and the count."""
+    return sum(map(len, outputs(kafka, application_id)["counts"].values()))
+
+
+def compare(kafka: Kafka) -> None:
+    """Compare outputs and stores of the application that was killed with those of the other. Raises AssertionError."""
+    wanted, found = outputs(kafka, "calm"), outputs(kafka, "killed")
+    assert found["counts"] == wanted["counts"], "the counts differ"
+    assert found["joined"] == wanted["joined"], "the joined tables differ"
+    wanted_stores, found_stores = stores(kafka, "calm"), stores(kafka, "killed")
+    assert all(wanted_stores.values()), "a store is empty"
+    assert found_stores == wanted_stores, "the stores differ"
+
+
+def main() -> None:
+    """Run what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=None)
+    arguments = parser.parse_args()
+    seed = random.randrange(2**32) if arguments.seed is None else arguments.seed
+    began = time.monotonic()
+    try:
+        run(arguments.kills, seed)
+    except BaseException:
+        print(f"failed: --kills {arguments.kills} --seed {seed}", flush=True)
+        raise
+    print(f"{arguments.kills} kills in {time.monotonic() - began:.0f} s: outputs and stores are equal")
+
+
+if __name__ == "__main__":
+    main()
