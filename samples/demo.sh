@@ -244,6 +244,39 @@ run 0 kcli cluster stop --data-dir "$rescue/cluster"
 wait "$nodes"
 run 0 kcli verify "$rescue/cluster/node-2/data"
 
+say "Streams: a program counts pages, and joins visits with users; each record takes effect once"
+printf '\n\033[1m$ kcli serve --data-dir streams --listen 127.0.0.1:0 -o group.initial.rebalance.delay.ms=0 &\033[0m\n'
+coproc STREAMS {
+    exec kcli serve --data-dir "$rescue/streams" --listen 127.0.0.1:0 -o group.initial.rebalance.delay.ms=0 2> "$rescue/streams.log"
+}
+streams=$STREAMS_PID
+read -r _ _ address _ <&"${STREAMS[0]}" || { cat "$rescue/streams.log" >&2; exit 1; }
+export KCLI_BOOTSTRAP_SERVER=$address
+for topic in users visits visits-by-country pages; do kcli topics create "$topic" > /dev/null; done
+printf 'ada:GB\ngrace:US\n' | kcli produce users --key-separator : 2> /dev/null
+printf 'ada:home\ngrace:home\nada:cart\n' | kcli produce visits --key-separator : 2> /dev/null
+application=(kcli streams run visits.py --application-id visits --instance-id demo -X session.timeout.ms=6000)
+printf '\n\033[1m$ %s &\033[0m\n' "${application[*]}"
+"${application[@]}" &
+job=$!
+run 0 timeout 60 kcli consume pages --isolation-level read_committed --count 3 --template '%k %s\n'
+
+say "Kill it, visit on, and run it again: it goes on from its last commit, with its stores from their changelogs"
+printf '\n\033[1m$ kill -KILL %s\033[0m\n' "$job"
+kill -KILL "$job"
+wait "$job" || true
+printf 'grace:cart\nada:home\n' | kcli produce visits --key-separator : 2> /dev/null
+printf '\n\033[1m$ %s &\033[0m\n' "${application[*]}"
+"${application[@]}" &
+job=$!
+run 0 timeout 60 kcli consume visits-by-country --isolation-level read_committed --count 5 --template '%k %s\n'
+kill -TERM "$job"
+wait "$job"
+run 0 kcli streams store visits pages --value-serde long
+kill -TERM "$streams"
+wait "$streams"
+unset KCLI_BOOTSTRAP_SERVER
+
 say "The same records as Parquet, made by Spark, with no Kafka running; and a look into it"
 run 0 kcli export-to-parquet "$rescue/data" --topic orders --out "$rescue/orders" --key-format string --value-format json
 run 0 python show_parquet.py "$rescue/orders"
