@@ -880,7 +880,7 @@ def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
     for part in plan.saved.refilled:
         row = {"partition": plan.name, "kind": "refilled", "file": part.file, "source": part.source}
         row |= {"first_offset": part.first_offset, "last_offset": part.last_offset}
-        yield row | {"batches": part.batches}
+        yield row | {"batches": part.batches, "block_position": part.position}
     for size in plan.saved.resized:
         row = {"partition": plan.name, "kind": "resized", "file": size.file, "position": size.position}
         yield row | {"before": size.before, "length": size.length}
@@ -1078,6 +1078,9 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "refilled":
         kept = count_text(row["batches"], "batch is", "batches are")
         offsets = f"{row['first_offset']:,}..{row['last_offset']:,}"
+        if row["block_position"] is not None:
+            place = f"which has their bytes at byte {row['block_position']:,}, where they belong in this file"
+            return f"{kept} whole again with bytes of {row['source']}, {place}: offsets {offsets}"
         what = "a copy of the log" if "/" in row["source"] else "the segment before the log cleaner replaced it"
         return f"{kept} taken from {row['source']}, {what}: offsets {offsets}"
     if row["kind"] == "leader-epoch":
@@ -1151,7 +1154,7 @@ def _mending_words(row: Row) -> str:
     if row["kind"] == "restored":
         last = f", joined with the parts after it, up to {row['parts'][-1]}" if "parts" in row else ""
         return f"kept as {row['name']}{last}: the log lacks its offsets"
-    return f"kept as {row['name']}, by the offset of its first batch"
+    return f"kept as {row['name']}, by the offsets of its batches"
 
 
 def _end_of_promoted(row: Row, compared: Compared, directory: Path, aside: Path | None) -> Row:

@@ -170,12 +170,19 @@ class CoordinatorCheck:
     def ended(self) -> dict[tuple[int, str], dict[str, str]]:
         """Return the transactions that the coordinator has open, and therefore ends after a start: the transactional id
         and the name of the state, by producer id and name of a partition's directory. Where the coordinator has lost
-        epochs, the transaction is left out, as the partition refuses its end marker."""
+        epochs, the partitions that refuse the end marker are left out."""
         if self._read is None:
             return {}
-        files, found, known = self._read
-        older = _older(found, known, files.state_partitions, self._expired_ms)
-        refusing = {(each.producer_id, str(each.place)) for each in older if each.error}
+        _, found, known = self._read
+        epochs = {each.producer_id: _marker_epoch(each) for each in known.values()}
+        refusing = {
+            (each.producer_id, str(place))
+            for place, producers in found
+            for each in producers
+            if each.coordinator_epoch is not None
+            and each.producer_epoch > epochs.get(each.producer_id, each.producer_epoch)
+            and (each.start_offset is not None or each.last_timestamp_ms > self._expired_ms)
+        }
         return {
             (each.producer_id, str(place)): {"transactional_id": name, "state": each.state.label}
             for name, each in known.items()
@@ -285,9 +292,7 @@ def _outcome(transaction: Transaction, batches: Sequence[tuple[TopicPartition, P
     if not batches:
         return None
     place, newest = _newest(batches)
-    epoch = transaction.producer_epoch
-    if transaction.state is State.ONGOING:  # to end it, the coordinator first writes a record with the next epoch
-        epoch += 1
+    epoch = _marker_epoch(transaction)
     ahead = (other for other, each in batches if other in transaction.partitions and each.producer_epoch > epoch)
     refusing = next(ahead, None)  # its end marker has this epoch
     if transaction.state.is_open and refusing is not None:
@@ -315,6 +320,12 @@ def _outcome(transaction: Transaction, batches: Sequence[tuple[TopicPartition, P
         f"{gets} again, and refuses what it sends to {place} (OutOfOrderSequenceException), or takes it for a batch "
         "that it has, and loses it without an error"
     )
+
+
+def _marker_epoch(transaction: Transaction) -> int:
+    """Return the epoch of the markers with which the coordinator ends a transaction. To end an ongoing one, it first
+    writes a record with the next epoch."""
+    return transaction.producer_epoch + (transaction.state is State.ONGOING)
 
 
 def _mended(

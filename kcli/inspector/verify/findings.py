@@ -106,6 +106,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "file-attribute",
         "log-foreign",
         "records-foreign",
+        "block-displaced",
         "records-unserved",
         "log-replaced",
         "log-returned",

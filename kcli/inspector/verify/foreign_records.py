@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from formats.file_name import FileKind
+from formats.file_name import FileKind, parse
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.log_findings import LOADS_BOTH, SERVES_BOTH
@@ -78,15 +78,20 @@ def foreign_records(log: Path, found: Sequence[Run], reached: int) -> tuple[Find
     def follows(other: Finding) -> bool:
         if other.path == finding.path:
             return _is_beside(other, found, starts) or (other.kind in OF_ORDER and (other.offset or 0) >= begin)
-        path = Path(other.path)
-        stated = int(path.stem) if other.offset is None and path.stem.isdecimal() else other.offset
-        is_behind = stated is not None and stated >= begin
+        path, is_behind = Path(other.path), offset_of(other) >= begin
         if path.parent != log.parent or not is_behind:
             return False
         is_index = path.stem == log.stem and other.kind.startswith(("index-", "timeindex-"))
         return is_index or other.kind in OF_ORDER
 
     return finding, follows
+
+
+def offset_of(finding: Finding) -> int:
+    """Return the offset that a finding is about, or the one in the name of its file; -1 if there is neither."""
+    name = parse(Path(finding.path).name)
+    base = None if name is None else name.base_offset
+    return finding.offset if finding.offset is not None else -1 if base is None else base
 
 
 def _is_beside(other: Finding, found: Sequence[Run], starts: list[int]) -> bool:

@@ -53,6 +53,7 @@ LOADS_BOTH = (
     "salvage leaves them out, in a copy"
 )
 SERVES_BOTH = "Kafka keeps them, and serves them as this partition's: salvage leaves them out, in a copy"
+LIES_ELSEWHERE = "Kafka keeps what lies here instead: salvage takes these bytes from there, in a copy"
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"
 EPOCH = (

@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # imported at run time only if a log has the files or batches
     from kcli.inspector.verify.segment import Look
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
+    from kcli.log.recovery.displaced_blocks import Displaced
     from kcli.log.recovery.misdirected import Home, Run
     from kcli.log.recovery.salvage import PutBack
 
@@ -532,16 +533,28 @@ class LogVerifier:
 
         self._add_foreign_records(path, runs_by_keys(path, size, home))
 
-    def _find_foreign_blocks(self, path: Path, size: int, following: int | None, of_log: Sequence[Finding]) -> None:
+    def _find_displaced_blocks(self, path: Path, size: int, base: int, following: int | None) -> list[Displaced]:
+        """Add the blocks of a damaged .log file that lie in another .log file as causes, and return them. Raises
+        UnreadableInput."""
+        from kcli.inspector.verify.displaced_blocks import displaced  # imported only if a log is damaged
+
+        found: list[Displaced] = []
+        for cause, follows, block in displaced(path, size, base, following):
+            self._errors = True
+            self._causes.add(cause, follows)
+            found.append(block)
+        return found
+
+    def _find_foreign_blocks(self, path: Path, size: int, following: int | None, blocks: Sequence[Displaced]) -> None:
         """Add the finding of batches of other partitions in a damaged .log file, which these partitions have, too, as a
         cause, unless the keys of the records have shown such batches. If the log ends with them, it ends before them.
-        Raises UnreadableInput."""
-        is_told = self._known.keys is not None and self._has_own and self._has_foreign
-        if self._known.home is None or is_told or not any(map(is_damage, of_log)):
+        blocks: where such batches lie instead of the file's own, which have been found. Raises UnreadableInput."""
+        if self._known.keys is not None and self._has_own and self._has_foreign:
             return
         from kcli.inspector.verify.foreign_records import runs_by_logs  # imported only if a log is damaged
 
         found = runs_by_logs(path, size)
+        found = [run for run in found if not any(each.begin <= run.position < each.end for each in blocks)]
         self._add_foreign_records(path, found)
         if found and following is None and found[-1].own_next is None:
             self._end = found[-1].own_end
@@ -614,9 +627,12 @@ class LogVerifier:
     def _with_order(
         self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
     ) -> list[Finding]:
-        """Add the batches of other partitions in a damaged .log file as a cause, and replace the findings of wrong
-        offsets by their one cause, if that is found. Returns the other findings. Raises UnreadableInput."""
-        self._find_foreign_blocks(path, size, following, of_log)
+        """Add the blocks of a damaged .log file that lie in another one, and the batches of other partitions in it, as
+        causes, and replace the findings of wrong offsets by their one cause, if that is found. Returns the other
+        findings. Raises UnreadableInput."""
+        if self._known.home is not None and any(map(is_damage, of_log)):
+            blocks = self._find_displaced_blocks(path, size, base, following)
+            self._find_foreign_blocks(path, size, following, blocks)
         if self._is_whole:
             for put_back in self._put_back(path, base, following, of_log):
                 of_log = self._as_put_back(put_back, following, of_log)

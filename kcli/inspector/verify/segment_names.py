@@ -1,4 +1,5 @@
-"""Segments whose .log file has the name of another segment, recognized by the first batch in the file.
+"""Segments whose .log file has the name of another segment, recognized by the first batch in the file and by where most
+of its batches belong.
 
 Two .log files may have exchanged their names, or one was renamed or copied. Others are segments that the cleaner has
 replaced, and that came back, as from a backup. All other checks of the partition use the segments in their true order,
@@ -7,7 +8,9 @@ so that a wrong name makes one finding and not one for each batch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -18,6 +21,7 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.log.recovery.batch_length import MAGIC, MAGIC_AT
+from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource, Source
 
 HEADER_BYTES = 61
@@ -78,7 +82,7 @@ class Placed:
     wrong: a finding for each segment with a wrong name, with the names of its files (without suffix). used: the base
     offsets in the names of index files that have no .log file of that name, and belong to a .log file with another
     name. replaced: the names of the files of segments that the cleaner has replaced, and that are in the directory
-    again, each with words for what the file is.
+    again, and of .log files whose batches another one has, each with words for what the file is.
     """
 
     segments: list[SegmentFiles]
@@ -270,13 +274,19 @@ def _placed(
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {each.base: None if each.base in right else _held(each, bases, named) for each in segments}
-    odd = [segment for segment in segments if held[segment.base] is not None]
-    if not odd:
+    odd = {base: first for base, first in held.items() if first is not None}
+    behind = {
+        each.base: first
+        for each in segments
+        if each.base not in right and (first := _first_behind_damage(each, bases)) is not None
+    }
+    if not odd and not behind:
         return Placed(sorted(segments, key=lambda each: each.base), [], set())
-    targets = _permutation({each.base: held[each.base] or 0 for each in odd}, bases)
-    if targets is not None:
-        return _reordered(segments, targets)
-    return _renamed(segments, {each.base: held[each.base] or 0 for each in odd}, orphans)
+    for first_offsets in ({**odd, **behind}, odd) if behind else (odd,):
+        targets = _permutation(first_offsets, bases)
+        if targets is not None:
+            return _reordered(segments, targets)
+    return _renamed(segments, odd, orphans)
 
 
 def _held(segment: SegmentFiles, bases: list[int], named: set[int]) -> int | None:
@@ -306,7 +316,28 @@ def _held(segment: SegmentFiles, bases: list[int], named: set[int]) -> int | Non
         is_one_bit = (first.first ^ segment.base).bit_count() == 1
         is_followed = second is not None and second.first == first.last + 1
         is_confirmed = is_followed or not is_one_bit or first.first in named or first.first in bases
+        is_confirmed = is_confirmed and _is_elsewhere(segment, bases)
     return first.first if is_confirmed else None
+
+
+def _first_behind_damage(segment: SegmentFiles, bases: list[int]) -> int | None:
+    """Return the offset of a segment's first sound batch, if the .log file begins with damage, and neither the indexes
+    nor most batches fit the name; else None. bases: the offsets in the names of all .log files."""
+    log = segment.files[FileKind.LOG]
+    if not log.stat().st_size or first_header(log) is not None or _fits(segment, segment.base):
+        return None
+    with closing(FileSource(log)) as source:
+        first = next(sound_batches(source), None)
+    return None if first is None or not _is_elsewhere(segment, bases) else first.base_offset
+
+
+def _is_elsewhere(segment: SegmentFiles, bases: list[int]) -> bool:
+    """Whether most sound batches of a .log file have offsets of other segments than the one of its name. bases: the
+    offsets in the names of all .log files."""
+    until = _following(bases, segment.base)
+    with closing(FileSource(segment.files[FileKind.LOG])) as source:
+        places = Counter(segment.base <= row.base_offset < until for row in sound_batches(source))
+    return places[False] >= places[True]
 
 
 def _following(bases: list[int], base: int) -> int:
@@ -407,6 +438,7 @@ def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans:
     their names. A file that has the offsets of a correctly named one is a copy, and is left out; any other has the
     offsets of a missing .log file."""
     placed, wrong, used = [], [], set()
+    copies: dict[str, str] = {}
     for segment in segments:
         true = held.get(segment.base)
         if true is None:
@@ -416,7 +448,10 @@ def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans:
         other = _holder(segments, held, true, end_of(path))
         if other is not None:
             moves = [(path, path.with_name(f"{path.name}.copy"))]
-            found = _origin(path, next(each for each in segments if each.base == other), true)
+            holder = next(each for each in segments if each.base == other)
+            found = _origin(path, holder, true)
+            if _has_all(holder.files[FileKind.LOG], path):
+                copies[path.name] = f"its batches are those of {holder.files[FileKind.LOG].name}"
             action = "stop the broker, and move the file away"
         else:
             at_target = orphans[true].files if true in orphans else {}
@@ -439,7 +474,16 @@ def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans:
             valid_bytes_before=0,
         )
         wrong.append((finding, {path.stem}))
-    return Placed(sorted(placed, key=lambda each: each.base), wrong, used)
+    return Placed(sorted(placed, key=lambda each: each.base), wrong, used, copies)
+
+
+def _has_all(log: Path, other: Path) -> bool:
+    """Whether a .log file has all sound batches of another one, of which there are some."""
+    with closing(FileSource(log)) as own, closing(FileSource(other)) as its:
+        lacking = {(row.base_offset, row.crc) for row in sound_batches(its)}
+        is_any = bool(lacking)
+        lacking.difference_update((row.base_offset, row.crc) for row in sound_batches(own))
+    return is_any and not lacking
 
 
 def _origin(path: Path, other: SegmentFiles, first: int) -> str:

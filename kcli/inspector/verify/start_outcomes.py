@@ -19,6 +19,7 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, STOPS, Finding, offsets_text
 from kcli.inspector.verify.log_findings import (
     AHEAD,
+    LIES_ELSEWHERE,
     LOADS_BOTH,
     PUTS_BACK,
     RECOVER,
@@ -49,7 +50,8 @@ OF_ORDER = ("offsets-order", "offsets-overlap")
 CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
 SWAP = "swap-log"
-GUESSED = (RECOVER, SALVAGE, AHEAD, LOADS_BOTH, SERVES_BOTH, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
+OF_BLOCKS = (LOADS_BOTH, SERVES_BOTH, LIES_ELSEWHERE)
+GUESSED = (RECOVER, SALVAGE, AHEAD, RENAME, REORDER, NextStart.PASSES_OVER.value, *OF_BLOCKS, *TRUSTED)
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:
@@ -293,6 +295,8 @@ def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Fi
             return replace(finding, action=outcome) if is_next else finding
         if is_of_others:
             outcome = f"{outcome}; salvage leaves them out, and keeps this partition's own behind them, in a copy"
+        elif finding.action == LIES_ELSEWHERE:
+            outcome = f"{outcome}; salvage takes these bytes from there, in a copy"
         elif finding.action.endswith(PUTS_BACK):
             outcome += PUTS_BACK
         is_log_directory = is_metadata and plan.refused is None
@@ -372,7 +376,8 @@ def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
     """Return, in words, what the start does with the finding's batch; None if it does nothing with it."""
     path = Path(finding.path)
     if plan.refused is not None:
-        is_cause = plan.refused.file.removesuffix(".swap") == path.name  # the path is that after the start
+        file = plan.refused.file.removesuffix(".swap")  # the path is that after the start
+        is_cause = file == path.name or (finding.action == LIES_ELSEWHERE and f" in {file}," in str(finding.found))
         return f"Kafka does not start with it: {plan.refused.reason}" if is_cause else None
     for number, event in enumerate(plan.events):
         if event.file == path.name:

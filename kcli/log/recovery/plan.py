@@ -13,6 +13,8 @@ from errno import ELOOP
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
@@ -34,6 +36,13 @@ from kcli.log.recovery.batch_magic import RightMagic, with_right_magics, wrong_m
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, lost_swaps, missed_logs
+from kcli.log.recovery.displaced_blocks import (
+    Displaced,
+    displaced_blocks,
+    has_damage,
+    logs_around,
+    with_blocks,
+)
 from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.foreign_blocks import identities, runs_of_others
@@ -52,9 +61,11 @@ from kcli.log.recovery.salvage import (
     LogStart,
     Lost,
     Misdirected,
+    Refilled,
     Renamed,
     Salvaged,
     Unread,
+    begin_offset,
     behind_damage,
     cut_before_copies,
     exchanged_within,
@@ -85,6 +96,15 @@ LOG = FileKind.LOG
 NOT_CHECKED = Checked()
 UNREAD = -2
 NO_LOG = "it begins with no batch, and has none that the other logs lack"
+
+
+class Mended(NamedTuple):
+    """What salvage puts right in .log files, by their names. before: the files as they were before a transfer in text
+    mode. blocks: those that lie in other files. epochs: the batches whose leader epoch is put right."""
+
+    before: Mapping[str, BeforeTransfer] = MappingProxyType({})
+    blocks: Mapping[str, Sequence[Displaced]] = MappingProxyType({})
+    epochs: Mapping[str, Sequence[RightEpoch]] = MappingProxyType({})
 
 
 @dataclass
@@ -306,6 +326,7 @@ def _plan(
     if with_salvage:
         return _salvaged(planned, advance, exchanged, missed, checked, readable)
     planned.pass_over(_gaps(planned))
+    planned.pass_over(_misnamed(planned))
     if planned.refused is None or not options.log_start_offset:
         return planned
     log_start = _salvaged(
@@ -329,6 +350,24 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
         if not any(first <= each <= last + 1 for each in named):
             reason = f"no file has offsets {first:,}..{last:,}, behind {before}: Kafka starts without them"
             yield Event(EventKind.PASSED_OVER, following, reason)
+
+
+def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
+    """Yield an event for each .log file that begins with a batch of another segment, unless another event names the
+    file. Raises UnreadableInput."""
+    options = planned.options
+    if planned.refused is not None or options.is_metadata or options.is_deleted:
+        return
+    named = {each.file for each in planned.events if each.kind is not EventKind.LEFTOVER_REMOVED}
+    logs = dict(_logs(planned.view.unchanged()))
+    for name, following in pairwise([*logs, None]):
+        if name is None or name in named or not logs[name].size:
+            continue
+        base, until = offset_of(name), OFFSET_MAX if following is None else offset_of(following)
+        start = begin_offset(name, logs[name])
+        if start is not None and not base <= start < until:
+            reason = f"it begins with offset {start:,}, which is another segment's: Kafka starts, and serves it here"
+            yield Event(EventKind.PASSED_OVER, name, reason)
 
 
 def _with_circular(planned: PartitionPlan, circular: Sequence[str]) -> PartitionPlan:
@@ -466,9 +505,9 @@ def _salvaged(
     restored, outside = _restored(directory, missed, checked, given)
     exchanged = {**given, **outside}
     anew = _rebuilt(planned, checked)
-    before = _before_transfer(_view(directory, exchanged, restored, anew, checked, readable))
-    epochs = _wrong_epochs(_view(directory, exchanged, restored, anew, checked, readable, before), checked.last_epoch)
-    view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before, epochs)
+    view_of = partial(_view, directory, exchanged, restored, anew, checked, readable)
+    mended = _mended(view_of, checked.last_epoch)
+    view_anew = partial(view_of, mended)
     if (
         exchanged
         or restored
@@ -476,8 +515,7 @@ def _salvaged(
         or checked.removed
         or checked.moved
         or checked.made
-        or before
-        or epochs
+        or any(mended)
         or planned.view.taken_names
     ):
         last = _load(directory, _with_epochs(view_anew(), anew), options, advance)
@@ -526,7 +564,7 @@ def _salvaged(
         return kept_indexes if kept_indexes.refused else _with_wrong_indexes(kept_indexes, indexes, last.refused)
     last.saved.rebuilt = sorted(name for name in anew if last.view.files.get(name) != _left(planned, name))
     last.saved.restored = [*restored, *_made_of_others(directory, outside, checked)]
-    _add_kept(last, planned, before, epochs, logs, outside)
+    _add_kept(last, planned, mended, logs, outside)
     _add_unused(last, planned, checked)
     last.saved.misdirected = [Misdirected(name, tuple(runs)) for name, runs in elsewhere.items() if name in logs]
     return _as_salvaged(last, planned, _not_looked_at(home, unread, elsewhere))
@@ -753,15 +791,13 @@ def _view(
     anew: Collection[str],
     checked: Checked,
     readable: Mapping[str, Content | None],
-    before: Mapping[str, BeforeTransfer] | None = None,
-    epochs: Mapping[str, Sequence[RightEpoch]] | None = None,
+    mended: Mended,
 ) -> PartitionView:
     """Return a view of the directory with which salvage begins. exchanged: the paths of the .log files to put into the
     view, by the name that each gets. restored: the files that get another name. anew: the indexes to rebuild; the
     offset indexes of their segments are removed, because a start rebuilds all indexes of a segment without an offset
     index. checked: has the files that are left out, and the .log files that are made of other files. readable: as in
-    PartitionView. before: the .log files as they were before a transfer in text mode, by name. epochs: the batches
-    whose leader epoch is put right, by the name of their .log file."""
+    PartitionView. mended: what is put right in the .log files."""
     view = PartitionView(directory, readable)
     view.make_room()
     for name in (*checked.removed, *checked.moved):
@@ -777,12 +813,42 @@ def _view(
         view.remove(f"{name.partition('.')[0]}{FileKind.OFFSET_INDEX}")
     for name, path in exchanged.items():
         view.put(name, Content((FileRange(path, 0, path.stat().st_size),)))
-    for name, log in (before or {}).items():
+    for name, log in mended.before.items():
         view.put(name, log.content)
     put_exchanged_in_place(view)
-    for name, wrong in (epochs or {}).items():
+    for name, found in mended.blocks.items():
+        view.put(name, with_blocks(view.files[name], found, directory))
+    for name, wrong in mended.epochs.items():
         view.put(name, with_right_epochs(view.files[name], wrong))
     return view
+
+
+def _mended(view_of: Callable[[Mended], PartitionView], last: RightEpoch | None) -> Mended:
+    """Return what salvage puts right in the .log files. view_of: returns the view of the directory with what is known
+    of that. last: the last batch of the log, if a bit of its leader epoch was flipped. Raises UnreadableInput."""
+    before = _before_transfer(view_of(Mended()))
+    blocks = _displaced_blocks(view_of(Mended(before)))
+    return Mended(before, blocks, _wrong_epochs(view_of(Mended(before, blocks)), last))
+
+
+def _displaced_blocks(view: PartitionView) -> dict[str, list[Displaced]]:
+    """Return the blocks of damaged .log files of a view that lie in other files, by the names of the .log files. Raises
+    UnreadableInput."""
+    logs = dict(_logs(view))
+    following = dict(pairwise(map(offset_of, logs)))
+    damaged = [name for name, content in logs.items() if has_damage(name, content)]
+    others = logs_around(view.directory) if damaged else []
+    found: dict[str, list[Displaced]] = {}
+    for name in damaged:
+        paths = [each for each in others if each not in paths_in(logs[name])]
+        base = offset_of(name)
+        found[name] = displaced_blocks(name, logs[name], base, following.get(base), paths)
+    return {name: blocks for name, blocks in found.items() if blocks}
+
+
+def _refilled(directory: Path, name: str, block: Displaced) -> Refilled:
+    source = block.log.name if block.log.parent == directory else f"{block.log.parent.name}/{block.log.name}"
+    return Refilled(name, source, block.batches, block.first_offset, block.last_offset, block.position)
 
 
 def _wrong_epochs(view: PartitionView, last: RightEpoch | None) -> dict[str, list[RightEpoch]]:
@@ -804,24 +870,25 @@ def _logs(view: PartitionView) -> list[tuple[str, Content]]:
 def _add_kept(
     last: PartitionPlan,
     planned: PartitionPlan,
-    before: Mapping[str, BeforeTransfer],
-    epochs: Mapping[str, Sequence[RightEpoch]],
+    mended: Mended,
     counted: Container[str],
-    outside: Container[str],
+    outside: Collection[str],
 ) -> None:
-    """List in `last.saved` the .log files that were changed back to what they were before a transfer in text mode, and
-    the leader epochs that were corrected. Add to `last.saved.records` the records of the .log files and of .deleted
-    files that the start would lose. counted: the .log files whose records are counted already. planned: the plan
-    without salvage. outside: the .log files that files from outside the directory replace. Raises UnreadableInput."""
+    """List in `last.saved` what was put right in the .log files (`mended`). Add to `last.saved.records` the records of
+    the .log files and of .deleted files that the start would lose. counted: the .log files whose records are counted
+    already. planned: the plan without salvage. outside: the .log files that files from outside the directory replace.
+    Raises UnreadableInput."""
     saved = last.saved
-    saved.text_mode = {name: log.mode for name, log in sorted(before.items())}
-    saved.epochs = [each for wrong in epochs.values() for each in wrong]
+    saved.text_mode = {name: log.mode for name, log in sorted(mended.before.items())}
+    saved.epochs = [each for wrong in mended.epochs.values() for each in wrong]
+    directory = last.view.directory
+    saved.refilled += [_refilled(directory, name, each) for name, found in mended.blocks.items() for each in found]
     saved.records += _kept_as_they_are(planned, last, counted)
-    saved.records += _in_their_place(planned, outside)
+    saved.records += _in_their_place(planned, {*outside, *(name for name in mended.blocks if name not in counted)})
     deleted = zip(planned.events, planned.lost, strict=True)
     saved.records += sum(lost.records for event, lost in deleted if event.kind is EventKind.DELETED)
     saved.records += sum(
-        _saved_before_transfer(planned, name, log) for name, log in before.items() if name not in counted
+        _saved_before_transfer(planned, name, log) for name, log in mended.before.items() if name not in counted
     )
 
 

@@ -14,7 +14,8 @@ left out   are all bytes between kept batches, and these batches: one that canno
            left for appends. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
 renamed    a .log file whose name is above its first offset gets the name of that offset, if the .log files before it
            end at or below that offset
-exchanged  .log files that have each other's names, by the offsets of their first batches, get their own names back
+exchanged  .log files that have each other's names, by the offsets of most of their batches, get their own names back
+displaced  a block of a damaged .log file that lies in another .log file, at the same byte, is taken from there
 removed    a .log file whose batches are those of another partition, or that the cleaner has replaced, is removed
 rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches is built anew from them
 swap       if a damaged swap file replaced .log files, their batches after those of the swap file are kept, too
@@ -25,6 +26,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -127,13 +129,15 @@ class Reordered:
 class Refilled:
     """Batches that take the place of damaged ones in a .log file. source: the file that has them: the .deleted file of
     the same segment, as the segment was before the log cleaner replaced it; or the file of the same name in a copy of
-    the partition's directory, as <directory>/<file>. batches: their number."""
+    the partition's directory, as <directory>/<file>; or a .log file that has a block of this one. batches: their
+    number. position: the byte of the block in both files; None if there is none."""
 
     file: str
     source: str
     batches: int
     first_offset: int
     last_offset: int
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -586,12 +590,18 @@ def _identity(row: BatchRow) -> tuple[int, int, int]:
 
 
 def put_exchanged_in_place(view: PartitionView) -> None:
-    """Rename .log files of the view that have each other's names, as their first offsets show: each file gets the name
-    of the offset with which it begins. The indexes of these files are removed: a start rebuilds them. Raises
-    UnreadableInput."""
+    """Rename .log files of the view that have each other's names, as the offsets of most of their sound batches show:
+    each file gets the name of the segment to which these belong. The indexes of these files are removed: a start
+    rebuilds them. Raises UnreadableInput."""
     logs = {_base_of(name): view.files[name] for name in view.names() if is_log(name)}
-    starts = {base: begin_offset(build(FileName(FileKind.LOG, base)), content) for base, content in logs.items()}
-    right = {base: start for base, start in starts.items() if start is not None and start != base}
+    bases = sorted(logs)
+    right = {}
+    for base, content in logs.items():
+        name = build(FileName(FileKind.LOG, base))
+        if begin_offset(name, content) != base:
+            place = _place_by_most(name, content, bases)
+            if place not in (None, base):
+                right[base] = place
     before = None
     while before != right:
         before = right
@@ -603,17 +613,27 @@ def put_exchanged_in_place(view: PartitionView) -> None:
         view.put(build(FileName(FileKind.LOG, start)), logs[base])
 
 
+def _place_by_most(name: str, content: Content, bases: Sequence[int]) -> int | None:
+    """Return the base offset of the segment to which most sound batches of a .log file belong by their offsets; None if
+    the file has none. bases: the base offsets of all segments, sorted. Raises UnreadableInput."""
+    counts: Counter[int] = Counter()
+    for row in _sound_rows(name, content, 0):
+        at = bisect_right(bases, first_offset(row))
+        counts[bases[at - 1] if at else -1] += 1
+    return max(counts, key=counts.__getitem__, default=None)
+
+
 def exchanged_within(view: PartitionView) -> list[Renamed]:
-    """Return the .log files that have exchanged their names in the view: each begins, in the view, with bytes that lie
-    on disk under the name of another .log file, and the view still has a file with that name."""
-    first_parts = {name: view.files[name].parts[:1] for name in view.names() if is_log(name)}
-    sources = {
-        name: part.path.name
-        for name, parts in first_parts.items()
-        for part in parts
-        if isinstance(part, FileRange) and part.path.parent == view.directory
-    }
-    return [Renamed(source, name) for name, source in sources.items() if source != name and source in first_parts]
+    """Return the .log files that have exchanged their names in the view: most bytes of each lie on disk under the name
+    of another .log file, and the view still has a file with that name."""
+    sources: dict[str, Counter[str]] = {}
+    for name in [each for each in view.names() if is_log(each)]:
+        counts = sources.setdefault(name, Counter())
+        for part in view.files[name].parts:
+            if isinstance(part, FileRange) and part.path.parent == view.directory:
+                counts[part.path.name] += part.length
+    most = {name: max(counts, key=counts.__getitem__, default=name) for name, counts in sources.items()}
+    return [Renamed(source, name) for name, source in most.items() if source != name and source in sources]
 
 
 def known_offsets(view: PartitionView) -> OffsetRanges:
