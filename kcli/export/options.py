@@ -198,6 +198,7 @@ class SourceOptions:
 _MEANINGLESS: Final = re.compile(
     r"kafka\..*|groupidprefix|kafkaconsumer\.polltimeoutms|fetchoffset\..*|__.*|recursivefilelookup"
 )
+SHOWN_CHARACTERS: Final = 200
 _MEANINGLESS_LIVE: Final = re.compile(r"groupidprefix|__.*|recursivefilelookup")
 
 
@@ -215,7 +216,7 @@ class _RemainingOptions:
         try:
             return convert(value)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise UsageError(f"{name}={value!r}: {error}") from None
+            raise UsageError(f"{name}={shown(value)}: {error}") from None
 
     def names(self, name: str) -> frozenset[str] | None:
         found: frozenset[str] | None = self.text(name, _names)
@@ -275,8 +276,20 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def shown(value: str) -> str:
+    """Return the value of an option for a message; a long one is cut."""
+    return repr(value) if len(value) <= SHOWN_CHARACTERS else f"{value[:SHOWN_CHARACTERS]!r}..."
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("not a whole number") from None
+
+
 def _positive(text: str) -> int:
-    value = int(text)
+    value = _integer(text)
     if value < 1:
         raise ValueError("not above 0")
     return value
@@ -291,7 +304,7 @@ def _duration_ms(text: str) -> int:
 
 
 def _time(text: str) -> int:
-    value = int(text)
+    value = _integer(text)
     if not 0 <= value < 1 << 63:
         raise ValueError("not a time in ms since 1970")
     return value
@@ -336,12 +349,14 @@ def _by_partition(text: str) -> dict[TopicPartition, int]:
     """Return numbers by partition from JSON: {"topic": {"0": 23, "1": -1}, ...}."""
     try:
         found = json.loads(text)
-    except ValueError:
+        numbers = {
+            TopicPartition(topic, int(partition)): number
+            for topic, each in found.items()
+            for partition, number in each.items()
+        }
+    except (ValueError, AttributeError):
         raise ValueError('neither a name nor of the form {"topic": {"0": 23}}') from None
-    result: dict[TopicPartition, int] = {}
-    for topic, numbers in found.items():
-        for partition, number in numbers.items():
-            if type(number) is not int or not -(1 << 63) <= number < 1 << 63:
-                raise ValueError(f"{number!r} is no int64")
-            result[TopicPartition(topic, int(partition))] = number
-    return result
+    for number in numbers.values():
+        if type(number) is not int or not -(1 << 63) <= number < 1 << 63:
+            raise ValueError(f"{number!r} is no int64")
+    return numbers

@@ -25,11 +25,14 @@ from kcli.client.log_reading import LogReader
 from kcli.client.security import security_of
 from kcli.client.wire import CLIENT_ID, AnyBroker
 from kcli.errors import UsageError
+from kcli.export.options import shown
+from kcli.printable import is_utf8
 
 PREFIX: Final = "kafka."
 BOOTSTRAP: Final = "kafka.bootstrap.servers"
 ISOLATION: Final = "kafka.isolation.level"
-POLL_TIMEOUT: Final = "kafkaconsumer.polltimeoutms"
+POLL_TIMEOUT: Final = "kafkaConsumer.pollTimeoutMs"
+CLIENT_ID_BYTES: Final = (1 << 15) - 1
 FETCH_BYTES: Final = 8 << 20
 FETCH_BYTES_MAX: Final = 128 << 20
 _SECURING: Final = ("security.", "sasl.", "ssl.")
@@ -85,7 +88,7 @@ class Cluster:
             number(settings, name, FETCH_BYTES, FETCH_BYTES_MAX)
             for name in ("max.partition.fetch.bytes", "fetch.max.bytes")
         ]
-        poll_ms = number(others, POLL_TIMEOUT, int(cluster.poll_timeout_s * 1000))
+        poll_ms = number(others, POLL_TIMEOUT.lower(), int(cluster.poll_timeout_s * 1000))
         refuse(settings, _WITHOUT_EFFECT, _INSTEAD)
         return replace(cluster, poll_timeout_s=poll_ms / 1000, fetch_bytes=min(sizes)), others
 
@@ -105,6 +108,8 @@ class Cluster:
         defaults = Cluster(bootstrap)
         timeout_ms = number(settings, "request.timeout.ms", int(defaults.timeout_s * 1000))
         client_id = settings.pop("client.id", defaults.client_id)
+        if not is_utf8(client_id) or len(client_id.encode()) > CLIENT_ID_BYTES:
+            raise UsageError(f"{PREFIX}client.id={shown(client_id)}: not UTF-8 of at most {CLIENT_ID_BYTES:,} bytes")
         return Cluster(bootstrap, properties, client_id, timeout_ms / 1000)
 
     def reader(self, topics: Collection[str] | None = None) -> LogReader:
@@ -135,11 +140,11 @@ def number(settings: dict[str, str], name: str, default: int, most: int = (1 << 
     text = settings.pop(name, None)
     if text is None:
         return default
-    shown = name if name == POLL_TIMEOUT else f"{PREFIX}{name}"
+    setting = POLL_TIMEOUT if name == POLL_TIMEOUT.lower() else f"{PREFIX}{name}"
     try:
         value = int(text)
     except ValueError:
-        raise UsageError(f"{shown}={text!r}: not a number") from None
+        raise UsageError(f"{setting}={shown(text)}: not a whole number") from None
     if value < 1:
-        raise UsageError(f"{shown}={text!r}: not above 0")
+        raise UsageError(f"{setting}={shown(text)}: not above 0")
     return min(value, most)

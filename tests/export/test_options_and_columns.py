@@ -64,7 +64,12 @@ def test_what_is_said() -> None:
         ({"path": "/a", "startingOffsets": "first"}, "startingOffsets='first'"),
         ({"path": "/a", "startingOffsets": '{"t": {"0": -3}}'}, "below -2"),
         ({"path": "/a", "startingOffsets": '{"t": {"0": 1.5}}'}, "no int64"),
-        ({"path": "/a", "startingOffsets": '{"t": 7}'}, "startingOffsets"),
+        (
+            {"path": "/a", "startingOffsets": '{"t": 7}'},
+            r"""startingOffsets='{"t": 7}': neither a name nor of the form""",
+        ),
+        ({"path": "/a", "startingOffsets": '{"t": {"x": 7}}'}, "neither a name nor of the form"),
+        ({"path": "/a", "minPartitions": "x" * 300}, r"minPartitions='x{200}'\.\.\.: not a whole number"),
         ({"path": "/a", "startingOffsets": "[" * 100_000}, "startingOffsets"),
         ({"path": "/a", "endingOffsets": "earliest"}, "endingOffsets cannot be the earliest"),
         ({"path": "/a", "assign": '{"t": ["0"]}'}, "assign"),

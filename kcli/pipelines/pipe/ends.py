@@ -18,6 +18,7 @@ from kcli.export.files import is_remote
 
 FORMS: Final = "kafka://HOST:PORT/TOPIC, log:DIRECTORY/TOPIC, iceberg:DIRECTORY, delta:DIRECTORY"
 TABLES: Final = ("iceberg", "delta")
+PORT_MAX: Final = 65535
 _TOPIC: Final = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 _BROKERS: Final = re.compile(r"[^,/\s]+:\d{1,5}(,[^,/\s]+:\d{1,5})*")
 
@@ -70,6 +71,8 @@ def parse_end(text: str, properties: Mapping[str, str]) -> End:
     scheme, colon, place = text.partition(":")
     brokers, _, topic = place.removeprefix("//").rpartition("/")
     if scheme == "kafka" and place.startswith("//") and _BROKERS.fullmatch(brokers):
+        if wrong := [each for each in brokers.split(",") if int(each.rpartition(":")[2]) > PORT_MAX]:
+            raise UsageError(f"{text}: {wrong[0]} has no port from 0 to {PORT_MAX}")
         return TopicEnd(brokers, _checked(topic, text), properties)
     if properties:
         raise UsageError(f"{text}: client properties are for kafka://HOST:PORT/TOPIC")

@@ -4,18 +4,22 @@
     CHECKPOINT/spark       the checkpoint of the streaming query: offsets/N before micro-batch N, commits/N after it
 
 A checkpoint belongs to the two ends in it. A topic that was deleted and created again is another end, as it has another
-id.
+id. While a pipe runs, it has locked the directory (flock).
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from kcli.errors import UnreadableInput, UsageError
+from kcli.export.commit import Busy
 from kcli.export.files import write_file
 from kcli.metadata.partition import from_uuid
 from kcli.pipelines.cluster import Cluster
@@ -85,11 +89,13 @@ class Checkpoint:
     of other ends, or other files; UnreadableInput."""
 
     def __init__(self, directory: Path, ends: Mapping[str, str]) -> None:
+        self._directory = directory
         self._ends = ends
         self._file = directory / ENDS
         self.spark = directory / SPARK
         try:
-            self.is_new = not directory.exists() or not any(directory.iterdir())
+            # a run that was killed, or had a full disk, may have left a part of the file under another name
+            self.is_new = not directory.exists() or all(_is_part(each.name) for each in directory.iterdir())
             known = ends if self.is_new else json.loads(self._file.read_bytes())
         except NotADirectoryError:
             raise UsageError(f"{directory} is no directory") from None
@@ -106,6 +112,21 @@ class Checkpoint:
         """Write the ends into the directory of a new checkpoint. Raises UnreadableInput."""
         write_file(str(self._file), json.dumps(self._ends).encode())
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """A context in which no other pipe of this machine has the checkpoint, once it is made. Raises Busy if one has
+        it, UnreadableInput."""
+        try:
+            lock = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise UnreadableInput.of(self._directory, error) from error
+        try:
+            if not _is_locked(lock):
+                raise Busy(f"{self._directory}: another pipe is running with this checkpoint")
+            yield
+        finally:
+            os.close(lock)
+
     def offsets(self) -> dict[str, Any] | None:
         """Return the offsets at the end of the last micro-batch that has run, None if none has. Raises
         UnreadableInput."""
@@ -121,3 +142,16 @@ class Checkpoint:
         if not isinstance(found, dict):
             raise UnreadableInput(str(path), "no offsets of a query")
         return found
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith(f".{ENDS}.")
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Lock an open file or directory; return whether nobody else has locked it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

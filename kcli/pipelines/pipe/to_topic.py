@@ -153,12 +153,13 @@ class TopicPipe:
         self, settings: SparkSettings, watch: Callable[[PipeProgress], None], follow_s: float | None
     ) -> PipeProgress:
         """Copy all rows, and return the progress. follow_s: None to end then; otherwise the interval (s) at which to
-        look for new rows, until Ctrl-C. Raises SparkFailed, UsageError, KeyboardInterrupt."""
+        look for new rows, until Ctrl-C. Raises SparkFailed, UsageError, Busy, UnreadableInput,
+        KeyboardInterrupt."""
         if self._checkpoint.is_new:
             self._checkpoint.make()
         quick = QUICK_START if settings.is_local else {}
         settings = replace(settings, conf={**PROGRESS_KEPT, **quick, **settings.conf})
-        with spark_session(settings) as spark, interruptible(spark.sparkContext):
+        with self._checkpoint.locked(), spark_session(settings) as spark, interruptible(spark.sparkContext):
             source = self._origin.source()
             if not isinstance(source, KafkaDataSource):
                 spark.dataSource.register(type(source))

@@ -139,6 +139,10 @@ class IcebergTable:
                 self._table = self._opened.load_table(self._identifier)
             except (NoSuchTableError, NoSuchNamespaceError):
                 return
+            except FileNotFoundError:
+                raise UsageError(
+                    f"{self.name} is in its catalog, and its metadata is not in {self._directory}: drop it there first"
+                ) from None
         where = self._table.location().removeprefix("file://").rstrip("/")
         if where != str(self._directory):
             raise UsageError(f"{self.name} has its files in {where}: --out names that directory")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
 from kcli.errors import UnreadableInput, UsageError
+from kcli.export.commit import Busy
+from kcli.export.session import SparkSettings
 from kcli.pipelines.pipe.ends import LogEnd, TableEnd, TopicEnd, parse_end
 from kcli.pipelines.pipe.plan import Checkpoint, identity
+from kcli.pipelines.pipe.to_topic import LogOrigin, TopicPipe
 from kcli.testing.kafka import Kafka
 from tests.pipelines.test_live_batch import delete_topic
 
@@ -45,6 +49,11 @@ def test_no_ends(text: str) -> None:
         parse_end(text, {})
 
 
+def test_no_port() -> None:
+    with pytest.raises(UsageError, match="kafka://a:9092,b:65536/t: b:65536 has no port from 0 to 65535"):
+        parse_end("kafka://a:9092,b:65536/t", {})
+
+
 def test_ends_elsewhere() -> None:
     with pytest.raises(UsageError, match="a table is in a directory of this machine"):
         parse_end("delta:s3://bucket/orders", {})
@@ -71,6 +80,21 @@ def test_the_identity_of_a_topic(kafka: Kafka) -> None:
     assert identity(end) != known
 
 
+def test_a_checkpoint_that_a_full_disk_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(UnreadableInput, match=r"pipe\.json: No space left on device"):
+            Checkpoint(tmp_path, ENDS).make()
+    assert [*tmp_path.iterdir()]
+    again = Checkpoint(tmp_path, ENDS)
+    assert again.is_new
+    again.make()
+    assert not Checkpoint(tmp_path, ENDS).is_new
+
+
 def test_a_checkpoint(tmp_path: Path) -> None:
     directory = tmp_path / "checkpoint"
     made = Checkpoint(directory, ENDS)
@@ -94,6 +118,29 @@ def test_a_checkpoint(tmp_path: Path) -> None:
         again.offsets()
     with pytest.raises(UsageError, match="is the checkpoint of another pipe: its target is b, not c"):
         Checkpoint(directory, {**ENDS, "target": "c"})
+
+
+def test_two_pipes_with_one_checkpoint(tmp_path: Path) -> None:
+    first, second = (Checkpoint(tmp_path / "checkpoint", ENDS) for _ in range(2))
+    for each in (first, second):
+        each.make()
+    with first.locked():
+        with pytest.raises(Busy, match="checkpoint: another pipe is running with this checkpoint"), second.locked():
+            pass
+        with pytest.raises(Busy), second.locked():
+            pass
+    with second.locked():
+        pass
+
+
+def test_a_pipe_whose_checkpoint_is_in_use(kafka: Kafka, tmp_path: Path) -> None:
+    source, target = (TopicEnd(kafka.bootstrap_servers, topic) for topic in "tu")
+    kafka.seed({"t": 1, "u": 1})
+    pipe = TopicPipe(LogOrigin(source, {}), target, tmp_path / "checkpoint")
+    other = Checkpoint(tmp_path / "checkpoint", {"source": identity(source), "target": identity(target)})
+    other.make()
+    with other.locked(), pytest.raises(Busy, match="another pipe is running with this checkpoint"):
+        pipe.run(SparkSettings(), lambda _: None, None)
 
 
 def test_no_checkpoints(tmp_path: Path) -> None:

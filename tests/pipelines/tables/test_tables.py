@@ -467,6 +467,11 @@ def test_a_table_that_was_dropped(log: Path, tmp_path: Path) -> None:
         place.export(source(log))
     shutil.rmtree(place.out)
     assert place.export(source(log)).records == 10
+    shutil.rmtree(place.out)
+    with pytest.raises(
+        UsageError, match=r"shop\.orders is in its catalog, and its metadata is not in .*: drop it there"
+    ):
+        place.export(source(log))
 
 
 def test_a_table_elsewhere(log: Path, tmp_path: Path) -> None:
