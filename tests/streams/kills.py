@@ -35,6 +35,8 @@ CONFIG = {
     "log.retention.ms": "-1",
 }
 NEW_RECORDS = 50
+SETTLED_S = 3.0
+"""How long a group needs until each instance has its share."""
 KILL_AFTER_S = 0.5
 END_S = 120.0
 
@@ -140,6 +142,33 @@ def run(kills: int, seed: int) -> None:
             for instance in (calm, *killed):
                 instance.kill()
         compare(kafka)
+
+
+def run_three(seed: int) -> float:
+    """Kill one of three instances, and do not start it again. Return how many seconds it took until another one has
+    committed results of its tasks. Raises AssertionError."""
+    chance = random.Random(seed)
+    with Kafka.started(process="child", config=CONFIG) as kafka, tempfile.TemporaryDirectory() as directory:
+        topics = ["a", "b", *(f"{each}-{out}" for each in ("calm", "killed") for out in ("counts", "joined"))]
+        kafka.seed(dict.fromkeys(topics, PARTITIONS))
+        produce(kafka.bootstrap_servers, [Input("b", key, key.upper(), START_MS) for key in KEYS])
+        calm = Instance(kafka, "calm", "only", Path(directory) / "calm")
+        three = [Instance(kafka, "killed", str(i), Path(directory) / f"killed-{i}") for i in range(3)]
+        try:
+            produce(kafka.bootstrap_servers, records(300, chance, 0))
+            wait_until(lambda: counted(kafka, "killed") == 300, END_S)
+            time.sleep(SETTLED_S)
+            three.pop(0).kill()
+            began = time.monotonic()
+            produce(kafka.bootstrap_servers, records(300, chance, 300))
+            wait_until(lambda: counted(kafka, "killed") >= 600, END_S)
+            took_s = time.monotonic() - began
+            wait_until(lambda: counted(kafka, "calm") == 600, END_S)
+        finally:
+            for instance in (calm, *three):
+                instance.kill()
+        compare(kafka)
+    return took_s
 
 
 def counted(kafka: Kafka, application_id: str) -> int:

@@ -31,6 +31,8 @@ from kcli.streams.topology.topology import Topology, internal_topic
 logger = logging.getLogger(__name__)
 
 WAIT_S = 0.1
+POLL_INTERVAL_S = 1.0
+"""The member is polled at least so often, so that the group's decisions reach it."""
 BATCH = 500
 PURGE_INTERVAL_S = 30.0
 
@@ -74,7 +76,7 @@ class KafkaStreams:
         self._connection = Connection(bootstrap_servers, dict(client_config or {}))
         self._tasks: dict[TaskId, ActiveTask] = {}
         self._inputs: dict[TopicPartition, ActiveTask] = {}
-        self._next_commit = self._next_purge = 0.0
+        self._next_poll = self._next_commit = self._next_purge = 0.0
         self._stop = threading.Event()
 
     def close(self) -> None:
@@ -122,18 +124,9 @@ class KafkaStreams:
             self._global.close()
 
     def _turn(self) -> None:
-        is_busy = any(each.task.queues.is_ready for each in self._running())
-        records, ends = self._member.poll(0 if is_busy else self._wait_s())
-        for record in records:
-            raw = RawRecord._make(record)
-            place = TopicPartition(raw.topic, raw.partition)
-            task = self._inputs.get(place)
-            if task is not None and task.add(raw) and place not in task.paused:
-                self._member.pause(place)
-                task.paused.add(place)
-        for place, offset in ends:
-            if place in self._inputs:
-                self._inputs[place].task.queues.by_topic[place.topic].reach_end(offset)
+        ready = [each for each in self._running() if each.task.queues.is_ready]
+        if time.monotonic() >= self._next_poll or not any(each.is_full for each in ready):
+            self._poll(0 if ready else self._wait_s())
         self._global.update()
         try:
             self._restore()
@@ -142,6 +135,32 @@ class KafkaStreams:
                 self._commit()
         except Undone as undone:
             self._begin_anew(undone)
+
+    def _poll(self, timeout_s: float) -> None:
+        records, ends = self._member.poll(timeout_s)
+        self._next_poll = time.monotonic() + POLL_INTERVAL_S
+        for record in records:
+            raw = RawRecord._make(record)
+            task = self._inputs.get(TopicPartition(raw.topic, raw.partition))
+            if task is not None:
+                task.add(raw)
+        for place, offset in ends:
+            if place in self._inputs:
+                self._inputs[place].task.queues.by_topic[place.topic].reach_end(offset)
+        for each in self._running():
+            self._pause(each)
+
+    def _pause(self, active: ActiveTask) -> None:
+        """Pause the inputs that have enough records while another input has none, and resume those that have not. A
+        pause costs the records that librdkafka has fetched ahead, so a task that can go on has no paused inputs."""
+        waits = active.is_full and not active.task.queues.is_ready
+        for place in active.inputs:
+            if waits and not active.wants(place) and place not in active.paused:
+                self._member.pause(place)
+                active.paused.add(place)
+            elif place in active.paused and active.wants(place):
+                self._member.resume(place)
+                active.paused.discard(place)
 
     def _wait_s(self) -> float:
         if any(not each.is_running for each in self._tasks.values()):
@@ -168,9 +187,6 @@ class KafkaStreams:
                 each.has_news = True
             task.punctuate_wall_clock()
             self._send(each)
-            for place in [place for place in each.paused if each.wants(place)]:
-                self._member.resume(place)
-                each.paused.discard(place)
 
     def _send(self, active: ActiveTask) -> None:
         sent, active.task.sent = active.task.sent, []
@@ -246,6 +262,8 @@ class KafkaStreams:
         self._restoring.remove(active.changelogs)
         if active.is_running:
             active.task.close()
+            for place in active.paused:
+                self._member.resume(place)
             self._member.leave(active.inputs)
             for place in active.inputs:
                 del self._inputs[place]
