@@ -52,7 +52,8 @@ class KafkaStreams:
 
     application_id: names the consumer group, and begins the names of internal topics. bootstrap_servers:
     HOST:PORT,...; instance_id: names the instance's transactions; an instance that is started again with the same one
-    need not wait until the transaction of the one before has timed out. commit_interval_ms: None for Kafka Streams'
+    need not wait until the transaction of the one before has timed out. standby: the instance keeps the stores of all
+    other tasks up to date too, so that it can go on with them at once. commit_interval_ms: None for Kafka Streams'
     default, 100 ms with exactly_once_v2 and 30 s otherwise. client_config: properties of librdkafka.
     """
 
@@ -65,6 +66,7 @@ class KafkaStreams:
         instance_id: str | None = None,
         processing_guarantee: ProcessingGuarantee | str = ProcessingGuarantee.EXACTLY_ONCE_V2,
         commit_interval_ms: int | None = None,
+        standby: bool = False,
         client_config: Mapping[str, str] | None = None,
     ) -> None:
         guarantee = ProcessingGuarantee(processing_guarantee)
@@ -74,7 +76,9 @@ class KafkaStreams:
         self._topology, self._application_id = topology, application_id
         self._instance_id = instance_id or str(uuid4())
         self._connection = Connection(bootstrap_servers, dict(client_config or {}))
+        self._standby = standby
         self._tasks: dict[TaskId, ActiveTask] = {}
+        self._standbys: dict[TaskId, ActiveTask] = {}
         self._inputs: dict[TopicPartition, ActiveTask] = {}
         self._next_poll = self._next_commit = self._next_purge = 0.0
         self._stop = threading.Event()
@@ -94,6 +98,7 @@ class KafkaStreams:
         undone."""
         self._plan: Plan = set_up(self._connection, self._topology, self._application_id)
         self._leaders = self._plan.leaders()
+        self._parts: dict[int, SubTopology] = {part.number: part for part in self._leaders.values()}
         self._restoring = PartitionReader(self._connection, committed_only=self._exactly_once)
         self._global = _GlobalTask(self._topology, self._application_id, self._plan, self._connection)
         try:
@@ -112,6 +117,7 @@ class KafkaStreams:
             revoked=self._revoked,
             lost=self._lost,
         )
+        self._open_standbys()
         try:
             while not self._stop.is_set():
                 self._turn()
@@ -227,18 +233,33 @@ class KafkaStreams:
 
     def _assigned(self, given: list[TopicPartition]) -> None:
         for topic, partition in given:
-            part = self._leaders[topic]
-            self._open(part, TaskId(part.number, partition))
+            task_id = TaskId(self._leaders[topic].number, partition)
+            standby = self._standbys.pop(task_id, None)
+            self._tasks[task_id] = self._new_task(task_id) if standby is None else standby
 
     def _revoked(self, taken: list[TopicPartition]) -> None:
         self._commit_or_undo()
         self._close_of(taken)
+        self._open_standbys()
 
     def _lost(self, taken: list[TopicPartition]) -> None:
         self._close_of(taken)
         self._begin_anew(Undone("the group has taken partitions back"))
+        self._open_standbys()
 
-    def _open(self, part: SubTopology, task_id: TaskId) -> None:
+    def _open_standbys(self) -> None:
+        """Have standbys of all tasks that are not this instance's own."""
+        if not self._standby or self._stop.is_set():
+            return
+        for topic, part in self._leaders.items():
+            for number in range(self._plan.partitions[topic]):
+                task_id = TaskId(part.number, number)
+                if part.changelogs and task_id not in self._tasks and task_id not in self._standbys:
+                    self._standbys[task_id] = self._new_task(task_id)
+                    self._restoring.add(self._standbys[task_id].changelogs)
+
+    def _new_task(self, task_id: TaskId) -> ActiveTask:
+        part = self._parts[task_id.sub_topology]
         task = Task(
             self._topology,
             self._application_id,
@@ -250,7 +271,7 @@ class KafkaStreams:
         inputs = places(self._plan.inputs(part, task_id.partition), task_id.partition)
         for topic in set(part.topics) - {place.topic for place in inputs}:
             task.queues.by_topic[topic].reach_end(0)
-        self._tasks[task_id] = ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition))
+        return ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition))
 
     def _close_of(self, taken: list[TopicPartition]) -> None:
         for topic, partition in taken:
@@ -279,29 +300,29 @@ class KafkaStreams:
         self._output.abort()
         ids = list(self._tasks)
         self._close_tasks()
-        parts = {part.number: part for part in self._leaders.values()}
-        for task_id in ids:
-            self._open(parts[task_id.sub_topology], task_id)
+        self._tasks = {task_id: self._new_task(task_id) for task_id in ids}
 
     # restoring
 
     def _restore(self) -> None:
         waiting = [each for each in self._tasks.values() if not each.is_running]
-        if not waiting:
+        if not waiting and not self._standbys:
             return
         for each in waiting:
             if each.committed is None:
                 each.committed = self._member.committed(each.inputs)
                 if each.committed is not None:
                     self._restoring.add(each.changelogs)
-        by_place = {place: each for each in waiting for place in each.changelogs}
-        for topic, partition, offset, timestamp, key, value, _ in self._restoring.poll(WAIT_S if by_place else 0):
+        by_place = {place: each for each in (*waiting, *self._standbys.values()) for place in each.changelogs}
+        restores = any(each.changelogs for each in waiting)
+        for topic, partition, offset, timestamp, key, value, _ in self._restoring.poll(WAIT_S if restores else 0):
             place = TopicPartition(topic, partition)
             if place in by_place:
                 by_place[place].restore(place, offset, key, value, timestamp)
         for each in waiting:
             if each.committed is not None and all(map(self._restoring.is_done, each.changelogs)):
                 self._restoring.remove(each.changelogs)
+                each.task.now_ms = time.time_ns() // 1_000_000
                 self._member.read(each.start())
                 self._inputs |= dict.fromkeys(each.inputs, each)
 
