@@ -68,6 +68,9 @@ def run(
             "--commit-interval-ms", min=1, metavar="MS", help="How often to commit: 100, with at_least_once 30,000."
         ),
     ] = None,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Keep the stores of all other tasks up to date too.")
+    ] = False,
     *,
     options: ClusterOptions,
 ) -> None:
@@ -84,6 +87,7 @@ def run(
         instance_id=instance_id,
         processing_guarantee=guarantee,
         commit_interval_ms=commit_interval,
+        standby=standby,
         client_config=connection.properties,
     )
     for number in (signal.SIGINT, signal.SIGTERM):

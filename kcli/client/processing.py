@@ -296,7 +296,7 @@ class Output:
 
 class PartitionReader:
     """Reads partitions from their first records on. A partition is done when it is read up to the end that it had when
-    it was added, open transactions included."""
+    it was last added, open transactions included."""
 
     def __init__(self, connection: Connection, *, committed_only: bool) -> None:
         self._connection = connection
@@ -305,9 +305,10 @@ class PartitionReader:
             {"enable.partition.eof": True, "isolation.level": _isolation(committed_only), "fetch.wait.max.ms": 100}
         )
         self._ends: dict[TopicPartition, int] = {}
+        self._positions: dict[TopicPartition, int] = {}
 
     def add(self, places: Iterable[TopicPartition]) -> None:
-        """Read partitions. Raises Refused, Unreachable."""
+        """Read partitions; those that are read already go on, and get a new end. Raises Refused, Unreachable."""
         asked: list[Any] = [confluent_kafka.TopicPartition(*place, OFFSET_BEGINNING) for place in places]
         if not asked:
             return
@@ -317,11 +318,14 @@ class PartitionReader:
                 self._ends[TopicPartition(place.topic, place.partition)] = future.result().offset
             except KafkaException as error:
                 raise Refused(f"{place.topic}-{place.partition}", kafka_error(error)) from None
-        self._consumer.incremental_assign(asked)
+        new = [each for each in asked if (each.topic, each.partition) not in self._positions]
+        self._positions |= {TopicPartition(each.topic, each.partition): 0 for each in new}
+        if new:
+            self._consumer.incremental_assign(new)
 
     def remove(self, places: Iterable[TopicPartition]) -> None:
         """Read partitions no more."""
-        known = [place for place in places if self._ends.pop(place, None) is not None]
+        known = [place for place in places if self._positions.pop(place, None) is not None]
         if known:
             self._consumer.incremental_unassign([confluent_kafka.TopicPartition(*place) for place in known])
 
@@ -336,15 +340,15 @@ class PartitionReader:
 
     def is_done(self, place: TopicPartition) -> bool:
         """Whether the partition is read up to the end that it had."""
-        return self._ends[place] <= 0
+        return self._positions[place] >= self._ends[place]
 
     def close(self) -> None:
         """End."""
         self._consumer.close()
 
     def _reach(self, place: TopicPartition, offset: int) -> None:
-        if offset >= self._ends.get(place, 0):
-            self._ends[place] = 0
+        if place in self._positions:
+            self._positions[place] = offset
 
 
 def delete_before(connection: Connection, offsets: Mapping[TopicPartition, int]) -> None:

@@ -33,5 +33,5 @@ if __name__ == "__main__":
         application_id=application_id,
         bootstrap_servers=bootstrap_servers,
         instance_id=instance_id,
-        client_config={"session.timeout.ms": "6000", "heartbeat.interval.ms": "500"},
+        client_config={"session.timeout.ms": "1000", "heartbeat.interval.ms": "300"},
     ).run()

@@ -2,10 +2,10 @@
 
     python -m tests.streams.kills --kills 100
 
-Two instances of tests.streams.killed count and join what a thread produces. Each kill is a SIGKILL of one of them, some
-time after it has started; it is started again at once. At the end the outputs, as consumers with read_committed read
-them, and the stores, as their changelogs tell them, equal those of a run without kills: each key has the same values in
-the same order. A failure prints the seed.
+Two instances of tests.streams.killed count and join what is produced all the time. Each kill is a SIGKILL of one of
+them, while they process: some time after new records were committed; it is started again at once. At the end the
+outputs, as consumers with read_committed read them, and the stores, as their changelogs tell them, equal those of a run
+without kills: each key has the same values in the same order. A failure prints the seed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from confluent_kafka import Consumer, TopicPartition
+
 from kcli.client.connection import Connection
 from kcli.streams.local.changelog import of_cluster
 from kcli.testing.kafka import Kafka
@@ -27,8 +29,15 @@ from tests.streams.applications import START_MS, Input, by_key, consumed, produc
 PARTITIONS = 3
 STORES = ("counts", "sums", "table", "both")
 KEYS = "abcdefghij"
-CONFIG = {"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
-KILL_AFTER_S = (0.2, 4.0)
+CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "log.retention.ms": "-1",
+}
+NEW_RECORDS = 50
+SETTLED_S = 3.0
+"""How long a group needs until each instance has its share."""
+KILL_AFTER_S = 0.5
 END_S = 120.0
 
 
@@ -51,6 +60,26 @@ class Instance:
         assert self._process.poll() is None, f"the instance ended by itself: {self._log.read_text()[-2000:]}"
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
+
+
+class Follower:
+    """Counts the committed records of a topic."""
+
+    def __init__(self, kafka: Kafka, topic: str) -> None:
+        config = {"group.id": "follower", "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+        self._consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, **config})
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+        self._count = 0
+
+    def count(self) -> int:
+        """Return how many records there were so far."""
+        while messages := self._consumer.consume(500, 0.05):
+            self._count += sum(message.error() is None for message in messages)
+        return self._count
+
+    def close(self) -> None:
+        """End."""
+        self._consumer.close()
 
 
 def records(count: int, chance: random.Random, first: int) -> list[Input]:
@@ -91,16 +120,21 @@ def run(kills: int, seed: int) -> None:
         calm = Instance(kafka, "calm", "only", Path(directory) / "calm")
         killed = [Instance(kafka, "killed", str(i), Path(directory) / f"killed-{i}") for i in range(2)]
         produced = 0
+        follower = Follower(kafka, "killed-counts")
         for number in range(kills):
-            deadline = time.monotonic() + chance.uniform(*KILL_AFTER_S)
-            while time.monotonic() < deadline:
+            seen, began = follower.count(), time.monotonic()
+            due: float | None = None
+            while due is None or time.monotonic() < due:
+                assert time.monotonic() - began < END_S, "nothing is processed any more"
                 produce(kafka.bootstrap_servers, records(20, chance, produced))
                 produced += 20
-                time.sleep(0.05)
+                if due is None and follower.count() >= seen + NEW_RECORDS:
+                    due = time.monotonic() + chance.uniform(0, KILL_AFTER_S)
             victim = chance.choice(killed)
             victim.kill()
             victim.start()
-            print(f"kill {number + 1} of {kills}: {produced:,} records", flush=True)
+            print(f"kill {number + 1} of {kills}: {produced:,} records, {follower.count():,} counted", flush=True)
+        follower.close()
         try:
             wait_until(lambda: counted(kafka, "calm") == produced, END_S)
             wait_until(lambda: counted(kafka, "killed") >= produced, END_S)
@@ -108,6 +142,33 @@ def run(kills: int, seed: int) -> None:
             for instance in (calm, *killed):
                 instance.kill()
         compare(kafka)
+
+
+def run_three(seed: int) -> float:
+    """Kill one of three instances, and do not start it again. Return how many seconds it took until another one has
+    committed results of its tasks. Raises AssertionError."""
+    chance = random.Random(seed)
+    with Kafka.started(process="child", config=CONFIG) as kafka, tempfile.TemporaryDirectory() as directory:
+        topics = ["a", "b", *(f"{each}-{out}" for each in ("calm", "killed") for out in ("counts", "joined"))]
+        kafka.seed(dict.fromkeys(topics, PARTITIONS))
+        produce(kafka.bootstrap_servers, [Input("b", key, key.upper(), START_MS) for key in KEYS])
+        calm = Instance(kafka, "calm", "only", Path(directory) / "calm")
+        three = [Instance(kafka, "killed", str(i), Path(directory) / f"killed-{i}") for i in range(3)]
+        try:
+            produce(kafka.bootstrap_servers, records(300, chance, 0))
+            wait_until(lambda: counted(kafka, "killed") == 300, END_S)
+            time.sleep(SETTLED_S)
+            three.pop(0).kill()
+            began = time.monotonic()
+            produce(kafka.bootstrap_servers, records(300, chance, 300))
+            wait_until(lambda: counted(kafka, "killed") >= 600, END_S)
+            took_s = time.monotonic() - began
+            wait_until(lambda: counted(kafka, "calm") == 600, END_S)
+        finally:
+            for instance in (calm, *three):
+                instance.kill()
+        compare(kafka)
+    return took_s
 
 
 def counted(kafka: Kafka, application_id: str) -> int:

@@ -107,6 +107,28 @@ def test_instances_share_the_tasks(kafka: Kafka) -> None:
         wait_until(lambda: len(one.running_tasks) == 8)
 
 
+def test_a_standby_has_the_stores_before_it_gets_the_task(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    records = [each for each in inputs(300, seed=8) if each.topic == "a"]
+    wanted = expected(PROGRAMS["windowed_count"](), records)
+    produce(kafka.bootstrap_servers, records[:100])
+    with running(kafka, PROGRAMS["windowed_count"](), standby=True) as one:
+        wait_until(lambda: has(kafka, len(expected(PROGRAMS["windowed_count"](), records[:100]))))
+        with running(kafka, PROGRAMS["windowed_count"](), standby=True) as other:
+            wait_until(lambda: bool(one._standbys or other._standbys))
+            standby = one if one._standbys else other
+            (spare,) = standby._standbys.values()
+            wait_until(lambda: len(list(spare.task.stores["counts"].all())) > 0)  # type: ignore[attr-defined]
+            produce(kafka.bootstrap_servers, records[100:150])
+            wait_until(lambda: has(kafka, len(expected(PROGRAMS["windowed_count"](), records[:150]))))
+            (other if standby is one else one).close()
+            wait_until(lambda: standby.running_tasks == ["0_0"])
+            assert [each.task for each in standby._tasks.values()] == [spare.task]
+            produce(kafka.bootstrap_servers, records[150:])
+            wait_until(lambda: has(kafka, len(wanted)))
+    assert by_key(consumed(kafka.bootstrap_servers, "out", 1)) == by_key(wanted)
+
+
 def test_internal_topics(kafka: Kafka) -> None:
     builder = new_builder()
     words = builder.stream("a").select_key(lambda _, value: value).group_by_key()

@@ -56,14 +56,18 @@ class ActiveTask:
         self.is_running = True
         return {place: committed[place][0] if place in committed else None for place in self.inputs}
 
-    def add(self, record: RawRecord) -> bool:
-        """Take a record of an input. Returns whether the input has enough records for now."""
+    def add(self, record: RawRecord) -> None:
+        """Take a record of an input."""
         self.task.add(record)
-        return len(self.task.queues.by_topic[record.topic]) >= QUEUE_MAX
+
+    @property
+    def is_full(self) -> bool:
+        """Whether an input has enough records for now."""
+        return any(len(queue) >= QUEUE_MAX for queue in self.task.queues.by_topic.values())
 
     def wants(self, place: TopicPartition) -> bool:
-        """Whether a paused input has few records left."""
-        return len(self.task.queues.by_topic[place.topic]) < QUEUE_MAX // 2
+        """Whether an input has not enough records."""
+        return len(self.task.queues.by_topic[place.topic]) < QUEUE_MAX
 
     def offsets(self) -> dict[TopicPartition, tuple[int, str]]:
         """Return the offsets to commit, with their metadata."""

@@ -31,6 +31,8 @@ from kcli.streams.topology.topology import Topology, internal_topic
 logger = logging.getLogger(__name__)
 
 WAIT_S = 0.1
+POLL_INTERVAL_S = 1.0
+"""The member is polled at least so often, so that the group's decisions reach it."""
 BATCH = 500
 PURGE_INTERVAL_S = 30.0
 
@@ -50,7 +52,8 @@ class KafkaStreams:
 
     application_id: names the consumer group, and begins the names of internal topics. bootstrap_servers:
     HOST:PORT,...; instance_id: names the instance's transactions; an instance that is started again with the same one
-    need not wait until the transaction of the one before has timed out. commit_interval_ms: None for Kafka Streams'
+    need not wait until the transaction of the one before has timed out. standby: the instance keeps the stores of all
+    other tasks up to date too, so that it can go on with them at once. commit_interval_ms: None for Kafka Streams'
     default, 100 ms with exactly_once_v2 and 30 s otherwise. client_config: properties of librdkafka.
     """
 
@@ -63,6 +66,7 @@ class KafkaStreams:
         instance_id: str | None = None,
         processing_guarantee: ProcessingGuarantee | str = ProcessingGuarantee.EXACTLY_ONCE_V2,
         commit_interval_ms: int | None = None,
+        standby: bool = False,
         client_config: Mapping[str, str] | None = None,
     ) -> None:
         guarantee = ProcessingGuarantee(processing_guarantee)
@@ -72,9 +76,11 @@ class KafkaStreams:
         self._topology, self._application_id = topology, application_id
         self._instance_id = instance_id or str(uuid4())
         self._connection = Connection(bootstrap_servers, dict(client_config or {}))
+        self._standby = standby
         self._tasks: dict[TaskId, ActiveTask] = {}
+        self._standbys: dict[TaskId, ActiveTask] = {}
         self._inputs: dict[TopicPartition, ActiveTask] = {}
-        self._next_commit = self._next_purge = 0.0
+        self._next_poll = self._next_commit = self._next_purge = 0.0
         self._stop = threading.Event()
 
     def close(self) -> None:
@@ -92,6 +98,7 @@ class KafkaStreams:
         undone."""
         self._plan: Plan = set_up(self._connection, self._topology, self._application_id)
         self._leaders = self._plan.leaders()
+        self._parts: dict[int, SubTopology] = {part.number: part for part in self._leaders.values()}
         self._restoring = PartitionReader(self._connection, committed_only=self._exactly_once)
         self._global = _GlobalTask(self._topology, self._application_id, self._plan, self._connection)
         try:
@@ -110,6 +117,7 @@ class KafkaStreams:
             revoked=self._revoked,
             lost=self._lost,
         )
+        self._open_standbys()
         try:
             while not self._stop.is_set():
                 self._turn()
@@ -122,18 +130,9 @@ class KafkaStreams:
             self._global.close()
 
     def _turn(self) -> None:
-        is_busy = any(each.task.queues.is_ready for each in self._running())
-        records, ends = self._member.poll(0 if is_busy else self._wait_s())
-        for record in records:
-            raw = RawRecord._make(record)
-            place = TopicPartition(raw.topic, raw.partition)
-            task = self._inputs.get(place)
-            if task is not None and task.add(raw) and place not in task.paused:
-                self._member.pause(place)
-                task.paused.add(place)
-        for place, offset in ends:
-            if place in self._inputs:
-                self._inputs[place].task.queues.by_topic[place.topic].reach_end(offset)
+        ready = [each for each in self._running() if each.task.queues.is_ready]
+        if time.monotonic() >= self._next_poll or not any(each.is_full for each in ready):
+            self._poll(0 if ready else self._wait_s())
         self._global.update()
         try:
             self._restore()
@@ -142,6 +141,32 @@ class KafkaStreams:
                 self._commit()
         except Undone as undone:
             self._begin_anew(undone)
+
+    def _poll(self, timeout_s: float) -> None:
+        records, ends = self._member.poll(timeout_s)
+        self._next_poll = time.monotonic() + POLL_INTERVAL_S
+        for record in records:
+            raw = RawRecord._make(record)
+            task = self._inputs.get(TopicPartition(raw.topic, raw.partition))
+            if task is not None:
+                task.add(raw)
+        for place, offset in ends:
+            if place in self._inputs:
+                self._inputs[place].task.queues.by_topic[place.topic].reach_end(offset)
+        for each in self._running():
+            self._pause(each)
+
+    def _pause(self, active: ActiveTask) -> None:
+        """Pause the inputs that have enough records while another input has none, and resume those that have not. A
+        pause costs the records that librdkafka has fetched ahead, so a task that can go on has no paused inputs."""
+        waits = active.is_full and not active.task.queues.is_ready
+        for place in active.inputs:
+            if waits and not active.wants(place) and place not in active.paused:
+                self._member.pause(place)
+                active.paused.add(place)
+            elif place in active.paused and active.wants(place):
+                self._member.resume(place)
+                active.paused.discard(place)
 
     def _wait_s(self) -> float:
         if any(not each.is_running for each in self._tasks.values()):
@@ -168,9 +193,6 @@ class KafkaStreams:
                 each.has_news = True
             task.punctuate_wall_clock()
             self._send(each)
-            for place in [place for place in each.paused if each.wants(place)]:
-                self._member.resume(place)
-                each.paused.discard(place)
 
     def _send(self, active: ActiveTask) -> None:
         sent, active.task.sent = active.task.sent, []
@@ -211,18 +233,33 @@ class KafkaStreams:
 
     def _assigned(self, given: list[TopicPartition]) -> None:
         for topic, partition in given:
-            part = self._leaders[topic]
-            self._open(part, TaskId(part.number, partition))
+            task_id = TaskId(self._leaders[topic].number, partition)
+            standby = self._standbys.pop(task_id, None)
+            self._tasks[task_id] = self._new_task(task_id) if standby is None else standby
 
     def _revoked(self, taken: list[TopicPartition]) -> None:
         self._commit_or_undo()
         self._close_of(taken)
+        self._open_standbys()
 
     def _lost(self, taken: list[TopicPartition]) -> None:
         self._close_of(taken)
         self._begin_anew(Undone("the group has taken partitions back"))
+        self._open_standbys()
 
-    def _open(self, part: SubTopology, task_id: TaskId) -> None:
+    def _open_standbys(self) -> None:
+        """Have standbys of all tasks that are not this instance's own."""
+        if not self._standby or self._stop.is_set():
+            return
+        for topic, part in self._leaders.items():
+            for number in range(self._plan.partitions[topic]):
+                task_id = TaskId(part.number, number)
+                if part.changelogs and task_id not in self._tasks and task_id not in self._standbys:
+                    self._standbys[task_id] = self._new_task(task_id)
+                    self._restoring.add(self._standbys[task_id].changelogs)
+
+    def _new_task(self, task_id: TaskId) -> ActiveTask:
+        part = self._parts[task_id.sub_topology]
         task = Task(
             self._topology,
             self._application_id,
@@ -234,7 +271,7 @@ class KafkaStreams:
         inputs = places(self._plan.inputs(part, task_id.partition), task_id.partition)
         for topic in set(part.topics) - {place.topic for place in inputs}:
             task.queues.by_topic[topic].reach_end(0)
-        self._tasks[task_id] = ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition))
+        return ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition))
 
     def _close_of(self, taken: list[TopicPartition]) -> None:
         for topic, partition in taken:
@@ -246,6 +283,8 @@ class KafkaStreams:
         self._restoring.remove(active.changelogs)
         if active.is_running:
             active.task.close()
+            for place in active.paused:
+                self._member.resume(place)
             self._member.leave(active.inputs)
             for place in active.inputs:
                 del self._inputs[place]
@@ -261,29 +300,29 @@ class KafkaStreams:
         self._output.abort()
         ids = list(self._tasks)
         self._close_tasks()
-        parts = {part.number: part for part in self._leaders.values()}
-        for task_id in ids:
-            self._open(parts[task_id.sub_topology], task_id)
+        self._tasks = {task_id: self._new_task(task_id) for task_id in ids}
 
     # restoring
 
     def _restore(self) -> None:
         waiting = [each for each in self._tasks.values() if not each.is_running]
-        if not waiting:
+        if not waiting and not self._standbys:
             return
         for each in waiting:
             if each.committed is None:
                 each.committed = self._member.committed(each.inputs)
                 if each.committed is not None:
                     self._restoring.add(each.changelogs)
-        by_place = {place: each for each in waiting for place in each.changelogs}
-        for topic, partition, offset, timestamp, key, value, _ in self._restoring.poll(WAIT_S if by_place else 0):
+        by_place = {place: each for each in (*waiting, *self._standbys.values()) for place in each.changelogs}
+        restores = any(each.changelogs for each in waiting)
+        for topic, partition, offset, timestamp, key, value, _ in self._restoring.poll(WAIT_S if restores else 0):
             place = TopicPartition(topic, partition)
             if place in by_place:
                 by_place[place].restore(place, offset, key, value, timestamp)
         for each in waiting:
             if each.committed is not None and all(map(self._restoring.is_done, each.changelogs)):
                 self._restoring.remove(each.changelogs)
+                each.task.now_ms = time.time_ns() // 1_000_000
                 self._member.read(each.start())
                 self._inputs |= dict.fromkeys(each.inputs, each)
 
