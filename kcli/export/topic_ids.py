@@ -38,7 +38,7 @@ def topic_ids(partitions: Iterable[PartitionFiles]) -> dict[str, str]:
         try:
             known = topic_id(each)
         except UnreadableInput as error:
-            log.warning("%s", error)
+            log.warning("%s: the topic's id is not known", error)
             continue
         if known is not None and found.setdefault(each.topic, known) != known:
             raise UsageError(

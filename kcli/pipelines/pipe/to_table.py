@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kcli.client.wire import LoginFailed, NobodyAnswers
 from kcli.export.session import QUICK_START, SparkSettings, interruptible, spark_context
 from kcli.export.steps import JobProgress
 from kcli.pipelines.pipe.plan import Part, PipeProgress, Plan
@@ -19,6 +20,8 @@ from kcli.pipelines.tables.job import TableJob
 if TYPE_CHECKING:
     from kcli.export.steps import Spark
 
+PATIENCE_S = 30.0
+RETRY_S = 0.5
 Make = Callable[["Spark", Callable[[JobProgress], None]], TableJob]
 
 
@@ -45,14 +48,28 @@ class TablePipe:
         """Add the new records to the table, and return the progress. follow_s: None to end then; otherwise the time (s)
         to wait before the next export, until Ctrl-C. Raises what TableJob raises, KeyboardInterrupt."""
         quick = QUICK_START if settings.is_local and not self._orders else {}
-        done = PipeProgress(0, 0, 0.0, 0)
+        done, runs = PipeProgress(0, 0, 0.0, 0), 0
         with spark_context(replace(settings, conf={**quick, **settings.conf})) as spark:
             while True:
                 with interruptible(spark):
-                    done = self._once(spark, done, watch)
+                    done = self._patiently(spark, done, watch, runs)
                 if follow_s is None:
                     return done
+                runs += 1
                 time.sleep(follow_s)
+
+    def _patiently(
+        self, spark: Spark, done: PipeProgress, watch: Callable[[PipeProgress], None], runs: int
+    ) -> PipeProgress:
+        """Run an export; after the first run ask brokers that do not answer again, for PATIENCE_S."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._once(spark, done, watch)
+            except NobodyAnswers as error:
+                if not runs or isinstance(error.error, LoginFailed) or time.monotonic() > deadline:
+                    raise
+                time.sleep(RETRY_S)
 
     def _once(self, spark: Spark, done: PipeProgress, watch: Callable[[PipeProgress], None]) -> PipeProgress:
         def show(job: JobProgress) -> None:

@@ -140,6 +140,8 @@ class IcebergTable:
             except (NoSuchTableError, NoSuchNamespaceError):
                 return
             except FileNotFoundError:
+                if self._place is None:
+                    raise
                 raise UsageError(
                     f"{self.name} is in its catalog, and its metadata is not in {self._directory}: drop it there first"
                 ) from None

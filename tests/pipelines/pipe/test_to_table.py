@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kcli.client.wire import NobodyAnswers
 from kcli.errors import UsageError
 from kcli.export.export_options import ExportOptions
 from kcli.export.outcome import Outcome
 from kcli.export.splits import DataLoss
 from kcli.export.table_writer import TableFormat
+from kcli.pipelines.pipe.plan import PipeProgress
+from kcli.pipelines.pipe.to_table import TablePipe
 from kcli.pipelines.source import live_options
 from kcli.pipelines.tables.live import LiveTableJob
 from kcli.testing.kafka import Kafka
@@ -61,6 +65,33 @@ def test_from_a_disk_to_the_brokers(kafka: Kafka, place: Place, tmp_path: Path) 
     shutil.rmtree(tmp_path / "disk")
     assert pipe(kafka, place).records == 1
     assert place.offsets() == [(0, i) for i in range(16)]
+
+
+@pytest.mark.parametrize("runs", [0, 1])
+def test_a_broker_that_goes_away(runs: int, kafka: Kafka, plain_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that follows waits for it, as streams do; the first run tells at once."""
+    numbered(kafka, 1)
+    table_pipe = TablePipe("t", "out", lambda *_: job(kafka, plain_place), orders=False)
+    spark: Any = InProcess()
+    none = PipeProgress(0, 0, 0.0, 0)
+    kafka.stop()
+    monkeypatch.setattr("kcli.pipelines.pipe.to_table.RETRY_S", 0)
+    tries = iter([None, None, kafka.start])
+    once = table_pipe._once
+
+    def counted(*arguments: Any) -> PipeProgress:
+        if (start := next(tries)) is not None:
+            start()
+        return once(*arguments)
+
+    monkeypatch.setattr(table_pipe, "_once", counted)
+    if runs:
+        assert table_pipe._patiently(spark, none, lambda _: None, runs).records == 1
+        assert plain_place.offsets() == [(0, 0)]
+    else:
+        with pytest.raises(NobodyAnswers):
+            table_pipe._patiently(spark, none, lambda _: None, runs)
+        assert next(tries) is None
 
 
 def test_offsets_that_are_gone(kafka: Kafka, plain_place: Place) -> None:
