@@ -37,8 +37,9 @@ FENCED = KafkaError._FENCED  # noqa: SLF001 (librdkafka's own codes have no publ
 NO_TIMESTAMP = -1
 TRANSACTION_TIMEOUT_MS = 10_000
 CALL_S = 5.0
-RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": 1000}
-"""A broker that is back is asked again within a second; librdkafka's default is ten."""
+RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": 1000, "metadata.recovery.strategy": "none"}
+"""A broker that is back is asked again within a second; librdkafka's default is ten. Its default strategy, to begin
+again with the bootstrap servers, can leave send_offsets_to_transaction without an end."""
 ACCEPTED_LAG_S = 30.0
 
 Fetched = tuple[str, int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
