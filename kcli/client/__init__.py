@@ -10,6 +10,7 @@ groups      groups and their offsets        resets       new offsets of a group
 transactions  transactional ids, producers  transaction_wire  their requests       cluster_status  brokers, quorum
 acls        access control lists            users        who logs in by SCRAM            tokens  delegation tokens
 leaders     of partitions, connections      log_reading  batches out of them    log_appending  batches into them
+processing  a member of a group whose offsets are committed with what it sends
 producing_transaction  a transaction of such batches        cluster_settings  features, configurations, quotas, ACLs
 formats     a record as text
 wire        requests that librdkafka does not send

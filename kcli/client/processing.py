@@ -10,6 +10,7 @@ reads what its owner adds. Source: the guarantees exactly_once_v2 and at_least_o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -35,6 +36,10 @@ CHUNK = 1000
 FENCED = KafkaError._FENCED  # noqa: SLF001 (librdkafka's own codes have no public name)
 NO_TIMESTAMP = -1
 TRANSACTION_TIMEOUT_MS = 10_000
+CALL_S = 5.0
+RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": 1000, "metadata.recovery.strategy": "none"}
+"""A broker that is back is asked again within a second; librdkafka's default is ten. Its default strategy, to begin
+again with the bootstrap servers, can leave send_offsets_to_transaction without an end."""
 ACCEPTED_LAG_S = 30.0
 
 Fetched = tuple[str, int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -73,6 +78,7 @@ class ProcessingMember:
                 "enable.partition.eof": True,
                 "isolation.level": _isolation(committed_only),
                 "fetch.wait.max.ms": 100,
+                **RECONNECTS,
             }
         )
         self.consumer.subscribe(
@@ -258,6 +264,7 @@ class Output:
             "partitioner": "murmur2_random",
             "linger.ms": 5,
             "queue.buffering.max.kbytes": 262_144,
+            **RECONNECTS,
         }
         if self._id is not None:
             settings |= {"transactional.id": self._id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
@@ -268,11 +275,14 @@ class Output:
         return producer
 
     def _in_transaction(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Make a call of librdkafka's producer; repeat it after a temporary error, until the transaction is too old.
+        Raises Undone."""
+        deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000
         while True:
             try:
-                call(*arguments, *([] if call.__name__ == "begin_transaction" else [self._connection.timeout_s]))
+                call(*arguments, *([] if call.__name__ == "begin_transaction" else [CALL_S]))
             except KafkaException as error:
-                if not kafka_error(error).retriable():
+                if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise self._undone(kafka_error(error), "") from None
             else:
                 return
@@ -302,7 +312,12 @@ class PartitionReader:
         self._connection = connection
         self._admin = connection.admin()
         self._consumer = connection.consumer(
-            {"enable.partition.eof": True, "isolation.level": _isolation(committed_only), "fetch.wait.max.ms": 100}
+            {
+                "enable.partition.eof": True,
+                "isolation.level": _isolation(committed_only),
+                "fetch.wait.max.ms": 100,
+                **RECONNECTS,
+            }
         )
         self._ends: dict[TopicPartition, int] = {}
         self._positions: dict[TopicPartition, int] = {}

@@ -44,7 +44,9 @@ from tests.streams.applications import (
     wait_until,
 )
 
-pytestmark = pytest.mark.kafka_broker(config={"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"})
+CONFIG = {"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
+
+pytestmark = pytest.mark.kafka_broker(config=CONFIG)
 
 
 def expected(topology: Topology, records: list[Input], topic: str = "out") -> list[Row]:
@@ -127,6 +129,22 @@ def test_a_standby_has_the_stores_before_it_gets_the_task(kafka: Kafka) -> None:
             produce(kafka.bootstrap_servers, records[150:])
             wait_until(lambda: has(kafka, len(wanted)))
     assert by_key(consumed(kafka.bootstrap_servers, "out", 1)) == by_key(wanted)
+
+
+def test_a_broker_that_is_killed_and_started_again() -> None:
+    records = [each for each in inputs(200, seed=9) if each.topic == "a"]
+    topology = PROGRAMS["count"]()
+    with Kafka.started(process="child", config=CONFIG) as kafka:
+        kafka.seed({"a": 1, "out": 1})
+        with running(kafka, PROGRAMS["count"]()):
+            for done, count in ((0, 40), (40, 80), (80, len(records))):
+                produce(kafka.bootstrap_servers, records[done:count])
+                wanted = expected(topology, records[:count])
+                wait_until(lambda wanted=wanted: has(kafka, len(wanted)))  # type: ignore[misc]
+                if count < len(records):
+                    kafka.kill()
+                    kafka.start()
+        assert by_key(consumed(kafka.bootstrap_servers, "out", 1)) == by_key(wanted)
 
 
 def test_internal_topics(kafka: Kafka) -> None:
