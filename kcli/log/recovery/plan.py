@@ -355,7 +355,7 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
 
 def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
     """Yield an event for each .log file that begins with a batch of another segment, unless another event names the
-    file. Raises UnreadableInput."""
+    file, or its name alone is wrong (see named_above). Raises UnreadableInput."""
     options = planned.options
     if planned.refused is not None or options.is_metadata or options.is_deleted:
         return
@@ -366,7 +366,9 @@ def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
             continue
         base, until = offset_of(name), OFFSET_MAX if following is None else offset_of(following)
         start = begin_offset(name, logs[name])
-        if start is not None and not base <= start < until:
+        if start is None or base <= start < until:
+            continue
+        if build(FileName(LOG, start)) in logs or named_above(logs, name) is None:
             reason = f"it begins with offset {start:,}, which is another segment's: Kafka starts, and serves it here"
             yield Event(EventKind.PASSED_OVER, name, reason)
 
