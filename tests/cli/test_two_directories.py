@@ -560,6 +560,24 @@ def test_exchanged_meta_properties_are_one_finding(directories: Directories, *, 
     assert recovered(directories, 0) == recovered(directories, 1) == []
 
 
+def test_exchanged_meta_properties_are_the_cause_of_a_promotion(directories: Directories) -> None:
+    """A partition was being moved: by the wrong ids Kafka's start takes its future log for the current one."""
+    current = directories[0] / "java-none-0"
+    future = directories[1] / f"{current.name}.{'0' * 32}-future"
+    shutil.copytree(current, future)
+    for each in future.iterdir():
+        if each.stem.isdecimal() and int(each.stem):
+            each.unlink()
+    one, two = (each / PAIR[0] for each in directories[:2])
+    texts = one.read_text(), two.read_text()
+    one.write_text(texts[1])
+    two.write_text(texts[0])
+    (finding,) = [each for each in found(directories) if each.severity == "error"]
+    assert (finding.kind, finding.path) == ("meta-properties-node", str(one))
+    assert f"makes {future} the log of {current.name}, and deletes {current}" in str(finding.found)
+    assert finding.action == "do not start the broker before the files are exchanged again: records would be lost"
+
+
 @pytest.mark.parametrize("name", [*PAIR, "log-start-offset-checkpoint", "replication-offset-checkpoint"])
 def test_a_broken_directory_goes_offline(directories: Directories, name: str) -> None:
     """Kafka starts without the second directory. With the same damage in the directory of the metadata log it does not

@@ -26,6 +26,7 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.broker_directory import odd_name
 from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.promoted_logs import PROMOTED
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
 from kcli.log.recovery.exchanged_checkpoints import ForeignCheckpoints, foreign_checkpoints
@@ -298,21 +299,7 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
 
 def _moved(around: Surroundings) -> Iterator[Finding]:
     """Yield the findings of partitions that lie in another log directory than the metadata log says."""
-    other = around.exchanged_with
-    if other is not None:
-        if _is_first(around.path, other) or not around.is_given(other):
-            one, two = around.path / FileKind.META_PROPERTIES, other / FileKind.META_PROPERTIES
-            aside = one.with_name(f"{one.name}.moved")
-            yield Finding(
-                path=str(one),
-                kind="meta-properties-node",
-                severity="warning",
-                expected="the directory.id in which the metadata log places the partitions here",
-                found=f"that of {other}, whose file has the one of this directory: the files are exchanged",
-                action="nothing is lost: Kafka serves all partitions, and tells the controller their new places; or "
-                "stop the broker, and exchange the files again",
-                command=next_steps.move([(one, aside), (two, one), (aside, two)]),
-            )
+    if around.exchanged_with is not None:
         return
     for partition, path in around.moved.items():
         yield Finding(
@@ -323,6 +310,42 @@ def _moved(around: Surroundings) -> Iterator[Finding]:
             found=f"it lies in {path.parent}",
             action="nothing to do: Kafka serves it there, and tells the controller its new place",
         )
+
+
+def exchanged_properties(around: Surroundings) -> tuple[Finding | None, Callable[[Finding], bool]] | None:
+    """Return the finding that two log directories of the broker have exchanged their meta.properties, with a predicate
+    for its consequences in this log directory: Kafka's start takes a future log for the current one where, by the wrong
+    directory.id, the metadata log places the partition. The finding is None if it is returned for the other directory.
+    Return None if no files are exchanged."""
+    other = around.exchanged_with if around.is_broker else None
+    if other is None:
+        return None
+
+    def follows(finding: Finding) -> bool:
+        return finding.kind == PROMOTED and finding.severity == "error"
+
+    if around.is_given(other) and not _is_first(around.path, other):
+        return None, follows
+    one, two = around.path / FileKind.META_PROPERTIES, other / FileKind.META_PROPERTIES
+    aside = one.with_name(f"{one.name}.moved")
+    promotions = (*around.promotions.values(), *around.of(other).promotions.values())
+    lost = next((each.promotion for each in promotions if each.lost), None)
+    found = f"that of {other}, whose file has the one of this directory: the files are exchanged"
+    action = "nothing is lost: Kafka serves all partitions, and tells the controller their new places; or stop the "
+    action += "broker, and exchange the files again"
+    if lost is not None:
+        found += f"; Kafka's start therefore makes {lost.future} the log of {lost.name}, and deletes {lost.current}"
+        action = "do not start the broker before the files are exchanged again: records would be lost"
+    finding = Finding(
+        path=str(one),
+        kind="meta-properties-node",
+        severity="warning" if lost is None else "error",
+        expected="the directory.id in which the metadata log places the partitions here",
+        found=found,
+        action=action,
+        command=next_steps.move([(one, aside), (two, one), (aside, two)]),
+    )
+    return finding, follows
 
 
 def exchanged_checkpoints(around: Surroundings) -> tuple[list[Finding], set[str]]:

@@ -30,6 +30,7 @@ from kcli.inspector.verify import misplaced_logs, next_steps, renamed_logs
 from kcli.inspector.verify.across_directories import (
     across_directories,
     exchanged_checkpoints,
+    exchanged_properties,
     metadata_log_elsewhere,
     second_metadata_log,
 )
@@ -288,7 +289,8 @@ class DirectoryVerifier:
                 ):
                     if each is not None:
                         causes.add(*each, is_of_many=True)
-                for finding, follows in copied_directories(around):
+                exchanged = exchanged_properties(around)
+                for finding, follows in (*copied_directories(around), *([] if exchanged is None else [exchanged])):
                     if finding is None:
                         causes.leave_out(follows)
                     else:

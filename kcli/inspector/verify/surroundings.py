@@ -585,15 +585,18 @@ class Surroundings:
     @cached_property
     def exchanged_with(self) -> Path | None:
         """The log directory that has exchanged its meta.properties with this one: by the metadata log, all partitions
-        that lie in this directory belong in the other, and the other way round. None if there is none."""
+        that lie in this directory belong in the other, and the other way round, except those that were being moved
+        between the two. None if there is none."""
         other = next(iter(self.moved.values()), self.path).parent
         if not self.moved or any(path.parent != other for path in self.moved.values()):
             return None
         there = self.of(other)
         is_all = len(self.moved) > 1 and len(there.moved) > 1
+        lying = {home: LogDirectory(home).partitions() for home in (self.path, other)}
+        moving = {each.partition for has in lying.values() for each in has if each.name.state == "future"}
         for moved, home in ((self.moved, other), (there.moved, self.path)):
-            stored = {each.partition for each in LogDirectory(home).partitions() if not each.name.state}
-            is_all = is_all and {each for each in stored if each.topic != METADATA_TOPIC} == set(moved)
+            stored = {each.partition for each in lying[home] if not each.name.state and each.partition not in moving}
+            is_all = is_all and {each for each in stored if each.topic != METADATA_TOPIC} == {*moved} - moving
         return other if is_all else None
 
     def of(self, other: Path) -> Surroundings:

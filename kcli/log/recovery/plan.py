@@ -79,7 +79,7 @@ from kcli.log.recovery.salvage import (
     topic_of,
     without_offsets,
 )
-from kcli.log.recovery.segment import OFFSET_MAX
+from kcli.log.recovery.segment import OFFSET_MAX, RecoverySegment
 from kcli.log.recovery.snapshots import (
     latest_with,
     lost_markers,
@@ -327,6 +327,7 @@ def _plan(
         return _salvaged(planned, advance, exchanged, missed, checked, readable)
     planned.pass_over(_gaps(planned))
     planned.pass_over(_misnamed(planned))
+    planned.pass_over(_unfit_end(planned))
     if planned.refused is None or not options.log_start_offset:
         return planned
     log_start = _salvaged(
@@ -354,7 +355,7 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
 
 def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
     """Yield an event for each .log file that begins with a batch of another segment, unless another event names the
-    file. Raises UnreadableInput."""
+    file, or its name alone is wrong (see named_above). Raises UnreadableInput."""
     options = planned.options
     if planned.refused is not None or options.is_metadata or options.is_deleted:
         return
@@ -365,9 +366,30 @@ def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
             continue
         base, until = offset_of(name), OFFSET_MAX if following is None else offset_of(following)
         start = begin_offset(name, logs[name])
-        if start is not None and not base <= start < until:
+        if start is None or base <= start < until:
+            continue
+        if build(FileName(LOG, start)) in logs or named_above(logs, name) is None:
             reason = f"it begins with offset {start:,}, which is another segment's: Kafka starts, and serves it here"
             yield Event(EventKind.PASSED_OVER, name, reason)
+
+
+def _unfit_end(planned: PartitionPlan) -> Iterator[Event]:
+    """Yield an event if a clean start, which reads the end of the log and cuts nothing, appends behind bytes that are
+    no batch, unless another event names the file. Raises UnreadableInput."""
+    options, logs = planned.options, _logs(planned.view)
+    if planned.refused is not None or not options.clean or options.is_metadata or options.is_deleted or not logs:
+        return
+    name, content = logs[-1]
+    if content.size == options.preallocated_bytes or any(each.file == name for each in planned.events):
+        return
+    try:
+        behind = RecoverySegment(planned.view, offset_of(name)).bytes_behind()
+    except StartRefused:  # an index with which a clean start fails is another event
+        return
+    if behind:
+        what = f"{behind:,} bytes that are" if behind > 1 else "a byte that is"
+        reason = f"it ends with {what} no batch: Kafka appends behind, and consumers do not get past it"
+        yield Event(EventKind.PASSED_OVER, name, reason)
 
 
 def _with_circular(planned: PartitionPlan, circular: Sequence[str]) -> PartitionPlan:

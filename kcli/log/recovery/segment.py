@@ -239,6 +239,13 @@ class RecoverySegment:
                 end_offset = offset_behind(row.last_offset)
         return end_offset
 
+    def bytes_behind(self) -> int:
+        """Return the number of bytes behind the last batch, found from the last index entry on; 0 if the index leads to
+        no batch. Raises StartRefused."""
+        start = self.translate(OffsetIndexReader(self._offset_index(), self.base_offset).last_offset)
+        ends = [] if start is None else [row.position + row.size for row in self._rows(start)]
+        return self.size - ends[-1] if ends else 0
+
     def load_producers(self, producers: ProducerStateManager, start_offset: int, end_offset: int | None) -> None:
         """Apply the batches from `start_offset` on, and below `end_offset` (None: to the end), to the producer state,
         without a leader's checks. Raises StartRefused."""
