@@ -1078,7 +1078,9 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "refilled":
         kept = count_text(row["batches"], "batch is", "batches are")
         offsets = f"{row['first_offset']:,}..{row['last_offset']:,}"
-        what = "a copy of the log" if "/" in row["source"] else "the segment before the log cleaner replaced it"
+        is_older = row["source"] == f"{row['file']}.deleted"
+        what = "the segment before the log cleaner replaced it" if is_older else "a copy of the log"
+        what = what if is_older or "/" in row["source"] else "a file beside the log"
         return f"{kept} taken from {row['source']}, {what}: offsets {offsets}"
     if row["kind"] == "leader-epoch":
         wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"

@@ -261,6 +261,8 @@ def test_a_file_beside_a_damaged_log_fills_it(
     out = tmp_path / "out"
     (row,) = (row for row in rows(directory, "--out", out) if row["kind"] == "refilled")
     source = str(beside.relative_to(log.parent))
+    told = kcli("recover", "--salvage", directory).stdout
+    assert f"{source}, {'a copy of the log' if '/' in source else 'a file beside the log'}: offsets" in told
     assert (row["source"], row["first_offset"], row["last_offset"]) == (source, first, last)
     assert (out / PARTITION / log.name).read_bytes() == whole
 
