@@ -1081,7 +1081,9 @@ def _order_words(row: Row) -> str:
         if row["block_position"] is not None:
             place = f"which has their bytes at byte {row['block_position']:,}, where they belong in this file"
             return f"{kept} whole again with bytes of {row['source']}, {place}: offsets {offsets}"
-        what = "a copy of the log" if "/" in row["source"] else "the segment before the log cleaner replaced it"
+        is_older = row["source"] == f"{row['file']}.deleted"
+        what = "the segment before the log cleaner replaced it" if is_older else "a copy of the log"
+        what = what if is_older or "/" in row["source"] else "a file beside the log"
         return f"{kept} taken from {row['source']}, {what}: offsets {offsets}"
     if row["kind"] == "leader-epoch":
         wrong = f"the leader epoch of a sound batch is {row['before']:,}, a flipped bit, which no CRC covers"

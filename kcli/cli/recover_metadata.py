@@ -41,8 +41,9 @@ WHY_STRAY = {
 }
 WHY_STRAY[True, True] = WHY_STRAY[True, False]
 """Why directories become strays, by the fields `deleted` and `renewed` of a row."""
-OTHER_CASE = (
-    "the topic id in partition.metadata is that of the topic but for letter case, as where a tool changed the file"
+GARBLED = (
+    "the topic id in partition.metadata is that of the topic but for letter case or a few characters, as where a tool "
+    "or a flipped bit changed the file"
 )
 NO_ID = "partition.metadata is missing, which has the id of the topic"
 
@@ -93,7 +94,7 @@ def _stray_rows(metadata: MetadataRecovery) -> Iterator[Row]:
             "topic_id": stray.topic_id,
             "deleted": stray.is_removed,
             "renewed": stray.is_renewed,
-            "other_case": stray.is_other_case,
+            "garbled": stray.is_garbled,
             "kept": metadata.keeps(stray),
             "served": None if copy is None else str(copy.other),
             "end_offset": None if copy is None else copy.end,
@@ -126,7 +127,7 @@ def metadata_text(
         if words:
             lines.append((kind, METADATA_DIRECTORY, "\n                 ".join([f"{verb}:", *words])))
     strays = [row for row in found if row["kind"] == STRAY]
-    for why in dict.fromkeys([NO_ID, OTHER_CASE, *WHY_STRAY.values(), *map(_why_stray, strays)]):
+    for why in dict.fromkeys([NO_ID, GARBLED, *WHY_STRAY.values(), *map(_why_stray, strays)]):
         those = [row for row in strays if _why_stray(row) == why]
         names = [row["partition"] for row in those]
         if names:
@@ -156,8 +157,8 @@ def _why_stray(row: Row) -> str:
         if row["completes"]:
             missing += f": a move between the two broke off, and salvage of {Path(row['served']).parent} takes these"
         return f"{NO_ID}; Kafka serves {row['served']}; this one has {own}, that {its}{missing}"
-    if row["other_case"]:
-        return OTHER_CASE
+    if row["garbled"]:
+        return GARBLED
     return NO_ID if row["topic_id"] is None else WHY_STRAY[row["deleted"], row["renewed"]]
 
 

@@ -22,6 +22,8 @@ from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.disk import Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 
+GARBLED_MAX = 3
+"""The maximum number of the 22 characters of a topic id that damage has changed, if the id is to be recognized."""
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 NAME_LENGTH_MAX = 255
 SMALL_BYTES = 64 << 10  # more bytes than a valid partition.metadata has
@@ -69,6 +71,13 @@ def is_other_case(topic_id: str, right: str) -> bool:
     the case of the whole file. The last character does not count: of its six bits, an id has two."""
     one, other = topic_id[:-1], right[:-1]
     return one != other and one.lower() == other.lower()
+
+
+def is_garbled(topic_id: str, right: str) -> bool:
+    """Whether a topic id from partition.metadata is `right` after damage to the file: in another letter case, or with
+    at most GARBLED_MAX other characters. Ids are random: those of two topics differ in nearly all characters."""
+    changed = sum(one != other for one, other in zip(topic_id, right, strict=False))
+    return is_other_case(topic_id, right) or 0 < changed <= GARBLED_MAX
 
 
 def is_filled_directory(path: Path) -> bool:

@@ -28,7 +28,7 @@ from formats.quorum_state import parse as parse_quorum_state
 from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.log_directory import LogDirectory, PartitionDirectory
-from kcli.log.partition_directory import METADATA_TOPIC_ID, is_other_case, metadata_topic_id_refusal, topic_id_of
+from kcli.log.partition_directory import METADATA_TOPIC_ID, is_garbled, metadata_topic_id_refusal, topic_id_of
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.source import Source
 from kcli.metadata.image import MetadataImage
@@ -61,14 +61,14 @@ class Stray:
     """A partition directory that Kafka's start renames to -stray. topic_id: from partition.metadata; None if the
     directory lacks this file. reason: why Kafka renames it. is_removed: the metadata log has a RemoveTopicRecord for
     topic_id. is_renewed: the metadata has a topic with the name in the directory's name, but with another id.
-    is_other_case: these two ids differ in letter case only."""
+    is_garbled: it is that id, changed by damage to the file."""
 
     partition: PartitionDirectory
     topic_id: str | None
     reason: str
     is_removed: bool
     is_renewed: bool = False
-    is_other_case: bool = False
+    is_garbled: bool = False
 
     @property
     def is_missed(self) -> bool:
@@ -77,10 +77,10 @@ class Stray:
         It is false for a directory without a topic id, which has no records, as Kafka writes partition.metadata before
         it appends the first record. It is also false for a copy of a partition's directory with a date behind its name
         (`orders-0-20261127`), which looks like a partition with a number above PARTITION_MAX, for a copy of the
-        metadata log, and for a directory whose topic id is that of its topic in another letter case.
+        metadata log, and for a directory whose topic id is that of its topic, changed by damage.
         """
         is_partition = self.partition.name.partition <= PARTITION_MAX
-        is_known = self.is_removed or self.is_other_case
+        is_known = self.is_removed or self.is_garbled
         return is_partition and self.topic_id not in (None, METADATA_TOPIC_ID) and not is_known
 
 
@@ -253,10 +253,10 @@ class LostMetadata:
                 known = (image or self.image).topics.get(each.name.topic)
                 right = None if known is None else from_uuid(known.id)
                 is_renewed = None not in (topic_id, right) and topic_id != right
-                is_cased = topic_id is not None and right is not None and is_other_case(topic_id, right)
+                is_damaged = topic_id is not None and right is not None and is_garbled(topic_id, right)
                 if is_renewed and known is not None:
                     reason += f"; topic {known.name} is {right}"
-                yield Stray(each, topic_id, reason, self._is_removed(topic_id), is_renewed, is_cased)
+                yield Stray(each, topic_id, reason, self._is_removed(topic_id), is_renewed, is_damaged)
 
     def _compare(self, directory: PartitionDirectory, topic_id: str | None, node_id: int | None) -> None:
         """Add the partition.metadata of a directory to `misplaced` if it has the id of another topic of which this node

@@ -16,7 +16,8 @@
                    node, where it was before somebody moved it there or an earlier start renamed it: Kafka does not look
                    for it
     emptied        if a partition's directory has no batch, another directory may have the records: somebody moved that
-                   directory aside, and then somebody made the empty one
+                   directory aside, and then somebody made the empty one; or Kafka's start did both, as the topic id in
+                   partition.metadata was missing or damaged
     elsewhere      a partition whose directory lies in another log directory of the node is not missing: Kafka opens it
                    there, and reports that log directory to the controller
     absent         if all log directories of the node are known, and partitions are placed in an id that none of them
@@ -51,7 +52,7 @@ from formats.properties import parse_partition_metadata
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.flat_files import flat_files
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
-from kcli.log.partition_directory import legible_topic_id
+from kcli.log.partition_directory import is_garbled, legible_topic_id
 from kcli.log.recovery.identity import end_offset
 from kcli.log.recovery.node_directories import meta_of
 from kcli.log.source import read_whole
@@ -72,9 +73,10 @@ class MissingPartition:
     directory has its name, or the directory of its name belongs to a deleted topic, or has no batch while another
     directory has the records.
 
-    reached: the partition's log end offset in the checkpoints; 0 if they have none. others: the nodes with the other
-    replicas. renamed: the partition's directory under another name. deleted: the directory of its name that belongs to
-    a deleted topic. emptied: the directory of its name that has no batch. Each of these three is None if there is none.
+    topic_id: that of the partition's topic. reached: the partition's log end offset in the checkpoints; 0 if they have
+    none. others: the nodes with the other replicas. renamed: the partition's directory under another name. deleted: the
+    directory of its name that belongs to a deleted topic. emptied: the directory of its name that has no batch. Each of
+    these three is None if there is none.
 
     adrift: the directories that may be the partition's by their topic ids or log end offsets, with names that are no
     partition's. future: the directory with -future, in another log directory, to which the partition was being moved,
@@ -83,6 +85,7 @@ class MissingPartition:
     """
 
     partition: TopicPartition
+    topic_id: str
     reached: int
     others: Sequence[int]
     renamed: PartitionDirectory | None
@@ -105,10 +108,11 @@ class MissingPartition:
 
     @property
     def lacks_topic_id(self) -> bool:
-        """Whether `renamed`, the directory under another name, or `flat` has no readable partition.metadata."""
+        """Whether `renamed`, the directory under another name, or `flat` lacks the topic id in partition.metadata: the
+        file is missing, or damaged."""
         if self.flat:
-            return _topic_id_in(self.flat) is None
-        return self.renamed is not None and legible_topic_id(self.renamed.path) is None
+            return _topic_id_in(self.flat) != self.topic_id
+        return self.renamed is not None and legible_topic_id(self.renamed.path) != self.topic_id
 
     @property
     def in_its_place(self) -> PartitionDirectory | None:
@@ -190,7 +194,7 @@ class Placement:
             future = None if found is not None or others else self._future(topic_id, partition)
             flat = self._flat(partition, topic_id) if found is None else {}
             astray = adrift.get(partition, ())
-            yield MissingPartition(partition, reached, others, found, *in_place, astray, future, flat)
+            yield MissingPartition(partition, topic_id, reached, others, found, *in_place, astray, future, flat)
 
     def _promoted(self) -> set[TopicPartition]:
         """The partitions of directories with -future that the metadata log places in this log directory: Kafka's start
@@ -325,7 +329,7 @@ class Placement:
             if (each.name.state in SET_ASIDE or self._is_unknown(each))
             and (each.name.partition == number or (not each.name.state and begins.match(each.path.name)))
             and each.name.topic != METADATA_TOPIC
-            and _has_topic_id(each.path, (topic_id,))
+            and (_has_topic_id(each.path, (topic_id,)) or _has_lost_id(each, partition, topic_id))
         ]
         return max(found, key=lambda each: _last_log(each.path), default=None)
 
@@ -392,6 +396,15 @@ def outcome_of_other_id(image: MetadataImage, node_id: int | None, registered: s
     assigned = "assigns the partitions to the new id and serves them (unclean election of the last known leader)"
     rest = len(mine) - len(led)
     return assigned + (f"; {rest:,} without a leader in the metadata log may stay offline" if rest else "")
+
+
+def _has_lost_id(each: PartitionDirectory, partition: TopicPartition, topic_id: str) -> bool:
+    """Whether a directory with -stray is a partition's whose topic id, `topic_id`, is missing in it or damaged: Kafka's
+    start renamed it for that. That of an older topic of the name has the id of that one."""
+    if each.name.state != "stray" or each.partition != partition or not _has_log(each.path):
+        return False
+    found = legible_topic_id(each.path)
+    return found is None or is_garbled(found, topic_id)
 
 
 def futures_in(log_directories: Iterable[Path]) -> list[PartitionDirectory]:

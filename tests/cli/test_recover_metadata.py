@@ -1120,6 +1120,29 @@ def test_three_directories_that_have_changed_names_lose_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
+def test_a_flipped_bit_in_a_topic_id(tmp_path: Path, is_clean: bool) -> None:
+    directory = copied(tmp_path)
+    path = directory / f"{DAMAGED_TOPIC}-0/partition.metadata"
+    before = path.read_bytes()
+    at = before.index(b"topic_id: ") + len(b"topic_id: ") + 4
+    other = next(before[at] ^ 1 << bit for bit in range(7) if chr(before[at] ^ 1 << bit).isalnum())
+    path.write_bytes(before[:at] + bytes([other]) + before[at + 1 :])
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    (stray,) = [row for row in found if row["kind"] == "stray"]
+    assert (stray["partition"], stray["garbled"]) == (f"{DAMAGED_TOPIC}-0", True)
+    kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert (tmp_path / "new" / f"{DAMAGED_TOPIC}-0/partition.metadata").read_bytes() == before
+    assert image_of(tmp_path / "new").topics == image_of(GOLDEN / SET).topics
+    told = [json.loads(line) for line in kcli("verify", "--format", "jsonl", directory).stdout.splitlines()]
+    (wrong,) = [each for each in told if each["kind"] == "partition-metadata-topic"]
+    assert "few characters differ" in wrong["found"]
+    subprocess.run(["bash", "-c", wrong["command"]], check=True)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
 def test_a_topic_id_in_another_letter_case(tmp_path: Path, is_clean: bool) -> None:
     """A tool has changed partition.metadata as text. Salvage writes this file anew, and gives the topic no other id."""
     directory = copied(tmp_path)
@@ -1131,7 +1154,7 @@ def test_a_topic_id_in_another_letter_case(tmp_path: Path, is_clean: bool) -> No
     recover_reports(directory, "is that of the topic but for letter case", f"recover --salvage --out NEW {directory}")
     found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
     (stray,) = [row for row in found if row["kind"] == "stray"]
-    assert (stray["partition"], stray["other_case"]) == (f"{DAMAGED_TOPIC}-0", True)
+    assert (stray["partition"], stray["garbled"]) == (f"{DAMAGED_TOPIC}-0", True)
     assert not [row for row in found if row["kind"].startswith("metadata-")]
     kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
     assert (tmp_path / "new" / f"{DAMAGED_TOPIC}-0/partition.metadata").read_bytes() == before

@@ -53,6 +53,33 @@ def test_a_directory_moved_aside(
     assert LogDirectory(done).refusals() == []
 
 
+@pytest.mark.parametrize("is_missing", [False, True])
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_a_stray_with_a_lost_topic_id_beside_the_empty_directory_that_the_start_made(
+    directory: Path, tmp_path: Path, is_missing: bool, is_in_place: bool
+) -> None:
+    before, right = batches(directory), (directory / PARTITION / "partition.metadata").read_bytes()
+    away = (directory / PARTITION).rename(directory / f"{PARTITION}.8e3e070afda343fabb78d968b7b93ccd-stray")
+    make_empty(directory)
+    own = away / "partition.metadata"
+    if is_missing:
+        own.unlink()
+    else:
+        at = right.index(b"topic_id: ") + len(b"topic_id: ") + 4
+        own.write_bytes(right[:at] + (b"B" if right[at : at + 1] == b"A" else b"A") + right[at + 1 :])
+    (finding,) = (each for each in loud(directory) if each.severity == "error")
+    assert (finding.kind, finding.path) == ("partition-missing", str(directory / PARTITION))
+    assert away.name in str(finding.found)
+    (row,) = (json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()[:1])
+    assert (row["kind"], row["partition"]) == ("partition-missing", PARTITION)
+    done = directory if is_in_place else tmp_path / "new"
+    rows = recovered(directory, *(["--in-place"] if is_in_place else ["--out", done]))
+    assert [(row["partition"], row["name"]) for row in rows if row["kind"] == "renamed"] == [(away.name, PARTITION)]
+    assert batches(done) == before
+    assert (done / PARTITION / "partition.metadata").read_bytes().split() == right.split()
+    assert [each for each in loud(done) if each.severity == "error"] == []
+
+
 @pytest.mark.parametrize("is_in_place", [False, True])
 def test_a_directory_moved_into_that_of_another_partition(directory: Path, tmp_path: Path, is_in_place: bool) -> None:
     """As by `mv ONE OTHER`, where OTHER is there."""

@@ -258,6 +258,42 @@ def test_one_directory_id_in_both(directories: Directories, *, with_config: bool
     assert SECOND_ID in str(finding.command)
 
 
+def doubled(directories: Directories) -> None:
+    """Mount the first directory in the place of the second, too."""
+    one, two, _ = directories
+    shutil.rmtree(two)
+    shutil.copytree(one, two)
+
+
+def test_one_directory_at_both_places(directories: Directories) -> None:
+    """None of its partitions is there twice for that: the finding of the directories stands for all."""
+    doubled(directories)
+    one, two, config = directories
+    first, *others = found(directories)
+    assert (first.path, first.kind, first.refuses_start) == (str(two / PAIR[0]), "meta-properties-node", True)
+    assert f"take {two} out of log.dirs, and change nothing in {one}" in first.action
+    assert {each.kind for each in others} <= {"log-directory-missing", "directory-name"}
+    server = read_properties(config)
+    alone = [each for each in Verification([one], server=server, config=config).findings() if each.severity == "error"]
+    assert alone[0].path == first.path
+
+
+def test_one_directory_at_both_places_without_a_configuration(directories: Directories) -> None:
+    """It may be a backup: a warning, once."""
+    doubled(directories)
+    (told,) = (each for each in found(directories, with_config=False) if each.kind == "meta-properties-node")
+    assert (told.path, told.severity) == (str(directories[1] / PAIR[0]), "warning")
+
+
+def test_salvage_makes_no_strays_of_one_directory_at_both_places(directories: Directories, tmp_path: Path) -> None:
+    doubled(directories)
+    for number in (0, 1):
+        out = tmp_path / f"new{number}"
+        kcli("recover", "--salvage", "--config", directories[2], "--out", out, directories[number])
+        assert list(out.glob("java-*/partition.metadata"))
+        assert not list(out.glob("*-stray"))
+
+
 def test_salvage_gives_a_directory_its_own_id(directories: Directories, tmp_path: Path) -> None:
     one, two, config = directories
     shutil.copy(one / PAIR[0], two / PAIR[0])
@@ -409,8 +445,10 @@ def test_no_directory_gets_the_id_that_another_one_keeps(directories: Directorie
 
 
 def test_two_copies_of_one_directory_are_no_two_directories(directories: Directories, tmp_path: Path) -> None:
+    """A copy may be in the place of the directory that is not given."""
     shutil.copytree(directories[0], tmp_path / "copy")
-    assert found((directories[0], tmp_path / "copy", directories[2]), with_config=False) == []
+    (told,) = found((directories[0], tmp_path / "copy", directories[2]), with_config=False)
+    assert (told.kind, told.severity) == ("meta-properties-node", "warning")
 
 
 @pytest.mark.parametrize(("name", "other"), [("node.id", "7"), ("cluster.id", "AAECAwQFBgcICQoLDA0ODg")])

@@ -1,5 +1,6 @@
 """A partition's directory that was copied to the name of a partition which the topic does not have."""
 
+import gzip
 import os
 import shutil
 from collections.abc import Callable
@@ -231,3 +232,62 @@ def test_a_directory_of_another_topic_is_no_copy_for_its_name(directory: Path) -
     log = logs(directory)[0]
     cut_in_a_batch(log)
     assert "has what" not in "".join(str(each.found) for each in loud(directory))
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("{}.bak", bytes),
+        ("{}.gz", gzip.compress),
+        ("{}-20261129", bytes),
+        (".{}.hK3b9Z", bytes),
+        (".nfs00000000012a3f4b00000c01", bytes),
+        (".rsync-partial/{}", bytes),
+    ],
+    ids=["bak", "gz", "date", "rsync", "nfs", "partial"],
+)
+def test_a_file_beside_a_damaged_log_fills_it(
+    directory: Path, tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    log = logs(directory)[0]
+    whole = log.read_bytes()
+    beside = log.parent / name.format(log.name)
+    beside.parent.mkdir(exist_ok=True)
+    beside.write_bytes(pack(whole))
+    first, last = zero_batches(log, 2, 3)
+    (damage,) = (each for each in loud(directory) if each.path == str(log))
+    assert f"{beside} beside it has what it lacks: offset" in str(damage.found)
+    assert damage.command == f"kcli recover --salvage --dry-run '{directory}'"
+    out = tmp_path / "out"
+    (row,) = (row for row in rows(directory, "--out", out) if row["kind"] == "refilled")
+    source = str(beside.relative_to(log.parent))
+    told = kcli("recover", "--salvage", directory).stdout
+    assert f"{source}, {'a copy of the log' if '/' in source else 'a file beside the log'}: offsets" in told
+    assert (row["source"], row["first_offset"], row["last_offset"]) == (source, first, last)
+    assert (out / PARTITION / log.name).read_bytes() == whole
+
+
+def test_what_a_rotation_has_copied_and_cut_is_joined_again(directory: Path, tmp_path: Path) -> None:
+    """copytruncate twice, while Kafka writes on behind the holes: no two of the files have a batch in common."""
+    log = logs(directory)[0]
+    whole = log.read_bytes()
+    (one, _), (two, _) = ends_of(log)[1], ends_of(log)[3]
+    log.with_name(f"{log.name}.2").write_bytes(whole[:one])
+    log.with_name(f"{log.name}.1").write_bytes(bytes(one) + whole[one:two])
+    log.write_bytes(bytes(two) + whole[two:])
+    (damage,) = (each for each in loud(directory) if each.path == str(log))
+    assert f"{log.name}.1 beside it has what it lacks" in str(damage.found)
+    out = tmp_path / "out"
+    sources = [row["source"] for row in rows(directory, "--out", out) if row["kind"] == "refilled"]
+    assert sources == [f"{log.name}.2", f"{log.name}.1"]
+    assert (out / PARTITION / log.name).read_bytes() == whole
+
+
+@pytest.mark.parametrize("what", ["another partition", "no log"])
+def test_a_file_beside_that_is_no_version_of_a_damaged_log_fills_nothing(directory: Path, what: str) -> None:
+    log = logs(directory)[0]
+    data = logs(directory, OTHER)[0].read_bytes() if what == "another partition" else b"\x7fELF" * 4096
+    log.with_name(f"{log.name}.bak").write_bytes(data)
+    zero_batches(log, 2, 3)
+    (damage,) = (each for each in loud(directory) if each.path == str(log))
+    assert ".bak" not in str(damage.found)

@@ -60,6 +60,14 @@ def missing(directory: Path) -> Finding:
     return finding
 
 
+def by_nfs(log: Path) -> Path:
+    """Removed while it was open, its indexes too."""
+    for path in files_of(log):
+        if path != log:
+            path.unlink()
+    return move(log, log.with_name(".nfs00000000012a3f4b00000c01"))
+
+
 DAMAGE = [
     to_lost_and_found,
     to_lost_and_found_of_the_disk,
@@ -67,6 +75,7 @@ DAMAGE = [
     compress,
     keep_as,
     without_indexes,
+    by_nfs,
 ]
 
 

@@ -2,6 +2,8 @@
 
     another has no meta.properties      Kafka does not start (the disk is lost or not mounted); a lost+found in that
                                         directory keeps Kafka from starting, too
+    one directory.id, and partitions    one is a copy, or a disk is mounted at both places: Kafka does not start; one
+                                        is to leave log.dirs, and its partitions are no second ones
     cluster.id, node.id, directory.id   Kafka does not start if the first two differ between directories, or if two
                                         have the same directory.id
     a second __cluster_metadata-0       Kafka does not start: it belongs in metadata.log.dir, else the first of log.dirs
@@ -34,6 +36,7 @@ from kcli.log.recovery.node_directories import misplaced_metadata_log, same_path
 from kcli.metadata_log.known_properties import text_of
 from kcli.printable import names_text
 
+COPY = "one is a copy of the other, or a disk is mounted at both places"
 NAMES_SHOWN = 4
 """The maximum number of partitions that a finding names."""
 
@@ -94,6 +97,9 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
             yield from _odd_names(each)
     if around.node.same:
         yield _same(around)
+    for each in around.copies_given:
+        if _is_first(around.path, each):
+            yield _copy_given(around.path, each)
     yield from _absent(around)
     yield from _meta_properties(around)
     yield from _moved(around)
@@ -269,6 +275,9 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
         return  # one lies inside the other: the finding about a directory's odd name reports this
     if around.path.absolute().parent == twin.absolute():
         return
+    if twin in around.node.doubles:
+        yield from _doubled(around, own, twin)
+        return
     right = around.registered_directory_id
     its_right = None if right is not None else around.mended_ids.get(twin)
     is_copy = around.directory_ids.get(around.path) != own and _is_first(twin, around.path)
@@ -294,6 +303,39 @@ def _meta_properties(around: Surroundings) -> Iterator[Finding]:
         action=action,
         command=command,
         refuses_start=True,
+    )
+
+
+def _doubled(around: Surroundings, directory_id: str, double: Path) -> Iterator[Finding]:
+    """Yield the finding that another log directory is a copy of this one; for the directory that the broker is to keep,
+    if both are verified."""
+    kept = around.node.original(double)
+    second = double if kept == around.path else around.path
+    if kept != around.path and around.is_given(kept):
+        return
+    path = second / FileKind.META_PROPERTIES
+    yield Finding(
+        path=str(path),
+        kind="meta-properties-node",
+        severity="error",
+        expected="a log directory of its own",
+        found=f"directory.id {directory_id}, which {kept / FileKind.META_PROPERTIES} has, too, and its partitions: "
+        f"{COPY}; Kafka does not start with both (Duplicate directory ID)",
+        action=f"take {second} out of log.dirs, and change nothing in {kept}; if another disk belongs there, mount it",
+        command=next_steps.verify(kept),
+        refuses_start=True,
+    )
+
+
+def _copy_given(directory: Path, copy: Path) -> Finding:
+    return Finding(
+        path=str(copy / FileKind.META_PROPERTIES),
+        kind="meta-properties-node",
+        severity="warning",
+        expected="a directory.id of its own, if log.dirs names both: the metadata log places partitions in another one",
+        found=f"that of {directory}, with its partitions: {COPY}; Kafka does not start with both (Duplicate directory "
+        "ID)",
+        action="nothing to do if it is a backup; else take one out of log.dirs, and change nothing in the other",
     )
 
 

@@ -42,7 +42,7 @@ from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.linked_files import linked_files, links_text
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removable_marker, partition_named, unusable
-from kcli.log.partition_directory import METADATA_TOPIC_ID, is_other_case, topic_id_of
+from kcli.log.partition_directory import METADATA_TOPIC_ID, is_garbled, is_other_case, topic_id_of
 from kcli.log.partition_view import PartitionView, paths_in
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
 from kcli.log.recovery.node_directories import meta_of, same_path
@@ -547,17 +547,22 @@ class BrokerDirectory:
 
         right: the id that the metadata log has for the topic in the directory's name. The id in partition.metadata is
         that of a deleted topic, or of a topic whose creation the metadata log lacks. The finding advises to replace
-        this id with `right` only if all this is true: the metadata log has no deletion of a topic with this id, the
-        metadata log is sound, the broker was shut down cleanly, and the directory's log ends exactly at the recovery
-        point that the checkpoint has for the partition in the directory's name. Else the directory must keep its id:
-        the finding advises to move the directory away, or to find out whose records it has.
+        this id with `right` if it is that id after damage to the file, or only if all this is true: the metadata log
+        has no deletion of a topic with this id, the metadata log is sound, the broker was shut down cleanly, and the
+        directory's log ends exactly at the recovery point that the checkpoint has for the partition in the directory's
+        name. Else the directory must keep its id: the finding advises to move the directory away, or to find out whose
+        records it has.
         """
         metadata, around = self._around.metadata, self._around
         assert metadata is not None, "it has the topic"
         expected = f"topic id {right}, that of topic {partition.topic} in the metadata log"
-        if is_other_case(found.topic_id or "", right):
+        if is_garbled(found.topic_id or "", right):
             path = found.path / FileKind.PARTITION_METADATA
-            return _partition_metadata("topic", path, right, f"topic id {found.topic_id}, in another letter case")
+            is_cased = is_other_case(found.topic_id or "", right)
+            how = (
+                "in another letter case" if is_cased else "which is damaged: no topic has it, and few characters differ"
+            )
+            return _partition_metadata("topic", path, right, f"topic id {found.topic_id}, {how}")
         bounds = self._logs.get(partition)
         if found.topic_id not in metadata.removed:
             is_trusted = self._is_metadata_sound and around.is_clean

@@ -19,6 +19,7 @@ from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.segment_names import INDEX_KINDS, file_beside
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
+from kcli.log.recovery.files_beside import lacking_on_disk, versions
 from kcli.log.recovery.partition_copies import compared
 from kcli.log.recovery.stray_copies import is_copy, is_named_copy, lacking_in_file, logs_in_both, stray_copies
 from kcli.protocol.topic_partition import TopicPartition
@@ -123,33 +124,58 @@ def _until(log: Path, around: Surroundings) -> int | None:
     name = partition_named(log.absolute().parent.name)
     if name is None or around.gaps(TopicPartition(name.topic, name.partition)) is not Gaps.LOSS:
         return None
+    return _following(log)
+
+
+def _following(log: Path) -> int | None:
+    """Return the base offset of the segment that follows a .log file; None if there is none."""
     bases = (_base(path) for path in log.parent.glob(f"*{FileKind.LOG}"))
     return min((each for each in bases if each is not None and each > (_base(log) or 0)), default=None)
 
 
 def _of_damage(finding: Finding, log: Path, around: Surroundings, copies: Copies) -> Finding | None:
-    """Return the finding of damage in a .log file, changed if a copy of the file has the offsets; None if there is no
-    such copy. Raises UnreadableInput."""
+    """Return the finding of damage in a .log file, changed if a file beside it or a copy of it has the offsets; None if
+    there is no such file. Raises UnreadableInput."""
     name = partition_named(log.absolute().parent.name)
-    partition = None if name is None or name.state else TopicPartition(name.topic, name.partition)
-    for stray in () if partition is None else copies.get(partition, ()):
-        copy, of = stray / log.name, partition_named(stray.name)
-        is_outside = not stray.resolve().is_relative_to(around.path.resolve())
-        if is_outside and of is not None and not of.state:
-            continue  # Kafka does not start with both: `copied_directories` tells what each has
-        ranges = [*lacking_in_file(log, copy, _until(log, around))] if copy.is_file() else []
-        if ranges:
+    if name is None or name.state or not log.stem.isdecimal():
+        return None
+    partition, until = TopicPartition(name.topic, name.partition), _following(log)
+    is_compacted = around.gaps(partition) is not Gaps.LOSS
+    strays = [each for each in copies.get(partition, ()) if not _is_open_elsewhere(each, around)]
+    for version in versions(log, until, strays):
+        if str(version.path) in str(finding.found):
+            return None  # the finding itself has the better command: it gives the file its name
+        ranges = [*lacking_on_disk(log, version, until, is_compacted=is_compacted)]
+        if not ranges:
+            continue
+        what, both = " beside it", ""
+        if not version.is_beside:
+            stray = version.path.parent
+            of = partition_named(stray.name)
             deleted = ", which a start deletes" if of is not None and of.state == "delete" else ""
-            both = ", if --config FILE names both directories" if is_outside and not around.is_configured else ""
-            return replace(
-                finding,
-                found=f"{finding.found}; {copy}, a copy of the file{deleted}, has what it lacks: {_text(ranges)}",
-                lost_first_offset=None,
-                lost_last_offset=None,
-                action=f"{_advice(finding)}{both}",
-                command=next_steps.salvage_log_directory(around.path),
-            )
+            what = f", a copy of the file{deleted},"
+            is_named = around.is_configured or not _is_outside(stray, around)
+            both = "" if is_named else ", if --config FILE names both directories"
+        return replace(
+            finding,
+            found=f"{finding.found}; {version.path}{what} has what it lacks: {_text(ranges)}",
+            lost_first_offset=None,
+            lost_last_offset=None,
+            action=f"{_advice(finding)}{both}",
+            command=next_steps.salvage_log_directory(around.path),
+        )
     return None
+
+
+def _is_outside(stray: Path, around: Surroundings) -> bool:
+    return not stray.resolve().is_relative_to(around.path.resolve())
+
+
+def _is_open_elsewhere(stray: Path, around: Surroundings) -> bool:
+    """Whether a directory lies in another log directory under the partition's own name: Kafka does not start with both,
+    and `copied_directories` tells what each has."""
+    of = partition_named(stray.name)
+    return _is_outside(stray, around) and of is not None and not of.state
 
 
 def _advice(finding: Finding) -> str:

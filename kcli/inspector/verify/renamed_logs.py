@@ -12,6 +12,7 @@
     .<offset>.log.<any text> an incomplete or whole copy, as rsync names it until it is whole
     .rsync-partial/, .~tmp~/ rsync keeps incomplete files there
     <offset>.log.part        an incomplete or whole download, also as .partial, .crdownload, .tmp
+    .nfs<number>             a file that NFS keeps because it was removed while it was open
     <offset>.log.partaa, ... the file cut into parts (see split_logs), which are read joined
 
 A file is the missing .log file if the headers of its batches have the missing offsets and one more condition holds: the
@@ -19,14 +20,14 @@ last entry of the indexes that were left behind leads to one of these batches; o
 one file or of several begin and end exactly where the log has a gap. A file is a longer version of the .log file with
 its base offset if it has every sound batch of that .log file, by offsets and CRC, and more; if that one has no sound
 batch, the file is a longer version if an index leads to its last batch, or if it ends where the next .log file begins.
-A file in the partition's directory whose name contains that of the missing .log file is this file, too, if all its
-bytes are sound batches, and if it ends at or above the offset up to which the log once went; if several .log files are
-missing, the last of them has to. The same holds for a file beside an empty .log file at the end of the log. Thus the
-.log file of a small partition of a compacted topic is found, whose indexes have no entry yet. The keys of a
-coordinator's records may not all belong to other partitions.
-A file whose name contains that of the missing .log file, and that begins at the first missing offset but has no other
-of these proofs, is a part of the missing .log file, unless it is a copy of another partition's .log file: its batches
-are kept. Joined parts with such a name that lack none of the offsets are the whole file.
+A file in the partition's directory whose name contains that of the missing .log file, or an .nfs file that begins at
+the first missing offset, is this file, too, if all its bytes are sound batches, and if it ends at or above the offset
+up to which the log once went; if several .log files are missing, the last of them has to. The same holds for a file
+beside an empty .log file at the end of the log. Thus the .log file of a small partition of a compacted topic is found,
+whose indexes have no entry yet. The keys of a coordinator's records may not all belong to other partitions.
+Such a file that begins at the first missing offset but has no other of these proofs, is a part of the missing .log
+file, unless it is a copy of another partition's .log file: its batches are kept. Joined parts with such a name that
+lack none of the offsets are the whole file.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFile
 from kcli.log.inflated import InflatedSource, archive_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
 from kcli.log.partition_view import ContentSource
+from kcli.log.recovery.files_beside import FILES_MAX, files_beside, is_named_for, listed
 from kcli.log.recovery.foreign import is_of_another
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.stray_copies import is_named_copy
@@ -60,8 +62,6 @@ from kcli.log.trash import is_in_trash, is_trash, original_path
 if TYPE_CHECKING:  # imported at run time for a coordinator's topic
     from kcli.log.recovery.misdirected import Home
 
-FILES_MAX = 10_000
-"""The maximum number of files that are examined."""
 PARTS_NAMED = 4
 """The maximum number of parts of a .log file that a text names one by one."""
 
@@ -176,7 +176,7 @@ def _fitting(candidates: Iterable[_Files], directory: Path, gap: Gap) -> list[Re
             end = _end(read_any_headers(source, 0)) if is_bare else None
             if end is not None and (gap.until is None or end <= gap.until):
                 spans.setdefault(first.first, []).append((end, files))
-            name = _base_in_name(files[0], directory)
+            name = _base_of_nfs(files[0], directory, first) or _base_in_name(files[0], directory)
             is_beside = len(files) == 1 and directory in files[0].parents
             if is_beside and name is not None and gap.first <= name <= first.first:
                 end = _sound_end(source, name, gap)
@@ -250,6 +250,12 @@ def _base_in_name(path: Path, directory: Path) -> int | None:
     name = _OF_LOG.fullmatch((original_path(path) or path).name)
     is_other = path.parent != directory or parse(path.name) is None
     return int(name[1]) if name is not None and is_other else None
+
+
+def _base_of_nfs(path: Path, directory: Path, first: Header) -> int | None:
+    """Return the first offset of a file of the directory that NFS keeps because it was removed while it was open: its
+    name is that of no log any more. Return None for any other file."""
+    return first.first if path.parent == directory and path.name.startswith(".nfs") else None
 
 
 def _sound_end(source: Source, base: int, gap: Gap) -> int | None:
@@ -334,11 +340,7 @@ def longer(
     0 if they have none. keys: see `Gap`.
     """
     log, base = segment.files[FileKind.LOG], segment.base
-    files = (
-        path
-        for path in _listed(log.parent)
-        if path.name.removeprefix(".").startswith(f"{base:020}.") and parse(path.name) is None and path.is_file()
-    )
+    files = (path for path in files_beside(log.parent) if path.parent == log.parent and is_named_for(path, base))
     beside = split_logs.with_parts(list(islice(files, FILES_MAX)))
     end = Gap(base, until, {}, not is_compacted, reached=reached, keys=keys)
     found = [each for each in beside if _is_longer(each, segment, end)]
@@ -429,15 +431,11 @@ def _files(directory: Path, home: Path | None) -> Iterator[Path]:
     """Yield the files whose names are not Kafka's: in the partition's directory and its subdirectories, in the log
     directory, in subdirectories of the log directory that are not a partition's, and in the lost+found beside the log
     directory. Yield all files in a trash, and in copies of the partition's directory."""
-    for path in _listed(directory):
-        if path.is_dir() and not path.is_symlink():
-            yield from _below(path, 0)
-        elif parse(path.name) is None and path.is_file():
-            yield path
+    yield from files_beside(directory)
     if home is None:
         return
     name = directory.absolute().name
-    for path in _listed(home):
+    for path in listed(home):
         if parse(path.name) is None and path.is_file():
             yield path
         elif path.is_dir() and not path.is_symlink():
@@ -453,7 +451,7 @@ def _files(directory: Path, home: Path | None) -> Iterator[Path]:
 def _set_aside(directory: Path, homes: Iterable[Path]) -> Iterator[Path]:
     """Yield the files of a partition's directories with -delete or -stray in other log directories, as a move of the
     partition to another log directory leaves one."""
-    for path in (each for home in homes for each in _listed(home)):
+    for path in (each for home in homes for each in listed(home)):
         name = parse_directory(path.name)
         if name is not None and name.state in ("delete", "stray") and is_named_copy(path, directory):
             yield from _below(path, 0)
@@ -466,20 +464,13 @@ def _may_be_of(path: Path, directory: Path) -> bool:
 
 
 def _below(directory: Path, depth: int) -> Iterator[Path]:
-    for path in _listed(directory):
+    for path in listed(directory):
         if path.is_symlink():
             continue
         if path.is_file():
             yield path
         elif path.is_dir() and depth:
             yield from _below(path, depth - 1)
-
-
-def _listed(directory: Path) -> list[Path]:
-    try:
-        return sorted(directory.iterdir())
-    except OSError:
-        return []
 
 
 def _base_of(source: Source, first: Header, gap: Gap) -> int | None:
@@ -546,10 +537,10 @@ def _command(files: _Files, directory: Path, base: int) -> str:
     pairs = [(path, target)]
     for kind in (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT):
         name = build(FileName(kind, base))
-        others = (each for each in _listed(path.parent) if each.name != name and each.name.lower() == name)
+        others = (each for each in listed(path.parent) if each.name != name and each.name.lower() == name)
         other = next(others, None) if path.name.lower() == log_name(base) else None
         if is_in_trash(path):
-            other = next((each for each in _listed(path.parent) if _was(each, directory, name)), None)
+            other = next((each for each in listed(path.parent) if _was(each, directory, name)), None)
         if other is not None and not os.path.lexists(directory / name):
             pairs.append((other, directory / name))
     return next_steps.move(pairs)

@@ -627,6 +627,15 @@ class Surroundings:
         known = self._is_left_out, self._is_placed, node_id, self.topic_id
         return NodeDirectories(self.path, listed, home, *known, beside)
 
+    @property
+    def copies_given(self) -> list[Path]:
+        """The verified directories that are copies of this one, if server.properties does not name the log directories
+        of the node, and the metadata log places partitions in one that is not given: a copy may be in its place."""
+        if self.is_configured or not self.in_absent_directories:
+            return []
+        others = (each for each in self._others if not same_path(each, self.path) and self._is_same_node(each))
+        return [each for each in others if not self._is_beside(each)]
+
     def _is_beside(self, other: Path) -> bool:
         """Return whether another directory is a log directory of the same node, and no copy of this log directory.
 

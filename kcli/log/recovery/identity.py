@@ -16,7 +16,8 @@
       topic                                                            name and a partition here, else leaves it
     has an id that no topic has   makes the directory a stray          leaves it: its topic is not known; but if the id
                                                                        differs from that of the directory's name in
-                                                                       letter case only, writes the right one
+                                                                       letter case or a few characters only, writes
+                                                                       the right one
 
 If two directories have each other's ids, they have exchanged either their names or their partition.metadata files
 (`Exchanged`): the ids alone do not show which. If the logs end at different offsets, the checkpoints of high watermarks
@@ -36,7 +37,7 @@ from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, build_dir
 from formats.kernels.columns import BatchRow
 from kcli.errors import UnreadableInput
 from kcli.log.log_directory import PartitionDirectory
-from kcli.log.partition_directory import is_other_case, legible_topic_id
+from kcli.log.partition_directory import is_garbled, legible_topic_id
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource
 from kcli.protocol.topic_partition import TopicPartition
@@ -127,8 +128,8 @@ def mended_identities(
         topic = topics.get(topic_id or "")
         if topic is not None and (topic, each.name.partition) in topic_ids:
             moves[each.path] = TopicPartition(topic, each.name.partition)
-        is_cased = topic_id is not None and own is not None and is_other_case(topic_id, own)
-        if own is not None and (topic_id is None or topic is not None or is_cased):
+        is_damaged = topic_id is not None and own is not None and is_garbled(topic_id, own)
+        if own is not None and (topic_id is None or topic is not None or is_damaged):
             found[each.path] = Identity(each.partition, own)
     unknown: set[Path] = set()
     for cycle in _cycles(moves, {each.partition: each.path for each in partitions}):

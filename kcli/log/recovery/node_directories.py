@@ -231,6 +231,25 @@ class NodeDirectories:
         return next((each for each, meta in known if meta is not None and meta.directory_id == directory_id), None)
 
     @cached_property
+    def doubles(self) -> Sequence[Path]:
+        """The other log directories that are copies of `directory`, such as a disk that is mounted at two places: they
+        have its directory.id and its partitions. Their partitions are none that
+        Kafka has twice: one of the directories is to leave log.dirs."""
+        mine = meta_of(self.directory)
+        if mine is None or mine.directory_id is None:
+            return []
+        same = [each for each in self.others if (meta := meta_of(each)) and meta.directory_id == mine.directory_id]
+        own = {each.name for each in _opened(self.directory)} if same else set()
+        return [path for path in same if own and own == {each.name for each in _opened(path)}]
+
+    def original(self, double: Path) -> Path:
+        """Return which of `directory` and a copy of it among `doubles` the broker is to keep: the one in which the
+        metadata log belongs, else the first by path."""
+        both = sorted((self.directory, double), key=lambda path: str(path.resolve()))
+        home = self.metadata_home
+        return next((each for each in both if home is not None and same_path(each, home)), both[0])
+
+    @cached_property
     def elsewhere(self) -> Mapping[TopicPartition, Path]:
         """The directories of partitions in the other log directories, by partition; without those with the suffix
         -future."""
@@ -245,11 +264,11 @@ class NodeDirectories:
     @cached_property
     def copies(self) -> Sequence[Copy]:
         """The partitions' directories in `directory` whose partition also has a directory in another log directory of
-        the broker. Strays are not among them, except copies without partition.metadata (`Copy.left_out`). If the other
-        log directories are not known, those `beside` are compared instead; then only those copies are returned that
-        lack partition.metadata, and whose log ends no later than that of the directory in which the metadata log places
-        the partition. Raises UnreadableInput."""
-        homes = self.others or self._beside
+        the broker, except the copies of `directory` (`doubles`). Strays are not among them, except copies without
+        partition.metadata (`Copy.left_out`). If the other log directories are not known, those `beside` are compared
+        instead; then only those copies are returned that lack partition.metadata, and whose log ends no later than that
+        of the directory in which the metadata log places the partition. Raises UnreadableInput."""
+        homes = [each for each in self.others or self._beside if each not in self.doubles]
         if not homes:
             return []
         mine = {_opened_as(each): each for each in _opened(self.directory)}

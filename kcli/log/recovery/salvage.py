@@ -43,12 +43,12 @@ from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.batch_magic import RightMagic, has_doubtful_magic, mended_rows, with_right_magics, wrong_magics
 from kcli.log.recovery.end_markers import EndMarker
+from kcli.log.recovery.files_beside import Version, lacking, versions
 from kcli.log.recovery.foreign import foreign_owner
 from kcli.log.recovery.misdirected import Home, Run
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in_place
 from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
-from kcli.log.recovery.stray_copies import lacking_in
 from kcli.log.segment_reader import UNSOUND, Damage, read_segment
 from kcli.log.text_mode import TextMode
 
@@ -128,9 +128,9 @@ class Reordered:
 @dataclass(frozen=True, slots=True)
 class Refilled:
     """Batches that take the place of damaged ones in a .log file. source: the file that has them: the .deleted file of
-    the same segment, as the segment was before the log cleaner replaced it; or the file of the same name in a copy of
-    the partition's directory, as <directory>/<file>; or a .log file that has a block of this one. batches: their
-    number. position: the byte of the block in both files; None if there is none."""
+    the same segment, as the segment was before the log cleaner replaced it; a file beside it; the file of the same name
+    in a copy of the partition's directory, as <directory>/<file>; or a .log file that has a block of this one. batches:
+    their number. position: the byte of the block in both files; None if there is none."""
 
     file: str
     source: str
@@ -468,7 +468,7 @@ def salvage(
             twice.has,
             magics,
         )
-        _fill(kept, name, view, copies, None if is_compacted else following)
+        _fill(kept, name, view, copies, following, is_compacted=is_compacted)
         kept.read(contents[0], files[name])
         for more in contents[1:]:
             kept.read_behind(more)
@@ -488,43 +488,48 @@ def salvage(
 
 def cut_before_copies(view: PartitionView, copies: Collection[Path]) -> Iterator[str]:
     """Yield the .log files of a log that was never compacted which lack batches at their ends, though other segments
-    follow, and a directory of `copies` has these batches. Raises UnreadableInput."""
-    logs = sorted(name for name in view.names() if is_log(name)) if copies else []
+    follow, and a file beside them or in a directory of `copies` has these. Raises UnreadableInput."""
+    logs = sorted(name for name in view.names() if is_log(name))
     for name, following in pairwise(logs):
-        longer = [each for each in _logs_in(copies, name) if each.stat().st_size > view.size(name)]
-        if any(any(True for _ in _lacking(view, name, each, _base_of(following))) for each in longer):
+        until = _base_of(following)
+        longer = [each for each in _versions(view, name, until, copies) if each.content.size > view.size(name)]
+        if any(any(True for _ in _lacking(view, name, each, until, is_compacted=False)) for each in longer):
             yield name
 
 
-def _logs_in(copies: Iterable[Path], name: str) -> Iterator[Path]:
-    return (each / name for each in copies if (each / name).is_file())
+def _versions(view: PartitionView, name: str, until: int | None, copies: Iterable[Path]) -> Iterator[Version]:
+    return versions(view.directory / name, until, copies)
 
 
-def _lacking(view: PartitionView, name: str, copy: Path, until: int | None) -> OffsetRanges:
-    """Return the offsets that a .log file of the view lacks and a copy of the file has (see lacking_in)."""
-    own, other = view.files.get(name, Content(())), Content((FileRange(copy, 0, copy.stat().st_size),))
-    with closing(ContentSource(name, own)) as one, closing(ContentSource(str(copy), other)) as two:
-        return lacking_in(one, two, until)
+def _lacking(
+    view: PartitionView, name: str, version: Version, until: int | None, *, is_compacted: bool
+) -> OffsetRanges:
+    """Return the offsets that a .log file of the view lost and a version of it has (see files_beside)."""
+    with closing(ContentSource(name, view.files.get(name, Content(())))) as own:
+        return lacking(view.directory / name, own, version, until, is_compacted=is_compacted)
 
 
-def _fill(kept: _Kept, name: str, view: PartitionView, copies: Iterable[Path], until: int | None) -> None:
+def _fill(
+    kept: _Kept, name: str, view: PartitionView, copies: Iterable[Path], until: int | None, *, is_compacted: bool
+) -> None:
     """Let `kept` take batches for the damaged bytes of a .log file from its .deleted file; if there is none, from the
-    first of the directories `copies` that has any. until: as in lacking_in. Raises UnreadableInput."""
+    files beside it and in the directories `copies` that have any (see files_beside). until: the base offset of the next
+    segment. Raises UnreadableInput."""
     older = f"{name}.deleted"
     if older in view.original:
         kept.fill_from(older, view.original[older])
         return
-    for path in _logs_in(copies, name):
-        offsets = _lacking(view, name, path, until)
+    for each in _versions(view, name, until, copies):
+        offsets = _lacking(view, name, each, until, is_compacted=is_compacted)
         if any(True for _ in offsets):
-            other = Content((FileRange(path, 0, path.stat().st_size),))
-            kept.fill_from(_place(path, view.directory), other, offsets)
-            return
+            kept.fill_from(_place(each.path, view.directory), each.content, offsets)
 
 
 def _place(copy: Path, directory: Path) -> str:
-    """Return the path of a copy of a .log file; from the log directory on that has the partition's directory, if the
-    copy is in there."""
+    """Return the path of a version of a .log file; from the partition's directory on, or from the log directory on that
+    has this directory, if the file is in there."""
+    if copy.is_relative_to(directory):
+        return str(copy.relative_to(directory))
     home, path = directory.absolute().parent, copy.absolute()
     return str(path.relative_to(home) if path.is_relative_to(home) else copy)
 
@@ -797,6 +802,18 @@ class _Rows:
             yield BatchRow._make(cells[i * width : (i + 1) * width])
 
 
+@dataclass(slots=True)
+class _Filler:
+    """Another version of a .log file whose batches fill gaps in it. source, content: of that file. rows: its batches
+    behind `row`, the next one; None behind the last. fills_end: whether they go behind the end of the .log file."""
+
+    source: str
+    content: Content
+    rows: Iterator[BatchRow]
+    row: BatchRow | None
+    fills_end: bool
+
+
 class _Kept:
     """The batches that salvage keeps of one .log file, and of other versions of this file.
 
@@ -832,30 +849,31 @@ class _Kept:
         self._room = Room(next_offset, end, is_copy=is_copy, magics={each.position: each for each in magics})
         self.gaps: list[Gap] = []
         self.refilled: list[Refilled] = []
-        self._source, self._older = "", Content(())
-        self._older_rows: Iterator[BatchRow] = iter(())
-        self._next_older: BatchRow | None = None
-        self._fills_end = False
+        self._versions: list[_Filler] = []
 
     def fill_from(self, source: str, content: Content, offsets: OffsetRanges | None = None) -> None:
         """Let `read` fill gaps: where it leaves out bytes of the file, it keeps the batches that an older version or a
         copy of the file has for the missing offsets. source: the name of that file. content: its content. offsets: if
-        set, only batches with these offsets are kept, also where no bytes are left out at the end of the file."""
-        self._source, self._older, self._fills_end = source, content, offsets is not None
+        set, only batches with these offsets are kept, also where no bytes are left out at the end of the file. Of
+        several such files the one with the lowest offsets comes first."""
         rows = _Rows(self._name, self._home, content, Room())
-        self._older_rows = (row for row in rows if offsets is None or offsets.has(first_offset(row)))
-        self._next_older = next(self._older_rows, None)
+        wanted = (row for row in rows if offsets is None or offsets.has(first_offset(row)))
+        self._versions.append(_Filler(source, content, wanted, next(wanted, None), fills_end=offsets is not None))
 
     def _fill(self, limit: int) -> None:
-        """Keep the batches of the older version between the offsets kept so far and `limit`, which is not included."""
-        found: list[BatchRow] = []
-        while (row := self._next_older) is not None and row.last_offset < limit:
-            if self._batch(self._older, row, 0, Room()):
-                found.append(row)
-            self._next_older = next(self._older_rows, None)
-        if found:
-            first, last = first_offset(found[0]), found[-1].last_offset
-            self.refilled.append(Refilled(self._name, self._source, len(found), first, last))
+        """Keep the batches of the other versions between the offsets kept so far and `limit`, which is not included."""
+        begins = [
+            (first_offset(each.row), number) for number, each in enumerate(self._versions) if each.row is not None
+        ]
+        for _, number in sorted(begins):
+            version, found = self._versions[number], list[BatchRow]()
+            while (row := version.row) is not None and row.last_offset < limit:
+                if self._batch(version.content, row, 0, Room()):
+                    found.append(row)
+                version.row = next(version.rows, None)
+            if found:
+                first, last = first_offset(found[0]), found[-1].last_offset
+                self.refilled.append(Refilled(self._name, version.source, len(found), first, last))
 
     def read(self, content: Content, saved_from: int = 0) -> None:
         """Keep the batches of the file. saved_from: the records of batches from this byte on are counted in
@@ -877,7 +895,7 @@ class _Kept:
         if end < content.size:
             self._fill(self._limit)
             self.gaps.append(Gap(self._name, end, content.size - end, self.next_offset, None))
-        elif self._fills_end:
+        elif any(each.fills_end for each in self._versions):
             self._fill(self._limit)
 
     def _read_sorted(self, content: Content, rows: _Rows, saved_from: int) -> None:
