@@ -332,12 +332,22 @@ def _first_behind_damage(segment: SegmentFiles, bases: list[int]) -> int | None:
 
 
 def _is_elsewhere(segment: SegmentFiles, bases: list[int]) -> bool:
-    """Whether most sound batches of a .log file have offsets of other segments than the one of its name. bases: the
-    offsets in the names of all .log files."""
+    """Whether most sound batches of a .log file have offsets of other segments than the one of its name, or the whole
+    file is one run of batches that begins with another segment's offset. bases: the offsets in the names of all .log
+    files."""
     until = _following(bases, segment.base)
-    with closing(FileSource(segment.files[FileKind.LOG])) as source:
-        places = Counter(segment.base <= row.base_offset < until for row in sound_batches(source))
-    return places[False] >= places[True]
+    places: Counter[bool] = Counter()
+    run_end: tuple[int, int] | None = None  # the byte and the offset behind the batches from the file's begin on
+    log = segment.files[FileKind.LOG]
+    with closing(FileSource(log)) as source:
+        for row in sound_batches(source):
+            places[segment.base <= row.base_offset < until] += 1
+            if row.position == 0 and row.base_offset in bases:
+                run_end = 0, row.base_offset
+            if run_end == (row.position, row.base_offset):
+                run_end = row.position + row.size, row.last_offset + 1
+    is_one_run = run_end is not None and run_end[0] == log.stat().st_size
+    return is_one_run or places[False] >= places[True]
 
 
 def _following(bases: list[int], base: int) -> int:
