@@ -17,12 +17,6 @@ from typing import Any
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, murmur2
-from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
-from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
-from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
-from kio.schema.offset_fetch.v8.response import OffsetFetchResponse
-from kio.schema.types import GroupId
-from kio.static.primitive import i8
 
 from kcli.client.admin import LATEST
 from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
@@ -31,6 +25,14 @@ from kcli.client.wire import AnyBroker, ErrorAnswer, NoAnswer, NobodyAnswers, Se
 from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
+
+# isort: split
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
+from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kio.schema.offset_fetch.v8.response import OffsetFetchResponse
+from kio.schema.types import GroupId
+from kio.static.primitive import i8
 
 CHUNK = 1000
 FENCED = KafkaError._FENCED  # noqa: SLF001 (librdkafka's own codes have no public name)

@@ -80,6 +80,7 @@ def test_a_pipe_that_is_killed(kafka: Kafka, tmp_path: Path, started: Any) -> No
     first = progress_of(process)
     assert (first["batches"], first["records"], first["lag"]) == (1, 300, 1_700)
     os.killpg(process.pid, signal.SIGKILL)
+    process.wait()  # until then it has the lock of the checkpoint
     plan = lines(pipe(*ends, "--dry-run", "--format", "jsonl"))[-1]
     assert (plan["type"], plan["new"]) == ("plan", False)
     assert 0 < plan["unread"] <= 2_000
