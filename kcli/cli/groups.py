@@ -14,6 +14,7 @@ from kcli.cli.client_options import ClusterOptions, SourceOptions, with_options
 from kcli.cli.error_report import ErrorReport, cell
 from kcli.cli.options import Format, chosen, current_ms, distinct, not_empty, time_ms
 from kcli.cli.output import aligned, count_text, json_line, note, on_terminal, write_text
+from kcli.cli.reset_options import ByDuration, ShiftBy, ToDatetime, ToOffset
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.printable import has_hidden, printable
 from kcli.protocol.topic_partition import TopicPartition
@@ -170,16 +171,10 @@ def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
     to_current: Annotated[
         bool, typer.Option("--to-current", help="To what is committed; else behind the last.")
     ] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
-    shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="So many on from what is committed; negative: back.")
-    ] = None,
-    to_datetime: Annotated[
-        str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record of this time or later.")
-    ] = None,
-    by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="Likewise, so long ago: P7D, PT1H30M.")
-    ] = None,
+    to_offset: ToOffset = None,
+    shift_by: ShiftBy = None,
+    to_datetime: ToDatetime = None,
+    by_duration: ByDuration = None,
     from_file: Annotated[
         Path | None,
         typer.Option("--from-file", metavar="FILE", help="To what a CSV file says: [GROUP,]TOPIC,PARTITION,OFFSET."),

@@ -12,6 +12,7 @@ from kcli.cli.client_options import ClusterOptions, SourceOptions, with_options
 from kcli.cli.error_report import ErrorReport
 from kcli.cli.options import Format, not_empty, utf8_path
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
+from kcli.cli.reset_options import ByDuration, ShiftBy, ToDatetime, ToOffset
 from kcli.errors import KcliError, UsageError
 from kcli.printable import printable
 
@@ -158,16 +159,10 @@ def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
         bool, typer.Option("--to-earliest", help="Input topics: to the first offset, the default.")
     ] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
-    shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="So many on from what is committed; negative: back.")
-    ] = None,
-    to_datetime: Annotated[
-        str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record of this time or later.")
-    ] = None,
-    by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="Likewise, so long ago: P7D, PT1H30M.")
-    ] = None,
+    to_offset: ToOffset = None,
+    shift_by: ShiftBy = None,
+    to_datetime: ToDatetime = None,
+    by_duration: ByDuration = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
     *,
     options: ClusterOptions,

@@ -35,7 +35,6 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i8
 
 CHUNK = 1000
-FENCED = KafkaError._FENCED  # noqa: SLF001 (librdkafka's own codes have no public name)
 NO_TIMESTAMP = -1
 TRANSACTION_TIMEOUT_MS = 10_000
 CALL_S = 5.0

@@ -14,8 +14,8 @@ from kcli.streams.topology.topology import Topology
 def set_up(connection: Connection, topology: Topology, application_id: str) -> Plan:
     """Make the internal topics that are missing; return the application's plan. Raises TopologyError, StreamsError for
     topics that the program cannot work with, and KcliError."""
-    made = planned(connection, topology, application_id)
     existing = partition_counts(connection)
+    made = plan(topology, application_id, existing)
     missing = [topic for topic in made.internal_topics if topic.name not in existing]
     if missing:
         _check_not_lost(connection, application_id, made, {topic.name for topic in missing})
@@ -33,11 +33,6 @@ def set_up(connection: Connection, topology: Topology, application_id: str) -> P
             if isinstance(result, KcliError):
                 raise result
     return made
-
-
-def planned(connection: Connection, topology: Topology, application_id: str) -> Plan:
-    """Return the application's plan for the topics that the cluster has. Raises TopologyError, KcliError."""
-    return plan(topology, application_id, partition_counts(connection))
 
 
 def partition_counts(connection: Connection) -> dict[str, int]:

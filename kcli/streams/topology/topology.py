@@ -174,7 +174,7 @@ class Topology:
 
     def sources_of(self, name: str) -> frozenset[str]:
         """Return the names of the sources whose records reach a node."""
-        if self._is_source(name):
+        if isinstance(self.nodes[name], Source):
             return frozenset({name})
         return frozenset().union(*map(self.sources_of, self.nodes[name].predecessors))
 
@@ -235,9 +235,6 @@ class Topology:
                 f"the node {name} has no {'key' if keys is None else 'value'}_serde, and there is no default"
             )
         return keys, values
-
-    def _is_source(self, name: str) -> bool:
-        return isinstance(self.nodes[name], Source)
 
     def _root(self, name: str) -> str:
         while self._group[name] != name:
