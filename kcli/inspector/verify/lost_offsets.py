@@ -326,22 +326,25 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
     directory: the partition's. renamed: the .log files that were found, at least one.
     """
     end, last = renamed[-1].end, finding.lost_last_offset
+    ranges: list[tuple[int, int | None]] = [hole for each in renamed for hole in each.holes]
+    ranges += [(end, last)] if end is not None and (last is None or end <= last) else []
+    lost = "".join(f"; {offsets_text(*each)} lost" for each in ranges[:RANGES_SHOWN])
+    more = len(ranges) - RANGES_SHOWN
+    lost += f", and {more:,} more range{'s' if more > 1 else ''}" if more > 0 else ""
+    finding = replace(
+        finding,
+        path=str(directory / log_name(renamed[0].base_offset)),
+        lost_first_offset=ranges[0][0] if ranges else None,
+        lost_last_offset=ranges[-1][1] if ranges else None,
+    )
     if end is not None and len(renamed) == 1:
-        ranges: list[tuple[int, int | None]] = [*renamed[0].holes]
-        ranges += [(end, last)] if last is None or end <= last else []
-        lost = "".join(f"; {offsets_text(*each)} lost" for each in ranges[:RANGES_SHOWN])
-        more = len(ranges) - RANGES_SHOWN
-        lost += f", and {more:,} more range{'s' if more > 1 else ''}" if more > 0 else ""
         is_all = not ranges and last is not None
         which = (
             f"it is {renamed[0].text}" if is_all else f"a part of it, up to offset {end - 1:,}, is {renamed[0].text}"
         )
         return replace(
             finding,
-            path=str(directory / log_name(renamed[0].base_offset)),
             found=f"no such file: {which}{lost}",
-            lost_first_offset=ranges[0][0] if ranges else None,
-            lost_last_offset=ranges[-1][1] if ranges else None,
             action="salvage puts it in place, in a copy"
             if is_all
             else "look for the whole file; salvage keeps this part in a copy",
@@ -349,7 +352,8 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
         )
     paths = names_text([each.text for each in renamed], RENAMED_SHOWN)
     paths += next(filter(None, (other_case(each.path.name, log_name(each.base_offset)) for each in renamed)), "")
-    if len(renamed) > RENAMED_SHOWN and all(each.path.parent == directory for each in renamed):
+    is_any_part = any(each.end is not None for each in renamed)
+    if is_any_part or (len(renamed) > RENAMED_SHOWN and all(each.path.parent == directory for each in renamed)):
         action, command = "salvage gives the files their names, in a copy", next_steps.salvage(directory)
     else:
         action = f"stop the broker, and give the {'file its name' if len(renamed) == 1 else 'files their names'}"
@@ -357,11 +361,8 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
         command = " && ".join(each.command for each in renamed)
     return replace(
         finding,
-        path=str(directory / log_name(renamed[0].base_offset)),
         severity="error",
-        found=f"no such file: its batches are in {paths}",
-        lost_first_offset=None,
-        lost_last_offset=None,
+        found=f"no such file: its batches are in {paths}{lost}",
         action=action,
         command=command,
     )

@@ -4,8 +4,8 @@
                     .bak, .gz, -20261129, .part; .<offset>.log.<any text> of rsync; .nfs<number>, a file that was
                     removed while it was open), and those in its subdirectories, as rsync's .rsync-partial
     versions        of these, the ones that may have batches of one .log file, and the files of its name in copies of
-                    the directory. The first bytes decide: a batch with an offset of the segment; or zeros, if the file
-                    has the name of the .log file: a log that was cut while Kafka wrote it begins so
+                    the directory: a file that has the name of the .log file, or whose first sound batch has an offset
+                    of the segment
     lacking         the offsets that such a file has, and the .log file lost
 
 A batch of a file beside fills damage if the batches on both sides of the damage are the same in both files (see
@@ -17,7 +17,6 @@ the same offset, and the file may not be a copy of another partition's log.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -31,13 +30,11 @@ from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedR
 from kcli.log.recovery.foreign import is_of_another
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.stray_copies import BATCHES_COMPARED, lacking_in
-from kcli.log.segment_reader import SMALLEST_LENGTH, sound_batches
+from kcli.log.segment_reader import sound_batches
 from kcli.log.source import SEGMENT_BYTES_MAX, FileSource, Source
 
 FILES_MAX = 10_000
 """The maximum number of files that are examined."""
-HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch (magic 2) or CRC, magic
-MAGIC_MAX = 2
 INT_MAX = 2**31 - 1
 
 
@@ -81,7 +78,7 @@ def versions(log: Path, until: int | None, copies: Iterable[Path] = ()) -> Itera
         with suppress(UnreadableInput):  # it is none of Kafka's files
             archive = archive_of(path)
             with closing(FileSource(path) if archive is None else InflatedSource(path, archive)) as source:
-                if not _may_be_of(source, base, until, is_named=is_named_for(path, base)):
+                if not (is_named_for(path, base) or _may_be_of(source, base, until)):
                     continue
             if archive is not None:
                 yield Version(
@@ -97,15 +94,9 @@ def versions(log: Path, until: int | None, copies: Iterable[Path] = ()) -> Itera
             yield Version(path, Content((FileRange(path, 0, path.stat().st_size),)), is_beside=False)
 
 
-def _may_be_of(source: Source, base: int, until: int | None, *, is_named: bool) -> bool:
-    head = bytearray(HEAD.size)
-    if source.read_at(0, memoryview(head)) < len(head):
-        return False
-    if not any(head):
-        return is_named
-    offset, length, _, magic = HEAD.unpack(head)
-    limit = base + INT_MAX if until is None else until
-    return bool(base <= offset < limit and length >= SMALLEST_LENGTH and 0 <= magic <= MAGIC_MAX)
+def _may_be_of(source: Source, base: int, until: int | None) -> bool:
+    first = next(sound_batches(source), None)
+    return first is not None and base <= first.base_offset < (base + INT_MAX if until is None else until)
 
 
 def lacking(log: Path, own: Source, version: Version, until: int | None, *, is_compacted: bool) -> OffsetRanges:
