@@ -125,6 +125,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         settings.producer_expiration_ms,
         topics.copied_groups,
     )
+    found = misplaced(directory, settings.server, salvage=salvage)
     recovery = Recovery(
         directory,
         now_ms,
@@ -147,6 +148,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         finds_gaps=topics.keeps_all if coverage is None else lambda _: False,  # with a tier, its rows report them
         count=topics.partition_count,
         of_others=of_others,
+        foreign=found.foreign,
         node=metadata.node,
         complete=records.write if salvage else lambda _: None,
     )
@@ -155,8 +157,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         recovery.refusals += metadata.refused_promotions
         recovery.passed_over += metadata.old_marker
     exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
-    found, moved = misplaced(directory, settings.server, salvage=salvage)
-    recovery.passed_over += [each for each in found if each.file not in exchanged]
+    recovery.passed_over += [each for each in found.told if each.file not in exchanged]
     recovery.passed_over += _unserved(topics, recovery, metadata)
     if out is not None:
         plans = recovery.write_to(out)
@@ -173,7 +174,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
                 config,
                 records,
                 coverage,
-                moved,
+                found.of_partition,
                 as_json=output is Format.JSONL,
                 in_place=in_place,
             )
@@ -1298,19 +1299,26 @@ def _words(row: Row) -> str:
     if row["kind"] in ("start-hidden", "start-forgotten", "log-start"):
         return _start_words(row)
     if row["kind"] == "gap":
-        last = row["last_offset"]
-        missing = (
-            f"nothing from offset {row['first_offset']:,} on"
-            if last is None
-            else f"no batch for offsets {row['first_offset']:,}..{last:,}"
-            if last >= row["first_offset"]
-            else "no offset is missing"
-        )
-        return f"{row['bytes']:,} bytes left out: {missing}" if row["bytes"] else f"{missing}: {_who_has(row)}"
+        return _gap_words(row)
     if "lost_batches" not in row:
         size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
         return f"{row['reason']}{size}"
     return _loss_words(row)
+
+
+def _gap_words(row: Row) -> str:
+    """Return the words of a row about what salvage leaves out of a .log file, or about offsets that no file has."""
+    last = row["last_offset"]
+    missing = (
+        f"nothing from offset {row['first_offset']:,} on"
+        if last is None
+        else f"no batch for offsets {row['first_offset']:,}..{last:,}"
+        if last >= row["first_offset"]
+        else "no offset is missing"
+    )
+    if not row["bytes"]:
+        return f"{missing}: {_who_has(row)}"
+    return f"{row['bytes']:,} bytes left out: {missing}"
 
 
 def _tier_words(row: Row) -> str:

@@ -347,7 +347,7 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
     if not options.finds_gaps or options.is_compacted or options.is_metadata or options.is_deleted:
         return
     named = {int(each.file[:20]) for each in planned.events if each.file[:20].isdecimal()}
-    for before, following, first, last in gaps(planned.view.original, options.log_start_offset):
+    for before, following, first, last in gaps(_own_files(planned), options.log_start_offset):
         if not any(first <= each <= last + 1 for each in named):
             reason = f"no file has offsets {first:,}..{last:,}, behind {before}: Kafka starts without them"
             yield Event(EventKind.PASSED_OVER, following, reason)
@@ -473,7 +473,7 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
     if options.is_metadata or options.is_deleted:
         return []
     found = missed_logs(
-        planned.view.original,
+        _own_files(planned),
         reached=options.reached,
         is_compacted=options.is_compacted,
         log_start_offset=options.log_start_offset,
@@ -481,6 +481,11 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
         retention=options.retention,
     )
     return [each for each in found if each.is_lost]
+
+
+def _own_files(planned: PartitionPlan) -> dict[str, Content]:
+    """Return the content of the files of the directory by name, without .log files of another partition."""
+    return {name: each for name, each in planned.view.original.items() if name not in planned.options.foreign}
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:

@@ -136,6 +136,7 @@ class Recovery:
     of_others    the checkpoints that another broker wrote: a start uses them, but they say nothing about the logs
                  here
     finds_points whether there is a recovery-point-offset-checkpoint for the start; False: the file is set aside
+    foreign      by the name of a partition's directory, the .log files in it that are another partition's
     node         the other log directories of the broker; None if there are none, or they are not known
     complete     called with the recovered log directory, the copy or the original, once all its files are written;
                  not called if only a partition's directory is recovered
@@ -174,6 +175,7 @@ class Recovery:
     count: Callable[[str], int] = lambda _: 0
     of_others: Mapping[FileKind, OthersCheckpoint] = field(default_factory=dict)
     finds_points: bool = True
+    foreign: Mapping[str, Collection[str]] = field(default_factory=dict)
     node: NodeDirectories | None = None
     complete: Callable[[Path], None] = lambda _: None
     looks_around: bool = True
@@ -490,6 +492,7 @@ class Recovery:
             is_tiered=is_tiered,
             home=self._home(directory),
             retention=Retention.of(config, self._homes),
+            foreign=self.foreign.get(directory.path.absolute().name, ()),
             preallocated_bytes=0 if is_metadata else config.preallocated_bytes,
         )
         if is_metadata:
