@@ -935,6 +935,7 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
             "bytes": gap.length,
             "first_offset": gap.first_offset,
             "last_offset": gap.last_offset,
+            **({"contradicting": [*gap.contradicting]} if gap.contradicting is not None else {}),
         }
 
 
@@ -1318,7 +1319,9 @@ def _gap_words(row: Row) -> str:
     )
     if not row["bytes"]:
         return f"{missing}: {_who_has(row)}"
-    return f"{row['bytes']:,} bytes left out: {missing}"
+    bounds = row.get("contradicting")
+    others = "" if bounds is None else f"; its batches of offsets {bounds[0]:,}..{bounds[1]:,} contradict others"
+    return f"{row['bytes']:,} bytes left out: {missing}{others}"
 
 
 def _tier_words(row: Row) -> str:
