@@ -425,6 +425,7 @@ class _Show:
         with them lies in another partition's directory, or has a name that Kafka does not read, or the end offset in a
         checkpoint is wrong."""
         from kcli.log.partition_view import is_unread_log, offset_of
+        from kcli.log.recovery.files_beside import files_with
 
         assert plan.offsets is not None, "the log has an end"
         end = plan.offsets.log_end_offset
@@ -434,6 +435,7 @@ class _Show:
         passed = {each.file for each in plan.events if each.kind == "passed-over" and is_unread_log(each.file)}
         unread = sorted(each for each in passed if offset_of(each) >= end)
         unread += [each.before for each in plan.empty_logs if each.hides_end and each.base_offset == end]
+        unread = unread or [path.name for path in files_with(plan.view.directory, end, plan.options.reached)]
         if unread and not plan.is_salvaged:
             return {"unread": [f"{plan.name}/{each}" for each in unread]}
         return {"doubtful": True} if self._recovery.doubts_end(plan) else {}

@@ -6,6 +6,7 @@
     versions        of these, the ones that may have batches of one .log file, and the files of its name in copies of
                     the directory: a file that has the name of the .log file, or whose first sound batch has an offset
                     of the segment
+    files_with      of these, the ones that begin with a batch of given offsets
     lacking         the offsets that such a file has, and the .log file lost
 
 A batch of a file beside fills damage if the batches on both sides of the damage are the same in both files (see
@@ -60,6 +61,21 @@ def is_named_for(path: Path, base: int) -> bool:
     return path.name.removeprefix(".").startswith(f"{base:020}.")
 
 
+def files_with(directory: Path, first: int, until: int) -> Iterator[Path]:
+    """Yield the files beside the log in a partition's directory whose first sound batch has an offset from `first` on
+    and below `until`, and that are no copies of another partition's log."""
+    for path in islice(files_beside(directory), FILES_MAX):
+        with suppress(UnreadableInput), closing(_opened(path)) as source:
+            if _may_be_of(source, first, until) and not is_of_another(source, directory):
+                yield path
+
+
+def _opened(path: Path) -> Source:
+    """Return the content of a file, decompressed if it is compressed. Raises UnreadableInput."""
+    archive = archive_of(path)
+    return FileSource(path) if archive is None else InflatedSource(path, archive)
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """A file that may have batches of a .log file. content: its bytes, decompressed. is_beside: whether it is one of
@@ -77,7 +93,7 @@ def versions(log: Path, until: int | None, copies: Iterable[Path] = ()) -> Itera
     for path in islice(files_beside(log.parent), FILES_MAX):
         with suppress(UnreadableInput):  # it is none of Kafka's files
             archive = archive_of(path)
-            with closing(FileSource(path) if archive is None else InflatedSource(path, archive)) as source:
+            with closing(_opened(path)) as source:
                 if not (is_named_for(path, base) or _may_be_of(source, base, until)):
                     continue
             if archive is not None:

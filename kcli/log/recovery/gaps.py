@@ -1,4 +1,5 @@
-"""Offsets between two segments of a log that no file has: all files of a segment were lost, or the end of one.
+"""Offsets between two segments of a log that no .log file has: all files of a segment were lost, the end of one, or the
+content of its .log file.
 
 Kafka does not notice: it starts with the segments that are there, and consumers read past the gap. A topic that was
 ever compacted may have such gaps anyway. Only the end of each segment is read: from the last entry of its offset index
@@ -12,7 +13,7 @@ from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
 
-from formats.file_name import FileKind, FileName, build
+from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
 from formats.offset_index import ENTRY
 from kcli.log.partition_view import Content, ContentSource
@@ -21,7 +22,7 @@ from kcli.log.segment_reader import Window, read_segment
 
 
 class Gap(NamedTuple):
-    """Offsets, `first` to `last`, that the .log file `before` should have, or a missing .log file between it and
+    """Offsets, `first` to `last`, that the .log file `before` should have, or other .log files between it and
     `following`."""
 
     before: str
@@ -31,24 +32,39 @@ class Gap(NamedTuple):
 
 
 def gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
-    """Yield the gaps from the log start offset on between the .log files in a partition's directory, except those whose
-    offsets a file under another name has, such as *.log.deleted. files: the content of the directory's files by name.
-    Raises UnreadableInput."""
-    bases = sorted(int(name[:20]) for name in files if is_log(name) and files[name].size)
-    numbered = {int(name[:20]) for name in files if name[:20].isdecimal() and FileKind.LOG in name}
+    """Yield the gaps from the log start offset on between the .log files in a partition's directory, adjacent ones
+    joined, except those whose offsets a file has that a start deletes, such as *.log.deleted. files: the content of the
+    directory's files by name. Raises UnreadableInput."""
+    gap: Gap | None = None
+    for each in _gaps(files, log_start_offset):
+        if gap is not None and gap.last + 1 == each.first:
+            gap = gap._replace(following=each.following, last=each.last)
+            continue
+        if gap is not None:
+            yield gap
+        gap = each
+    if gap is not None:
+        yield gap
+
+
+def _gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
+    """Yield the gaps between each two .log files."""
+    bases = sorted(int(name[:20]) for name in files if is_log(name))
+    parsed = (parse(name) for name in files)
+    removed = {each.base_offset or 0 for each in parsed if each and each.kind is FileKind.LOG and each.state}
     for base, following in pairwise(bases):
         if following <= log_start_offset:
             continue
         name, behind = (build(FileName(FileKind.LOG, each)) for each in (base, following))
         first = max(_end(name, files, base, following), log_start_offset)
-        if first < following and not any(first <= each < following for each in numbered):
+        if first < following and not any(first <= each < following for each in removed):
             begin = begin_offset(behind, files[behind])
             if begin is None or begin >= following:
                 yield Gap(name, behind, first, following - 1)
 
 
 def _end(name: str, files: Mapping[str, Content], base: int, following: int) -> int:
-    """Return the offset behind the last sound batch of a .log file, at most `following`."""
+    """Return the offset behind the last sound batch of a .log file, at most `following`; `base` if it has none."""
     position = _last_position(files.get(build(FileName(FileKind.OFFSET_INDEX, base))), base, following)
     last = -1
     if 0 < position < files[name].size:

@@ -45,6 +45,7 @@ from kcli.log.recovery.displaced_blocks import (
 )
 from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
+from kcli.log.recovery.files_beside import files_with
 from kcli.log.recovery.foreign_blocks import identities, runs_of_others
 from kcli.log.recovery.gaps import gaps
 from kcli.log.recovery.load_stops import COORDINATORS
@@ -91,10 +92,13 @@ from kcli.log.recovery.special_files import is_foretold, outcome_of, type_of
 from kcli.log.recovery.swap import has_all_batches_of, is_sound, lost_last_values, lost_with_swap
 from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
 from kcli.log.recovery.wrong_log_starts import HiddenOffsets
+from kcli.printable import names_text
 
 LOG = FileKind.LOG
 NOT_CHECKED = Checked()
 UNREAD = -2
+BESIDE_SHOWN = 2
+"""The maximum number of files beside a log that a reason names."""
 NO_LOG = "it begins with no batch, and has none that the other logs lack"
 
 
@@ -349,8 +353,12 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
     named = {int(each.file[:20]) for each in planned.events if each.file[:20].isdecimal()}
     for before, following, first, last in gaps(_own_files(planned), options.log_start_offset):
         if not any(first <= each <= last + 1 for each in named):
-            reason = f"no file has offsets {first:,}..{last:,}, behind {before}: Kafka starts without them"
-            yield Event(EventKind.PASSED_OVER, following, reason)
+            where = "in" if int(before[:20]) == first else "behind"
+            beside = [path.name for path in files_with(planned.view.directory, first, last + 1)]
+            verb = "have" if len(beside) > 1 else "has"
+            found = f"; {names_text(beside, BESIDE_SHOWN)}, beside it, {verb} batches of them" if beside else ""
+            what = f"no {'log' if beside else 'file'} has offsets {first:,}..{last:,}, {where} {before}{found}"
+            yield Event(EventKind.PASSED_OVER, following, f"{what}: Kafka starts without them")
 
 
 def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
