@@ -22,7 +22,15 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
-from kcli.inspector.verify.log_findings import PUTS_BACK, REORDER, SALVAGE, TAIL_DAMAGE, LogFindings, flipped_epoch
+from kcli.inspector.verify.log_findings import (
+    PUTS_BACK,
+    REORDER,
+    REORDER_TORN,
+    SALVAGE,
+    TAIL_DAMAGE,
+    LogFindings,
+    flipped_epoch,
+)
 from kcli.inspector.verify.lost_offsets import (
     REFETCH,
     Known,
@@ -741,13 +749,15 @@ class LogVerifier:
         disk = repeated_bytes(parts)
         disk_text = "" if disk is None else f"{disk}: "
         missing_text = "" if found.lost is None else f"; {offsets_text(*found.lost)} in no batch"
+        torn = min((each.position or 0 for each in of_log if is_damage(each)), default=None)
+        torn_text = "" if torn is None else f"; the batch at byte {torn:,} is torn"
         cause = replace(
             noticed,
             expected="batches in the order of their offsets",
-            found=f"{disk_text}{found.text}{missing_text}",
+            found=f"{disk_text}{found.text}{missing_text}{torn_text}",
             lost_first_offset=lost[0],
             lost_last_offset=lost[1],
-            action=REORDER,
+            action=REORDER if torn is None else REORDER_TORN,
             command=next_steps.salvage(path.parent),
             consequences=kinds,
         )
