@@ -607,13 +607,15 @@ def believed(
     return index
 
 
-def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, int]]:
+def witnesses(end: int, known: Known, snapshots: int, *, is_rolled: bool = False) -> list[tuple[FileKind, int]]:
     """Return the end offsets above `end` that the log once had according to other files, each with the kind of file.
 
     end: the log end offset now. snapshots: the end offset that the log had according to its producer snapshots. Returns
     an empty list if there is too little evidence: only the last leader epoch begins above `end`; or only one checkpoint
     has an offset above `end`, while the other one has `end` itself. A recovery point of 0 does not agree with an empty
-    log: each log has it until Kafka first flushes one of its segments.
+    log: each log has it until Kafka first flushes one of its segments. Nor does one where a segment was begun, unless
+    the shutdown was clean: it is there until Kafka begins the next one. is_rolled: whether a segment was begun at
+    `end`.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
@@ -621,7 +623,8 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     if not beyond and not others:
         return []
     others += [(FileKind.LEADER_EPOCHS, start) for _, start in known.epochs[-1:] if start > end]
-    agreed = [offset for kind, offset in stated if offset == end and (offset or kind is not FileKind.RECOVERY_POINTS)]
+    is_point = bool(end) and (known.is_clean or not is_rolled)
+    agreed = [offset for kind, offset in stated if offset == end and (is_point or kind is not FileKind.RECOVERY_POINTS)]
     if agreed and not others:
         return []
     return beyond + others

@@ -981,8 +981,11 @@ class LogVerifier:
         behind = [base for base in self._orphans if base >= end]
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
-        beyond = without_older_topics(witnesses(end, known, max(snapshots, default=0)), directory, known.strays)
-        short = short_log(self._segments[-1].files[FileKind.LOG], self._segments[0].base, end, beyond, known)
+        last_log, last_base = self._segments[-1].files[FileKind.LOG], self._segments[-1].base
+        is_rolled = end in {last_base, *(offset for offset, _ in self._snapshots)}
+        beyond = witnesses(end, known, max(snapshots, default=0), is_rolled=is_rolled)
+        beyond = without_older_topics(beyond, directory, known.strays)
+        short = short_log(last_log, self._segments[0].base, end, beyond, known)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:
             self._close_tail(None if last is None else last + 1)
