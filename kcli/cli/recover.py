@@ -748,9 +748,12 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
         yield row | {"first_offset": hidden.first, "offsets": hidden.start - hidden.first, "segments": hidden.segments}
     if plan.deleted_below:
+        from kcli.log.recovery.epoch_starts import may_be_made_anew
+
         row = {"partition": plan.name, "kind": "start-forgotten", "file": "", "deleted_below": plan.deleted_below}
         start = plan.offsets.log_start_offset if plan.offsets is not None else 0
-        yield row | {"log_start_offset": start, "offsets": plan.deleted_below - start}
+        row |= {"log_start_offset": start, "offsets": plan.deleted_below - start}
+        yield row | ({"doubtful": True} if may_be_made_anew(plan.view.directory, plan.deleted_below) else {})
     if plan.load_end is not None:
         end = plan.load_end
         row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
@@ -1356,7 +1359,8 @@ def _start_words(row: Row) -> str:
     if row["kind"] == "start-forgotten":
         below = row["deleted_below"]
         words = f"records below offset {below:,} were deleted, as the leader epochs begin there; the log starts at "
-        return f"{words}{start:,}: Kafka serves offsets {start:,}..{below - 1:,} again"
+        doubt = ", or a start after a crash has made the leader epochs anew" if "doubtful" in row else ""
+        return f"{words}{start:,}: Kafka serves offsets {start:,}..{below - 1:,} again{doubt}"
     set_back = f"the log start offset is {start:,} again"
     begin = "the leader epochs begin" if row["by_leader_epochs"] else "the first segment begins"
     if row["before"] < start:

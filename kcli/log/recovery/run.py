@@ -65,7 +65,7 @@ from kcli.log.recovery.coordinator_keys import KEYS_OF
 from kcli.log.recovery.coordinator_load import Altered, Disorder, load_end
 from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
 from kcli.log.recovery.doubtful_ends import is_doubtful
-from kcli.log.recovery.epoch_starts import start_by_epochs
+from kcli.log.recovery.epoch_starts import may_be_made_anew, start_by_epochs
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import Event, EventKind, LoadOptions
@@ -471,7 +471,9 @@ class Recovery:
         deleted_below = 0
         if not (is_metadata or directory.name.state or leaves_out_start or config.only_compact or is_tiered):
             deleted_below = start_by_epochs(directory.path)
-        raises_start = self.salvage and deleted_below > log_start
+        # A raised log start offset deletes the segments below.
+        is_certain = deleted_below > log_start and not may_be_made_anew(directory.path, deleted_below)
+        raises_start = self.salvage and is_certain
         right_start = deleted_below if raises_start else right_start
         options = LoadOptions(
             now_ms=self.now_ms,
