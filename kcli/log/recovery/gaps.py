@@ -17,13 +17,15 @@ from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
 from formats.offset_index import ENTRY
 from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.deleted import epoch_starts
+from kcli.log.recovery.retention import NEVER, Retention, largest_timestamp
 from kcli.log.recovery.salvage import begin_offset, behind_damage, is_log
 from kcli.log.segment_reader import Window, read_segment
 
 
 class Gap(NamedTuple):
     """Offsets, `first` to `last`, that the .log file `before` should have, or other .log files between it and
-    `following`."""
+    `following`. before: "" if no .log file is before these."""
 
     before: str
     following: str
@@ -47,11 +49,36 @@ def gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
         yield gap
 
 
+def lost_begin(files: Mapping[str, Content], log_start_offset: int, retention: Retention | None) -> Gap | None:
+    """Return the offsets before the first .log file in a partition's directory that no file has, though its leader
+    epochs begin there; None if there are none, and if retention can have deleted them. retention: the topic's; None if
+    it has none. Raises UnreadableInput."""
+    bases = sorted(int(name[:20]) for name in files if is_log(name))
+    first = max([log_start_offset, *epoch_starts(files)[:1]])
+    if not bases or not epoch_starts(files) or not log_start_offset <= first < bases[0]:
+        return None
+    if any(first <= each < bases[0] for each in _removed(files)):
+        return None
+    name = build(FileName(FileKind.LOG, bases[0]))
+    if retention is not None:
+        kept = sum(files[build(FileName(FileKind.LOG, each))].size for each in bases)
+        before = next((row.max_timestamp for row in _rows(name, files[name], 0)), NEVER)
+        with closing(ContentSource(name, files[name])) as source:
+            if retention.by_size(kept) or retention.by_time(before, largest_timestamp(source)):
+                return None
+    return Gap("", name, first, bases[0] - 1)
+
+
+def _removed(files: Mapping[str, Content]) -> set[int]:
+    """Return the base offsets of the .log files that a start deletes or renames, such as *.log.deleted."""
+    parsed = (parse(name) for name in files)
+    return {each.base_offset or 0 for each in parsed if each and each.kind is FileKind.LOG and each.state}
+
+
 def _gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
     """Yield the gaps between each two .log files."""
     bases = sorted(int(name[:20]) for name in files if is_log(name))
-    parsed = (parse(name) for name in files)
-    removed = {each.base_offset or 0 for each in parsed if each and each.kind is FileKind.LOG and each.state}
+    removed = _removed(files)
     for base, following in pairwise(bases):
         if following <= log_start_offset:
             continue

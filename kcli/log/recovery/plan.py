@@ -47,7 +47,7 @@ from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.files_beside import files_with
 from kcli.log.recovery.foreign_blocks import identities, runs_of_others
-from kcli.log.recovery.gaps import gaps
+from kcli.log.recovery.gaps import gaps, lost_begin
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery.metadata_start import fit_to_snapshots
@@ -351,13 +351,16 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
     if not options.finds_gaps or options.is_compacted or options.is_metadata or options.is_deleted:
         return
     named = {int(each.file[:20]) for each in planned.events if each.file[:20].isdecimal()}
-    for before, following, first, last in gaps(_own_files(planned), options.log_start_offset):
+    files = _own_files(planned)
+    begin = None if options.is_tiered else lost_begin(files, options.log_start_offset, options.retention)
+    for before, following, first, last in [*filter(None, (begin,)), *gaps(files, options.log_start_offset)]:
         if not any(first <= each <= last + 1 for each in named):
-            where = "in" if int(before[:20]) == first else "behind"
+            where = f"{'in' if before[:20] == f'{first:020}' else 'behind'} {before}"
+            where = where if before else f"before {following}, where its leader epochs begin"
             beside = [path.name for path in files_with(planned.view.directory, first, last + 1)]
             verb = "have" if len(beside) > 1 else "has"
             found = f"; {names_text(beside, BESIDE_SHOWN)}, beside it, {verb} batches of them" if beside else ""
-            what = f"no {'log' if beside else 'file'} has offsets {first:,}..{last:,}, {where} {before}{found}"
+            what = f"no {'log' if beside else 'file'} has offsets {first:,}..{last:,}, {where}{found}"
             yield Event(EventKind.PASSED_OVER, following, f"{what}: Kafka starts without them")
 
 

@@ -22,9 +22,9 @@ def data(tmp_path: Path) -> Path:
     return Path(shutil.copytree(GOLDEN / "codecs/data", tmp_path / "data", copy_function=shutil.copyfile))
 
 
-def told(data: Path) -> list[tuple[str, str]]:
+def told(data: Path, *options: str | Path) -> list[tuple[str, str]]:
     """The file and the reason of each gap that a dry run tells."""
-    ended = kcli("recover", "--format", "jsonl", data)
+    ended = kcli("recover", "--format", "jsonl", *options, data)
     rows = [row for row in map(json.loads, ended.stdout.splitlines()) if row["kind"] == "passed-over"]
     assert ended.status == 1 or not rows
     return [(row["file"], row["reason"]) for row in rows if row["reason"].startswith(("no file has", "no log has"))]
@@ -98,3 +98,20 @@ def test_logs_that_a_rotation_has_emptied_and_compressed(data: Path) -> None:
     ended = kcli("recover", "--format", "jsonl", data)
     rows = [row for row in map(json.loads, ended.stdout.splitlines()) if row["kind"] == "end-missing"]
     assert [row["unread"] for row in rows] == [[f"{PARTITION}/{logs[-1].name}-20261129.gz"]]
+
+
+def test_the_lost_begin_of_a_log(data: Path) -> None:
+    """The leader epochs begin there, and retention has no cause to have deleted it."""
+    (data / PARTITION / f"{0:020}.log").unlink()
+    for each in (data / PARTITION).glob(f"{0:020}.*index"):
+        each.unlink()
+    config = data.with_name("server.properties")
+    for retention_ms, is_told in ((-1, True), (1, True)):
+        config.write_text(f"node.id=1\nlog.dirs={data}\nlog.retention.ms={retention_ms}\n")
+        assert bool(told(data, "--config", config)) == is_told
+    config.write_text(f"node.id=1\nlog.dirs={data}\nlog.retention.bytes=1\n")
+    assert told(data, "--config", config) == []
+    config.write_text(f"node.id=1\nlog.dirs={data}\nlog.retention.ms=-1\n")
+    begins = "where its leader epochs begin: Kafka starts without them"
+    reason = f"no file has offsets 0..107, before {108:020}.log, {begins}"
+    assert told(data, "--config", config) == [(f"{108:020}.log", reason)]
