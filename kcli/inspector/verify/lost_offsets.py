@@ -368,15 +368,19 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
     )
 
 
-def empty_segment(directory: Path) -> Finding:
-    """Return the note that a partition lacks its first .log file, which had no batch."""
+def empty_segment(directory: Path, *, is_clean: bool) -> Finding:
+    """Return the note that a partition lacks its first .log file, which had no batch; a warning after a crash, right
+    before which it may have got one. is_clean: whether the shutdown was clean."""
+    why = "the recovery point 0 of a clean shutdown"
+    if not is_clean:
+        why = "a high watermark and a recovery point of 0, unless it got some right before the crash"
     return Finding(
         path=str(directory / log_name(0)),
         kind="log-missing",
-        severity="info",
+        severity="info" if is_clean else "warning",
         offset=0,
         expected="the logs of the index files",
-        found="no such file: it had no batch, by its indexes and the recovery point 0 of a clean shutdown",
+        found=f"no such file: it had no batch, by its indexes and {why}",
         action="nothing to do: Kafka makes it anew",
     )
 

@@ -1073,7 +1073,8 @@ class LogVerifier:
         if self._known.directory is None or (last < 0 and not self._orphans):
             return
         if self._was_empty():
-            self._causes.add(empty_segment(self._known.directory), lambda other: other.kind == "orphan-file")
+            empty = empty_segment(self._known.directory, is_clean=self._known.is_clean)
+            self._causes.add(empty, lambda other: other.kind == "orphan-file")
             return
         why = f"a log up to {last + 1:,}" if last >= 0 else "the logs of the index files"
         first = min(starts, default=0)
@@ -1081,9 +1082,11 @@ class LogVerifier:
         self._miss(self._known.directory, first, last if last >= 0 else None, "error", why, base=base)
 
     def _was_empty(self) -> bool:
-        """Return whether the only missing .log file is the one with base offset 0, and had no batch at a clean
-        shutdown: the recovery point is 0, no other file has an offset above 0, and the indexes have no entry."""
-        if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
+        """Return whether the only missing .log file is the one with base offset 0, and had no batch: the recovery point
+        is 0, after a crash the high watermark, too, no other file has an offset above 0, and the indexes have no
+        entry."""
+        kinds = {FileKind.RECOVERY_POINTS} | (set() if self._known.is_clean else {FileKind.REPLICATION_OFFSETS})
+        if set(self._orphans) != {0} or not kinds <= self._known.ends.keys():
             return False
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
         if any(reached) or any(offset for offset, _ in self._snapshots):
