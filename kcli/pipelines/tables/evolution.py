@@ -6,7 +6,8 @@
     a wider one                                  the table's is widened, where its format can do that
     any other difference                         SchemaError, before anything is written
 
-Types that no table has are refused. Integers of 8 and 16 bits are stored as 32, times of ms as us.
+Types that no table has are refused, and tables with a column or field that takes no null: records may lack it. Integers
+of 8 and 16 bits are stored as 32, times of ms as us.
 """
 
 from __future__ import annotations
@@ -46,6 +47,20 @@ def storable(rows: pa.Schema, name: str, *, has_times: bool) -> pa.Schema:
         return pa.time64("us") if pt.is_time(kind) else kind
 
     return pa.schema([pa.field(each.name, kind_of(each.type, each.name)) for each in rows])
+
+
+def refuse_required(table: pa.Schema, name: str) -> None:
+    """Raise SchemaError if a column or field of the table, at any depth, takes no null. name: the table's name."""
+    due = [(each, each.name) for each in table]
+    while due:
+        field, path = due.pop()
+        if not field.nullable:
+            raise SchemaError(f"{name}: {path} takes no null, and records may lack it: drop its NOT NULL")
+        kind = field.type
+        if pt.is_map(kind):
+            due.append((kind.item_field, f"{path}.value"))
+        elif pt.is_struct(kind) or pt.is_list(kind) or pt.is_large_list(kind):
+            due += [(each, f"{path}.{each.name}") for each in map(kind.field, range(kind.num_fields))]
 
 
 def evolved(table: pa.Schema, rows: pa.Schema, name: str, widens: Widens) -> pa.Schema:

@@ -33,7 +33,7 @@ import pyarrow.types as pt
 
 from kcli.errors import KcliError, UsageError, needing
 from kcli.export.conform import conform_rows
-from kcli.pipelines.tables.evolution import evolved, storable
+from kcli.pipelines.tables.evolution import evolved, refuse_required, storable
 from kcli.pipelines.tables.table import JOINED, Commit, NotCommitted, PlacedFile, Position
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -67,7 +67,7 @@ with needing("tables"):
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
     from pyiceberg.table.snapshots import ancestors_of
-    from pyiceberg.table.update import AssertTableUUID
+    from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, TableUpdate
     from pyiceberg.typedef import Properties, Record
     from pyiceberg.utils.config import Config
     from sqlalchemy.exc import SQLAlchemyError
@@ -216,6 +216,7 @@ class IcebergTable:
                         spec.add_field(*_field(term))
             else:
                 self._transaction = _Once(self._table)
+                refuse_required(schema_to_pyarrow(self._table.schema()), self.name)
                 known = storable(small_schema(self._table.schema()), self.name, has_times=True)
                 wanted = evolved(known, new, self.name, _can_widen)
                 if wanted != known:
@@ -482,12 +483,25 @@ def _statistics(metadata: pq.FileMetaData, schema: Schema, properties: Propertie
 
 
 class _Once(Transaction):
-    """A transaction that is tried once, as a second try would not compare the offsets again."""
+    """A transaction that is tried once, as a second try would not compare the offsets again. Its snapshot is not older
+    than the table's last change, whatever the clock says: readers in Java refuse a table whose snapshots are not in the
+    order of their times."""
 
     def commit_transaction(self) -> Table:
-        requirements = (*self._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))
-        self._table.catalog.commit_table(self._table, requirements, self._updates)
+        metadata = self._table.metadata
+        requirements = (*self._requirements, AssertTableUUID(uuid=metadata.table_uuid))
+        updates = tuple(_not_before(metadata.last_updated_ms, each) for each in self._updates)
+        self._table.catalog.commit_table(self._table, requirements, updates)
         return self._table
+
+
+def _not_before(time_ms: int, update: TableUpdate) -> TableUpdate:
+    """Return an update whose snapshot, if it adds one, has no earlier time than `time_ms`."""
+    if not isinstance(update, AddSnapshotUpdate):
+        return update
+    snapshot = update.snapshot
+    later = snapshot.model_copy(update={"timestamp_ms": max(snapshot.timestamp_ms, time_ms)})
+    return update.model_copy(update={"snapshot": later})
 
 
 class _Rest(RestCatalog):

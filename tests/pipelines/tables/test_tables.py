@@ -9,6 +9,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -527,6 +529,93 @@ def test_damaged_metadata(kind: str, damage: bytes, log: Path, tmp_path: Path) -
         (place.out / "metadata" / "version-hint.text").write_bytes(damage)
         with pytest.raises(KcliError, match=r"not the number of|not the metadata of|Failed to open local file"):
             place.export(source(log))
+
+
+@pytest.mark.parametrize("kind", ["directory", "sql"])
+def test_a_clock_that_is_set_back(kind: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers in Java refuse a table whose snapshots are not in the order of their times."""
+    place = Place(kind, tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db" if kind == "sql" else None)
+    place.export(source(log))
+    clock = time.time
+
+    def times_ms() -> list[int]:
+        return [each.timestamp_ms for each in place.iceberg().metadata.snapshot_log]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: clock() - 86_400)
+        append(log, [10])
+        place.export(source(log))
+        append(log, [11])
+        compacting(place, log)
+    append(log, [12])
+    place.export(source(log))
+    assert times_ms() == sorted(times_ms())
+    assert len(times_ms()) == 5
+    assert place.iceberg().metadata.last_updated_ms == times_ms()[-1]
+    assert place.offsets() == [(0, offset) for offset in range(13)]
+
+
+def changed(place: Place, change: Callable[[dict[str, Any]], None], **protocol: Any) -> None:
+    """Commit a change of the schema or the properties to a Delta table, as another writer would, with its protocol."""
+    directory = place.out / "_delta_log"
+    version = DeltaTable(str(place.out)).version()
+    actions = [json.loads(line) for line in (directory / f"{0:020}.json").read_text().splitlines()]
+    (metadata,) = (each["metaData"] for each in actions if "metaData" in each)
+    metadata["schemaString"] = json.loads(metadata["schemaString"])
+    change(metadata)
+    metadata["schemaString"] = json.dumps(metadata["schemaString"])
+    lines = [{"metaData": metadata}, *([{"protocol": protocol}] if protocol else [])]
+    (directory / f"{version + 1:020}.json").write_text("\n".join(map(json.dumps, lines)))
+
+
+def with_column(**more: Any) -> Callable[[dict[str, Any]], None]:
+    column = {"name": "more", "type": "long", "nullable": True, "metadata": {}, **more}
+    return lambda metadata: metadata["schemaString"]["fields"].append(column)
+
+
+@pytest.mark.parametrize(
+    ("change", "protocol", "reason"),
+    [
+        (with_column(nullable=False), {}, "more takes no null, and records may lack it: drop its NOT NULL"),
+        (
+            with_column(metadata={"delta.generationExpression": "offset + 1"}),
+            {"minReaderVersion": 1, "minWriterVersion": 4},
+            "has delta.generationExpression of more, a rule that kcli does not check",
+        ),
+        (
+            lambda metadata: metadata["configuration"].update({"delta.constraints.few": "offset < 12"}),
+            {"minReaderVersion": 1, "minWriterVersion": 3},
+            "has delta.constraints.few, a rule that kcli does not check",
+        ),
+        (
+            lambda _: None,
+            {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking", "domainMetadata"]},
+            "Unsupported table features required: .*RowTracking.*: nothing was added",
+        ),
+    ],
+    ids=["NOT NULL", "generated", "constraint", "feature"],
+)
+def test_a_delta_table_with_rules_for_writers(
+    change: Any, protocol: Any, reason: str, log: Path, tmp_path: Path
+) -> None:
+    place = Place("delta", tmp_path / "out")
+    place.export(source(log))
+    changed(place, change, **protocol)
+    append(log, [10])
+    with pytest.raises(KcliError, match=f"the Delta table {place.out}:? {reason}") as found:
+        place.export(source(log))
+    assert "\n" not in str(found.value)
+    assert len(list(place.out.rglob("*.parquet"))) == 1
+
+
+def test_an_iceberg_column_that_takes_no_null(log: Path, tmp_path: Path) -> None:
+    place = Place("sql", tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db")
+    place.export(source(log))
+    with place.iceberg().update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("key", required=True)
+    append(log, [10])
+    with pytest.raises(SchemaError, match="key takes no null, and records may lack it: drop its NOT NULL"):
+        place.export(source(log))
 
 
 def test_an_answer_that_is_lost(log: Path, tmp_path: Path) -> None:
