@@ -31,7 +31,7 @@ import pyarrow.types as pt
 from formats.message import uuid_bytes, uuid_text
 from kcli.errors import KcliError, UsageError, needing
 from kcli.pipelines.tables.evolution import evolved, refuse_required, storable
-from kcli.pipelines.tables.table import Commit, NotCommitted, PlacedFile, Position
+from kcli.pipelines.tables.table import ChangedMeanwhile, Commit, NotCommitted, PlacedFile, Position
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
@@ -210,7 +210,7 @@ class DeltaLakeTable:
         except CommitFailedError as error:
             if any(each in str(error) for each in REFUSED):
                 raise NotCommitted(f"{self.name}: {_line(error)}: nothing was added") from error
-            raise NotCommitted(f"{self.name} has changed meanwhile, and nothing was added: export again") from error
+            raise ChangedMeanwhile(f"{self.name} has changed meanwhile, and nothing was added: export again") from error
         except DeltaError as error:
             reason = f"{self.name}: {_line(error)}"
             raise KcliError(f"{reason}; the next export finds out whether the rows are in it") from error

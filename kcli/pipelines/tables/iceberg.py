@@ -34,7 +34,7 @@ import pyarrow.types as pt
 from kcli.errors import KcliError, UsageError, needing
 from kcli.export.conform import conform_rows
 from kcli.pipelines.tables.evolution import evolved, refuse_required, storable
-from kcli.pipelines.tables.table import JOINED, Commit, NotCommitted, PlacedFile, Position
+from kcli.pipelines.tables.table import JOINED, ChangedMeanwhile, Commit, NotCommitted, PlacedFile, Position
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
@@ -297,7 +297,7 @@ class IcebergTable:
         try:
             transaction.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
-            raise NotCommitted(f"{self.name} has changed meanwhile, and {undone}: export again") from error
+            raise ChangedMeanwhile(f"{self.name} has changed meanwhile, and {undone}: export again") from error
         except NoSuchTableError as error:
             raise NotCommitted(f"{self.name} has been dropped meanwhile: {undone}") from error
         except (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError) as error:
