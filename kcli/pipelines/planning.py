@@ -23,7 +23,7 @@ from kcli.client.log_reading import EARLIEST, LATEST, LogReader
 from kcli.errors import KcliError, UsageError
 from kcli.export.names import refuse_unknown
 from kcli.export.options import Isolation, SourceOptions
-from kcli.export.splits import DataLoss, Range, Split, chosen, counted, lost, refuse_missing, splits
+from kcli.export.splits import Range, Split, chosen, counted, lost, refuse_missing, splits
 from kcli.pipelines.cluster import Cluster
 from kcli.pipelines.disk import NOTHING, DiskLog, Span, disk_logs
 from kcli.protocol.topic_partition import TopicPartition
@@ -156,8 +156,8 @@ def bounds(
             start = last
         elif start == EARLIEST:
             start = first
-        elif start < first and options.fail_on_data_loss:
-            raise DataLoss(f"{each}: offset {start:,} is gone, the log starts at {first:,}")
+        elif start < first:
+            lost(f"{each}: offset {start:,} is gone, the log starts at {first:,}", fails=options.fail_on_data_loss)
         elif start > last and start > ends(reader, [each], committed=False).get(each, start):
             lost(f"{each}: the log ends at {last:,}, before {start:,}", fails=options.fail_on_data_loss)
         start, end = max(start, first), last if end == LATEST else min(end, last)

@@ -293,6 +293,8 @@ def test_offsets_that_are_gone(kafka: Kafka, fails: bool, caplog: pytest.LogCapt
     else:
         assert offsets_of(planned.table()) == [*range(5, 10)]
         assert caplog.messages == [gone]
+        assert offsets_of(live(kafka.bootstrap_servers, **options)) == [*range(5, 10)]
+        assert caplog.messages == [gone, gone]
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -321,10 +323,10 @@ def batches(kafka: Kafka, count: int) -> Path:
     return kafka.data_dir / "t-0" / f"{0:020}.log"
 
 
-def flip(path: Path, text: bytes) -> None:
-    """Change a byte of a value under the running broker."""
+def flip(path: Path, text: bytes, *, last: bool = False) -> None:
+    """Change a byte of a value under the running broker. last: of the last such value, not the first."""
     data = path.read_bytes()
-    at = data.index(text)
+    at = data.rindex(text) if last else data.index(text)
     with path.open("r+b") as file:
         file.seek(at)
         file.write(b"V")
