@@ -123,7 +123,8 @@ class DeltaLakeTable:
         new = storable(pa.schema([*rows, *columns]), self.name, has_times=False)
         if self._table is not None:
             self._refuse_rules(self._table)
-        self._schema = new if self._table is None else evolved(self._known(), new, self.name, lambda *_: False)
+        known = None if self._table is None else self._known()
+        self._schema = evolved(known, new, self.name, lambda *_: False)
         return pa.schema([each for each in self._schema if self.is_whole or each.name not in self._layout])
 
     def _refuse_rules(self, table: DeltaTable) -> None:

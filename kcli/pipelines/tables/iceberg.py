@@ -209,7 +209,10 @@ class IcebergTable:
                         self._opened.create_namespace_if_not_exists(space)
                 properties = {"format-version": FORMAT_VERSION, **({BY_KEY: "true"} if self.by_key else {})}
                 self._transaction = self._opened.create_table_transaction(
-                    self._identifier, new, f"file://{self._directory}", properties=properties
+                    self._identifier,
+                    evolved(None, new, self.name, _can_widen),
+                    f"file://{self._directory}",
+                    properties=properties,
                 )
                 with self._transaction.update_spec() as spec:
                     for term in self._layout:
@@ -230,7 +233,7 @@ class IcebergTable:
             if column not in rows.names:
                 raise UsageError(f"--partition-by {term}: --columns leaves out {column}")
             kind = rows.field(column).type
-            if transform.startswith("bucket") and not (pt.is_binary(kind) or pt.is_string(kind)):
+            if transform.startswith("bucket") and not (pt.is_binary(kind) or pt.is_string(kind) or pt.is_null(kind)):
                 raise UsageError(f"--partition-by {term}: only keys of bytes or text have a bucket, not {kind}")
 
     def append(self, files: Sequence[PlacedFile], reached: Position) -> None:

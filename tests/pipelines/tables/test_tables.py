@@ -401,6 +401,39 @@ def test_fields_are_added_at_any_depth(place: Place, tmp_path: Path) -> None:
     assert new["s"] == {"t": {"a": None, "b": "z"}, "u": 5.5}
 
 
+def test_records_that_tell_no_type(place: Place, tmp_path: Path) -> None:
+    """Tombstones alone, or values that do not decode, fit into any column."""
+    log = tmp_path / "t-0"
+    log.mkdir()
+    spec = registered(tmp_path, {1: [ID]})
+    append(log, [0], [b"\0\0\0\0\1\x02"])
+    place.export(source(log), value=spec)
+    append(log, [1, 2], [None, None])
+    place.export(source(log), value=spec)
+    append(log, [3], [b"\0\0\0\0\7\x02"])
+    outcome = place.export(source(log), value=spec)
+    assert sum(file.records for file in outcome.dead_letters) == 1
+    append(log, [4], [b"\0\0\0\0\1\x04"])
+    place.export(source(log), value=spec)
+    rows = sorted_rows(place.read())
+    assert [(row["offset"], row["value"]) for row in rows] == [(0, {"id": 1}), (1, None), (2, None), (4, {"id": 2})]
+
+
+def test_json_that_tells_no_type(plain_place: Place, tmp_path: Path) -> None:
+    """Fields that are null, or lists without an item, in all new records."""
+    log = tmp_path / "t-0"
+    log.mkdir()
+    spec = DecoderSpec.parse("json")
+    append(log, [0], [None])
+    for offset, value in enumerate([b'{"a": 1, "l": [{"b": 2}], "n": null}', b'{"a": null, "l": []}', None], 1):
+        append(log, [offset], [value])
+        plain_place.export(source(log), value=spec)
+    old, new = (row["value"] for row in sorted_rows(plain_place.read())[1:3])
+    assert old == {"a": 1, "l": [{"b": 2}], "n": None}
+    assert new == {"a": None, "l": [], "n": None}
+    assert plain_place.offsets() == [(0, offset) for offset in range(4)]
+
+
 def test_numbers_grow_where_the_format_can(place: Place, tmp_path: Path) -> None:
     log = tmp_path / "t-0"
     log.mkdir()
