@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 8 << 20
 """The approximate size, in bytes, of the rows that are encoded together."""
+BATCH_BYTES_MIN = 4096
+"""To this size batches are made smaller where a topic takes no larger ones."""
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 TRANSACTION_TIMEOUT_MS = 600_000
 QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -136,6 +138,8 @@ class _Sink:
                 transaction.add(batches)
             for i in range(max(map(len, batches.values()))):
                 appender.append({each: made[i] for each, made in batches.items() if i < len(made)})
+            if appender.refused_bytes is not None:
+                encoder.batch_bytes = min(encoder.batch_bytes, max(BATCH_BYTES_MIN, appender.refused_bytes // 2))
             chunk = next(rest, None)
         assert written is not None, "a chunk has rows"
         return written
