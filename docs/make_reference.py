@@ -121,6 +121,8 @@ PAGES = {
             "kcli.streams.topology.stores.key_value": ("KeyValueStore", "KeyValueStoreBuilder"),
             "kcli.streams.topology.stores.window": ("WindowStore", "WindowStoreBuilder"),
             "kcli.streams.topology.stores.session": ("SessionStore", "SessionStoreBuilder"),
+            "kcli.streams.config": ("streams_config",),
+            "kcli.streams.topology.error_handlers": ("ErrorContext", "Response", "dead_letter"),
             "kcli.streams.testing": ("TopologyTestDriver", "TestInputTopic", "TestOutputTopic"),
             "kcli.streams.local.kafka_streams": ("KafkaStreams", "ProcessingGuarantee"),
             "kcli.streams.errors": (),

@@ -10,7 +10,7 @@ import typer
 
 from kcli.cli.client_options import ClusterOptions, SourceOptions, with_options
 from kcli.cli.error_report import ErrorReport
-from kcli.cli.options import Format, not_empty, utf8_path
+from kcli.cli.options import Format, not_empty, pairs, utf8_path
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.reset_options import ByDuration, ShiftBy, ToDatetime, ToOffset
 from kcli.errors import KcliError, UsageError
@@ -72,6 +72,10 @@ def run(
     standby: Annotated[
         bool, typer.Option("--standby", help="Keep the stores of all other tasks up to date too.")
     ] = False,
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="NAME=VALUE", help="A configuration of Kafka Streams, such as a handler."),
+    ] = None,
     *,
     options: ClusterOptions,
 ) -> None:
@@ -89,6 +93,7 @@ def run(
         processing_guarantee=guarantee,
         commit_interval_ms=commit_interval,
         standby=standby,
+        config=pairs(configs, "--config"),
         client_config=connection.properties,
     )
     for number in (signal.SIGINT, signal.SIGTERM):

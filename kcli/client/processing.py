@@ -42,6 +42,16 @@ RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": 1000, "metadata.recove
 """A broker that is back is asked again within a second; librdkafka's default is ten. Its default strategy, to begin
 again with the bootstrap servers, can leave send_offsets_to_transaction without an end."""
 ACCEPTED_LAG_S = 30.0
+REFUSALS = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 (the client's own errors have such names)
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+}
+"""Errors of a record that another try does not mend."""
 
 Fetched = tuple[str, int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """A record: topic, partition, offset, timestamp in milliseconds (-1 for none), key, value, headers."""
@@ -51,6 +61,14 @@ Moved = Callable[[list[TopicPartition]], None]
 
 class Undone(KcliError):
     """A transaction that cannot be committed: what was sent since the last commit is undone."""
+
+
+class RecordRefused(Refused):
+    """A record that the brokers do not take, however often it is sent. topic: where it was to go."""
+
+    def __init__(self, topic: str, error: KafkaError) -> None:
+        super().__init__(topic, error)
+        self.topic = topic
 
 
 class ProcessingMember:
@@ -182,6 +200,7 @@ class Output:
         self._connection, self._id = connection, transactional_id
         self._partitions: dict[str, int] = {}
         self._failure: KafkaError | None = None
+        self._refused: RecordRefused | None = None
         self._is_open = False
         self._producer = self._new_producer()
 
@@ -196,7 +215,7 @@ class Output:
         hashed: bytes | None,
     ) -> None:
         """Send a record. partition: None if `hashed`, a part of the key, decides it as Java's producer has it. Raises
-        Undone, Refused, Unreachable."""
+        RecordRefused if it cannot be sent, Undone, Refused, Unreachable."""
         if self._id is not None and not self._is_open:
             self._in_transaction(self._producer.begin_transaction)
             self._is_open = True
@@ -209,6 +228,8 @@ class Output:
             except BufferError:
                 self._producer.poll(0.1)
             except KafkaException as error:
+                if kafka_error(error).code() in REFUSALS:
+                    raise RecordRefused(topic, kafka_error(error)) from None
                 raise self._undone(kafka_error(error), topic) from None
             else:
                 break
@@ -216,7 +237,8 @@ class Output:
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: ProcessingMember) -> None:
         """Commit what was sent since the last commit, and offsets with their metadata. Raises Undone if neither was
-        committed, KcliError."""
+        committed, RecordRefused if a record was not taken: without transactions the next call commits the others;
+        KcliError."""
         places = [
             confluent_kafka.TopicPartition(*place, offset, metadata) for place, (offset, metadata) in offsets.items()
         ]
@@ -233,7 +255,7 @@ class Output:
 
     def abort(self) -> None:
         """Undo what was sent since the last commit."""
-        self._failure = None
+        self._failure = self._refused = None
         if not self._is_open:
             return
         self._is_open = False
@@ -242,13 +264,18 @@ class Output:
         except Undone:  # the producer was fenced, or its transaction has taken too long: a new one ends it
             self._producer = self._new_producer()
 
+    def flush(self) -> None:
+        """Wait until all records are sent. Raises RecordRefused for one that was not taken."""
+        self._producer.flush(self._connection.timeout_s)
+        self._raise_refusal()
+
     def close(self) -> None:
         """End; what was not committed is undone."""
         with suppress(KcliError):
             self.abort()
 
     def _commit_without_transaction(self, places: list[Any], member: ProcessingMember) -> None:
-        self._producer.flush(self._connection.timeout_s)
+        self.flush()
         if self._failure is not None or len(self._producer):
             raise self._undone(self._failure, "")
         try:
@@ -283,6 +310,7 @@ class Output:
             try:
                 call(*arguments, *([] if call.__name__ == "begin_transaction" else [CALL_S]))
             except KafkaException as error:
+                self._raise_refusal()
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise self._undone(kafka_error(error), "") from None
             else:
@@ -292,8 +320,17 @@ class Output:
         """Return the error for what was sent since the last commit."""
         return Undone("records were not delivered in time" if error is None else str(Refused(subject, error)))
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
+    def _raise_refusal(self) -> None:
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            return
+        if error.code() in REFUSALS:
+            self._refused = RecordRefused(message.topic() or "", error)
+        else:
             self._failure = error
 
     def _partition_of(self, topic: str, hashed: bytes) -> int:

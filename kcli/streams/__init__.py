@@ -8,6 +8,7 @@
     graph, context                the steps of a program before they are a topology
     serdes, windows, suppressed   the arguments of steps
     records, errors               the records that processors get, and the errors
+    config                        the configuration of an application, by Kafka Streams' names
     topology                      nodes, operators and stores, without I/O and clock: begin with topology.task
     testing                       TopologyTestDriver, which runs a topology in a test
 
@@ -25,6 +26,7 @@ from kcli.streams.records import Record, ValueAndTimestamp
 from kcli.streams.serdes import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING, Serde, session_windowed, time_windowed
 from kcli.streams.suppressed import Suppressed
 from kcli.streams.testing import TopologyTestDriver
+from kcli.streams.topology.error_handlers import ErrorContext, ErrorHandlers, Response, dead_letter
 from kcli.streams.topology.operators.window_aggregate import EmitStrategy
 from kcli.streams.topology.processor import Processor, ProcessorContext, PunctuationType
 from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
@@ -42,6 +44,8 @@ __all__ = [
     "STRING",
     "BranchedKStream",
     "EmitStrategy",
+    "ErrorContext",
+    "ErrorHandlers",
     "GlobalKTable",
     "JoinWindows",
     "KGroupedStream",
@@ -54,6 +58,7 @@ __all__ = [
     "ProcessorContext",
     "PunctuationType",
     "Record",
+    "Response",
     "Serde",
     "SerializationError",
     "SessionStoreBuilder",
@@ -72,6 +77,7 @@ __all__ = [
     "Window",
     "WindowStoreBuilder",
     "Windowed",
+    "dead_letter",
     "session_windowed",
     "time_windowed",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -10,15 +11,19 @@ from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams import (
+    JSON,
     LONG,
     STRING,
     EmitStrategy,
+    ErrorContext,
     JoinWindows,
     ProcessingError,
     Processor,
     PunctuationType,
     Record,
+    Response,
     SessionWindows,
+    StreamsBuilder,
     StreamsError,
     Suppressed,
     TimeWindows,
@@ -32,6 +37,7 @@ from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
 from kcli.testing.kafka import Kafka
 from tests.streams.applications import (
     PROGRAMS,
+    START_MS,
     Input,
     Row,
     by_key,
@@ -282,8 +288,15 @@ def test_windows_of_a_key_share_a_partition(kafka: Kafka) -> None:
     assert len({record.partition for record in kafka.records("out") if record.key}) == 1
 
 
-def run_once(kafka: Kafka, topology: Topology) -> None:
-    KafkaStreams(topology, application_id="app", bootstrap_servers=kafka.bootstrap_servers).run()
+def run_once(kafka: Kafka, topology: Topology, **about: Any) -> None:
+    KafkaStreams(topology, application_id="app", bootstrap_servers=kafka.bootstrap_servers, **about).run()
+
+
+def committed_of(kafka: Kafka, topic: str = "a") -> int:
+    groups = Groups(Connection(kafka.bootstrap_servers))
+    groups.group("app")
+    found = groups.committed("app").get(TopicPartition(topic, 0))
+    return -1 if found is None else found.offset
 
 
 def refused(kafka: Kafka, topology: Topology) -> str:
@@ -351,6 +364,112 @@ def test_a_record_that_cannot_be_read_undoes_what_was_not_committed(kafka: Kafka
     with pytest.raises(ProcessingError, match="a, partition 0, offset 1: the record's value cannot be read"):
         run_once(kafka, builder.build())
     assert consumed(kafka.bootstrap_servers, "out", 1) == []
+
+
+CONTINUE = {
+    "deserialization.exception.handler": "LogAndContinueExceptionHandler",
+    "processing.exception.handler": "LogAndContinueProcessingExceptionHandler",
+    "errors.dead.letter.queue.topic.name": "dead",
+}
+
+
+def halves() -> Topology:
+    """Halve numbers; 0 has no inverse."""
+    builder = StreamsBuilder(key_serde=STRING, value_serde=JSON)
+    builder.stream("a").map_values(lambda value: 1 / value).to("out")
+    return builder.build()
+
+
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_dead_letters(kafka: Kafka, guarantee: ProcessingGuarantee) -> None:
+    kafka.seed({"a": 1, "out": 1, "dead": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", value, START_MS) for value in ("4", "none", "0", "2", "[")])
+    with running(kafka, halves(), processing_guarantee=guarantee, commit_interval_ms=50, config=CONTINUE):
+        wait_until(lambda: has(kafka, 3, topic="dead"))
+        wait_until(lambda: committed_of(kafka) == 5)
+    assert [value for _, value, _ in consumed(kafka.bootstrap_servers, "out", 1)] == [b"0.25", b"0.5"]
+    letters = kafka.records("dead")
+    assert [each.value for each in letters if each.key] == [b"none", b"0", b"["]
+    headers = dict(letters[1].headers)
+    assert headers["__streams.errors.exception"] == b"builtins.ZeroDivisionError"
+    assert headers["__streams.errors.offset"] == b"2"
+
+
+def test_a_dead_letter_topic_that_does_not_exist(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    with pytest.raises(StreamsError, match=r"errors\.dead\.letter\.queue\.topic\.name: there is no topic dead"):
+        run_once(kafka, PROGRAMS["count"](), config=CONTINUE)
+    assert not [name for name in kafka.topics() if name.startswith("app-")]
+
+
+def test_a_record_that_is_left_out_at_the_end_is_committed(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "none", START_MS)])
+    config = {"deserialization.exception.handler": "LogAndContinueExceptionHandler"}
+    with running(kafka, halves(), config=config):
+        wait_until(lambda: committed_of(kafka) == 1)
+
+
+def test_dead_letters_of_a_failure_are_sent_unless_they_are_undone(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1, "dead": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "0", START_MS)])
+    config = {"errors.dead.letter.queue.topic.name": "dead"}
+    for guarantee, count in (("exactly_once_v2", 0), ("at_least_once", 1)):
+        with pytest.raises(
+            ProcessingError, match="a, partition 0, offset 0: KSTREAM-MAPVALUES-0000000001: ZeroDivisionError: division"
+        ):
+            run_once(kafka, halves(), processing_guarantee=guarantee, config=config)
+        assert len(consumed(kafka.bootstrap_servers, "dead", 1)) == count
+
+
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_records_that_are_too_large(kafka: Kafka, guarantee: ProcessingGuarantee) -> None:
+    builder = new_builder()
+    builder.stream("a").map_values(lambda value: value * 2_000_000).to("out")
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", START_MS), Input("a", "k", "", START_MS)])
+    with pytest.raises(ProcessingError, match="out: MESSAGE_TOO_LARGE"):
+        run_once(kafka, builder.build(), processing_guarantee=guarantee)
+    seen: list[ErrorContext] = []
+
+    def leave_out(context: ErrorContext, _error: Exception) -> Response:
+        seen.append(context)
+        return Response(resumes=True)
+
+    config = {"production.exception.handler": leave_out}
+    with running(kafka, builder.build(), processing_guarantee=guarantee, commit_interval_ms=50, config=config):
+        wait_until(lambda: committed_of(kafka) == 2)
+    assert [value for _, value, _ in consumed(kafka.bootstrap_servers, "out", 1)] == [b""]
+    assert [context.node for context in seen] == ["out"]
+
+
+@pytest.mark.kafka_broker(config={**CONFIG, "message.max.bytes": "1000"})
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_records_that_the_broker_does_not_take(kafka: Kafka, guarantee: ProcessingGuarantee) -> None:
+    builder = new_builder()
+    builder.stream("a").map_values(lambda value: value * 5000).to("out")
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", START_MS), Input("a", "k", "", START_MS)])
+    config = {"production.exception.handler": lambda _context, _error: Response(resumes=True)}
+    about: dict[str, Any] = {"processing_guarantee": guarantee, "commit_interval_ms": 50}
+    with pytest.raises(ProcessingError, match="out: MESSAGE_TOO_LARGE"):
+        run_once(kafka, builder.build(), **about)
+    if guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+        with pytest.raises(ProcessingError, match="out: MESSAGE_TOO_LARGE"):
+            run_once(kafka, builder.build(), **about, config=config)
+        return
+    with running(kafka, builder.build(), **about, config=config):
+        wait_until(lambda: committed_of(kafka) == 2)
+
+
+def test_configurations_that_make_no_sense(kafka: Kafka) -> None:
+    for config, says in (
+        ({"num.threads": "1"}, "num.threads is no configuration of streams; those are deserialization"),
+        ({"processing.exception.handler": "x"}, "is a function or one of LogAndFailProcessingExceptionHandler, Log"),
+        ({"processing.exception.handler.global.enabled": "x"}, "global.enabled is true or false, not 'x'"),
+    ):
+        with pytest.raises(TopologyError, match=says):
+            run_once(kafka, halves(), config=config)
 
 
 def test_no_broker(kafka: Kafka) -> None:

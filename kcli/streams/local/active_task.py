@@ -30,6 +30,7 @@ class ActiveTask:
     is_running: bool = False
     has_news: bool = False
     paused: set[TopicPartition] = field(default_factory=set)
+    skipped: int = 0
 
     def restore(self, place: TopicPartition, offset: int, key: bytes | None, value: bytes | None, time: int) -> None:
         """Take a record of a changelog. Raises StreamsError."""
@@ -59,6 +60,11 @@ class ActiveTask:
     def add(self, record: RawRecord) -> None:
         """Take a record of an input."""
         self.task.add(record)
+
+    def has_skipped(self) -> bool:
+        """Whether records were left out since the last call."""
+        before, self.skipped = self.skipped, self.task.queues.skipped
+        return self.skipped > before
 
     @property
     def is_full(self) -> bool:

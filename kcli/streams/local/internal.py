@@ -6,15 +6,18 @@ from kcli.client.admin import Admin
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.errors import KcliError
+from kcli.streams.config import DEAD_LETTER_TOPIC, StreamsConfig
 from kcli.streams.errors import StreamsError
 from kcli.streams.local.plan import Plan, plan
 from kcli.streams.topology.topology import Topology
 
 
-def set_up(connection: Connection, topology: Topology, application_id: str) -> Plan:
+def set_up(connection: Connection, topology: Topology, application_id: str, config: StreamsConfig) -> Plan:
     """Make the internal topics that are missing; return the application's plan. Raises TopologyError, StreamsError for
     topics that the program cannot work with, and KcliError."""
     existing = partition_counts(connection)
+    if config.dead_letter_topic is not None and config.dead_letter_topic not in existing:
+        raise StreamsError(f"{DEAD_LETTER_TOPIC}: there is no topic {config.dead_letter_topic}")
     made = plan(topology, application_id, existing)
     missing = [topic for topic in made.internal_topics if topic.name not in existing]
     if missing:
