@@ -11,12 +11,13 @@ reads what its owner adds. Source: the guarantees exactly_once_v2 and at_least_o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, murmur2
+from confluent_kafka.admin import AdminClient
 
 from kcli.client.admin import LATEST
 from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
@@ -55,6 +56,9 @@ REFUSALS = {
 
 Fetched = tuple[str, int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """A record: topic, partition, offset, timestamp in milliseconds (-1 for none), key, value, headers."""
+
+GroupOffsets = dict[TopicPartition, tuple[int, str]]
+"""Committed offsets, each with its metadata."""
 
 Moved = Callable[[list[TopicPartition]], None]
 
@@ -116,33 +120,10 @@ class ProcessingMember:
             raise failure
         return found
 
-    def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]] | None:
+    def committed(self, places: Iterable[TopicPartition]) -> GroupOffsets | None:
         """Return the group's offsets with their metadata, without partitions that have none; None if the answer has to
         be waited for, as while a transaction is open that commits one. Raises ErrorAnswer, KcliError."""
-        # confluent-kafka 2.16 may append bytes to a metadata string that follow it in memory
-        request = OffsetFetchRequest(
-            groups=(OffsetFetchRequestGroup(group_id=GroupId(self._group), topics=None),), require_stable=True
-        )
-        try:
-            (answer,) = call(self._coordinator(), request, OffsetFetchResponse).groups
-        except (OSError, NoAnswer, NobodyAnswers):
-            return None
-        found = {
-            TopicPartition(topic.name, each.partition_index): each
-            for topic in answer.topics
-            for each in topic.partitions
-        }
-        asked = {place: found[place] for place in places if place in found}
-        codes = {answer.error_code, *(each.error_code for each in asked.values())} - {ErrorCode.NONE}
-        if codes & RETRIED:
-            return None
-        if codes:
-            raise ErrorAnswer(f"group {self._group}", ErrorCode(codes.pop()), None)
-        return {
-            place: (each.committed_offset, each.metadata or "")
-            for place, each in asked.items()
-            if each.committed_offset >= 0
-        }
+        return group_offsets(self._connection, self._group, stable=True, places=set(places))
 
     def read(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Read partitions, each from an offset, or from its first record on (None)."""
@@ -168,15 +149,6 @@ class ProcessingMember:
     def close(self) -> None:
         """Leave the group."""
         self.consumer.close()
-
-    def _coordinator(self) -> Server:
-        """Return the group's coordinator. Raises NobodyAnswers, ErrorAnswer, KcliError."""
-        brokers = AnyBroker(self._connection.bootstrap, self._connection.timeout_s, self._connection.security())
-        request = FindCoordinatorRequest(key_type=i8(GROUP), coordinator_keys=(self._group,))
-        (found,) = brokers.ask(lambda server: call(server, request, FindCoordinatorResponse)).coordinators
-        if found.error_code != ErrorCode.NONE:
-            raise NoAnswer(f"no coordinator of group {self._group}: {ErrorCode(found.error_code).name}")
-        return brokers.server(found.host, found.port)
 
     def _calls(self, moved: Moved, answer: Callable[[list[Any]], None]) -> Callable[[Any, list[Any]], None]:
         """Return a callback for librdkafka, which waits for an assignment as the answer: an empty one, as the owner
@@ -404,12 +376,51 @@ class PartitionReader:
             self._positions[place] = offset
 
 
-def delete_before(connection: Connection, offsets: Mapping[TopicPartition, int]) -> None:
-    """Have brokers delete the records of partitions below offsets; do not wait for it."""
+def group_offsets(
+    connection: Connection, group: str, *, stable: bool, places: Collection[TopicPartition] | None = None
+) -> GroupOffsets | None:
+    """Return the offsets of a group with their metadata, without partitions that have none; None if the answer has to
+    be waited for. stable: wait for transactions that commit offsets. places: of these partitions; None for all. Raises
+    ErrorAnswer, KcliError."""
+    # confluent-kafka 2.16 may append bytes to a metadata string that follow it in memory
+    request = OffsetFetchRequest(
+        groups=(OffsetFetchRequestGroup(group_id=GroupId(group), topics=None),), require_stable=stable
+    )
+    try:
+        (answer,) = call(_coordinator(connection, group), request, OffsetFetchResponse).groups
+    except (OSError, NoAnswer, NobodyAnswers):
+        return None
+    found = {
+        TopicPartition(topic.name, each.partition_index): each for topic in answer.topics for each in topic.partitions
+    }
+    asked = found if places is None else {place: found[place] for place in places if place in found}
+    codes = {answer.error_code, *(each.error_code for each in asked.values())} - {ErrorCode.NONE}
+    if codes & RETRIED:
+        return None
+    if codes:
+        raise ErrorAnswer(f"group {group}", ErrorCode(codes.pop()), None)
+    return {
+        place: (each.committed_offset, each.metadata or "")
+        for place, each in asked.items()
+        if each.committed_offset >= 0
+    }
+
+
+def _coordinator(connection: Connection, group: str) -> Server:
+    """Return the coordinator of a group. Raises NobodyAnswers, ErrorAnswer, KcliError."""
+    brokers = AnyBroker(connection.bootstrap, connection.timeout_s, connection.security())
+    request = FindCoordinatorRequest(key_type=i8(GROUP), coordinator_keys=(group,))
+    (found,) = brokers.ask(lambda server: call(server, request, FindCoordinatorResponse)).coordinators
+    if found.error_code != ErrorCode.NONE:
+        raise NoAnswer(f"no coordinator of group {group}: {ErrorCode(found.error_code).name}")
+    return brokers.server(found.host, found.port)
+
+
+def delete_before(client: AdminClient, offsets: Mapping[TopicPartition, int]) -> None:
+    """Have brokers delete the records of partitions below offsets; do not wait for it. client: must live on, or
+    nothing is deleted."""
     if offsets:
-        connection.admin().delete_records(
-            [confluent_kafka.TopicPartition(*place, offset) for place, offset in offsets.items()]
-        )
+        client.delete_records([confluent_kafka.TopicPartition(*place, offset) for place, offset in offsets.items()])
 
 
 def _isolation(committed_only: bool) -> str:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from kcli.client.admin import Admin
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
+from kcli.client.processing import delete_before
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams import (
     JSON,
@@ -100,6 +102,16 @@ def test_tables_over_partitions_are_those_of_the_test_driver(kafka: Kafka, name:
         wait_until(lambda: last(consumed(kafka.bootstrap_servers, "out", 2)) == wanted)
 
 
+def test_what_was_read_of_repartition_topics_is_deleted(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.streams.local.kafka_streams.PURGE_INTERVAL_S", 0.0)
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x y z", START_MS)])
+    place = TopicPartition("app-counts-repartition", 0)
+    with running(kafka, PROGRAMS["count"]()):
+        wait_until(lambda: has(kafka, 3))
+        wait_until(lambda: Groups(Connection(kafka.bootstrap_servers)).starts([place])[place] >= 3)
+
+
 def test_instances_share_the_tasks(kafka: Kafka) -> None:
     kafka.seed({"a": 4, "out": 1})
     records = [each for each in inputs(200, seed=3) if each.topic == "a"]
@@ -162,8 +174,6 @@ def test_internal_topics(kafka: Kafka) -> None:
     kafka.seed({"a": 3})
     with running(kafka, builder.build()) as app:
         wait_until(lambda: len(app.running_tasks) >= 6)
-    from kcli.client.admin import Admin
-
     admin = Admin(Connection(kafka.bootstrap_servers))
     set_here = {"cleanup.policy", "retention.ms", "segment.bytes"}
     names = [name for name in admin.names() if name.startswith("app-")]
@@ -235,13 +245,14 @@ def test_offsets_are_committed_with_the_time_of_the_partition(kafka: Kafka) -> N
     groups.group("app")
     found = groups.committed("app")[TopicPartition("a", 0)]
     assert found.offset == 2
-    assert decode(found.metadata) == OffsetMetadata(7000, {})
+    metadata = decode(found.metadata)
+    assert (metadata.partition_time, [name[0] for name in metadata.processors]) == (7000, ["#"])
 
 
 def test_metadata_of_offsets() -> None:
     assert OffsetMetadata(7000).encode() == "AgAAAAAAABtY"
     full = OffsetMetadata(5, {"store": 9, "ö": -1})
-    assert decode(full.encode()) == full
+    assert decode(full.encode()) == full == decode(full.encode() + "\0")
     assert decode("AQAAAAAAABtY") == OffsetMetadata(7000)
     assert decode("") == decode("a text of a tool") == decode("AwAAAAAAABtY") == decode("Ag==") == OffsetMetadata()
 
@@ -299,6 +310,10 @@ def committed_of(kafka: Kafka, topic: str = "a") -> int:
     return -1 if found is None else found.offset
 
 
+def delete(kafka: Kafka, topic: str) -> None:
+    assert list(Admin(Connection(kafka.bootstrap_servers)).delete([topic], if_exists=False)) == [topic]
+
+
 def refused(kafka: Kafka, topology: Topology) -> str:
     with pytest.raises(StreamsError) as error:
         run_once(kafka, topology)
@@ -333,18 +348,97 @@ def test_repartition_topics_match_the_topics_with_which_they_are_joined(kafka: K
 
 
 def test_a_lost_changelog_is_an_error(kafka: Kafka) -> None:
-    from kcli.client.admin import Admin
-
-    kafka.seed({"a": 1, "out": 1})
-    produce(kafka.bootstrap_servers, [Input("a", "k", "x", 1)])
-    with running(kafka, PROGRAMS["windowed_count"]()):
-        wait_until(lambda: has(kafka, 1))
-    assert list(Admin(Connection(kafka.bootstrap_servers)).delete(["app-counts-changelog"], if_exists=False)) == [
-        "app-counts-changelog"
-    ]
+    begun(kafka, PROGRAMS["windowed_count"]())
+    delete(kafka, "app-counts-changelog")
     assert refused(kafka, PROGRAMS["windowed_count"]()) == (
         "app has read a, but its internal topic app-counts-changelog is not there: restore the topic, or begin anew "
         "with kcli streams reset"
+    )
+
+
+def begun(kafka: Kafka, topology: Topology, **topics: int) -> None:
+    """Run a program over one record of the topic a."""
+    kafka.seed({"a": 1, "out": 1, **topics})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", START_MS)])
+    with running(kafka, topology):
+        wait_until(lambda: has(kafka, 1))
+
+
+ANEW = "restore the topic, or begin anew with kcli streams reset"
+
+
+def test_a_changelog_that_was_made_anew_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["count"]())
+    delete(kafka, "app-counts-changelog")
+    kafka.create_topic("app-counts-changelog", 1, config={"cleanup.policy": "compact"})
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        f"app-counts-changelog was deleted and made anew since app has committed offsets: what the store counts had is "
+        f"lost; {ANEW}"
+    )
+
+
+def test_a_changelog_without_its_first_records_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["count"]())
+    admin = Admin(Connection(kafka.bootstrap_servers))
+    for policy in ("delete", "compact"):
+        configs = {"cleanup.policy": policy}
+        (_,) = admin.alter_configs(["app-counts-changelog"], configs, validate_only=False, if_exists=False)
+        if policy == "delete":
+            delete_first(kafka, "app-counts-changelog", 1)
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        f"app-counts-changelog, partition 0 begins at offset 1: earlier records of the store counts are gone; {ANEW}"
+    )
+
+
+def delete_first(kafka: Kafka, topic: str, offset: int) -> None:
+    place = TopicPartition(topic, 0)
+    client = Connection(kafka.bootstrap_servers).admin()
+    delete_before(client, {place: offset})
+    wait_until(lambda: Groups(Connection(kafka.bootstrap_servers)).starts([place])[place] == offset)
+
+
+def test_topics_without_the_records_that_come_next(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["count"]())
+    groups, topic = Groups(Connection(kafka.bootstrap_servers)), "app-counts-repartition"
+    place = TopicPartition(topic, 0)
+    (_,) = groups.commit("app", {place: 99})
+    end = groups.ends([place])[place]
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        f"{topic}, partition 0 ends at offset {end}, and app has read it up to 99: it was deleted and made anew, or "
+        f"has lost records; {ANEW}"
+    )
+    (_,) = groups.commit("app", {place: 0})
+    delete_first(kafka, topic, 1)
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        f"{topic}, partition 0 begins at offset 1, and app has read it up to 0: records between are lost; {ANEW}"
+    )
+
+
+def test_a_program_that_has_changed_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["windowed_count"]())
+
+    def changed(name: str, **about: Any) -> Topology:
+        builder = new_builder()
+        builder.stream("a").group_by_key().count(store_name=name, **about).to_stream().map_values(text).to("out")
+        return builder.build()
+
+    assert refused(kafka, changed("other")) == (
+        "app has read a, but its internal topic app-other-changelog is not there: the program has changed, which had "
+        f"app-counts-changelog (store_name and name keep names of topics); {ANEW}"
+    )
+    assert refused(kafka, changed("counts")) == (
+        "app-counts-changelog has cleanup.policy=compact,delete, and the program needs compact: its store has changed, "
+        f"or somebody has set it; {ANEW}"
+    )
+
+
+def test_a_store_of_another_type_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["count"]())
+    builder = new_builder()
+    words = builder.stream("a").group_by(lambda _, word: word)
+    words.aggregate(dict, lambda _key, _value, total: total, store_name="counts", value_serde=JSON)
+    assert refused(kafka, builder.build()).startswith(
+        "app-counts-changelog, partition 0: what it has is none of the store counts: 8 bytes are no JSON: "
     )
 
 

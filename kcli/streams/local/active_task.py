@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.streams.errors import StreamsError
+from kcli.streams.errors import SerializationError, StreamsError
 from kcli.streams.local.plan import SubTopology, TaskId
 from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.topology.input_queues import RawRecord
 from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
+from kcli.streams.topology.stores.key_value import KeyValueStore
+from kcli.streams.topology.stores.session import SessionStore
+from kcli.streams.topology.stores.window import WindowStore
 from kcli.streams.topology.task import Task
 
 QUEUE_MAX = 1000
@@ -19,13 +22,15 @@ QUEUE_MAX = 1000
 
 @dataclass(eq=False)
 class ActiveTask:
-    """A task. inputs, changelogs: its partitions; a changelog's with the name of the store. is_running: whether its
-    stores are restored. has_news: whether it has processed something since the last commit."""
+    """A task. inputs, changelogs: its partitions; a changelog's with the name of the store. ids: of its changelogs, by
+    the names under which they are committed. is_running: whether its stores are restored. has_news: whether it has
+    processed something since the last commit."""
 
     id: TaskId
     task: Task
     inputs: tuple[TopicPartition, ...]
     changelogs: Mapping[TopicPartition, str]
+    ids: Mapping[str, int]
     committed: dict[TopicPartition, tuple[int, str]] | None = None
     is_running: bool = False
     has_news: bool = False
@@ -47,15 +52,28 @@ class ActiveTask:
         """Begin to run after the committed offsets. Returns the offset from which each input is to be read, None for
         its first one."""
         committed = self.committed or {}
+        known = self.task.metadata_of_processors
         for place, (_, text) in committed.items():
             metadata = decode(text)
             self.task.queues.set_partition_time(place.topic, metadata.partition_time)
-            known = self.task.metadata_of_processors
             for name, time in metadata.processors.items():
                 known[name] = max(known.get(name, NO_TIMESTAMP), time)
+        known.update(self.ids)
+        self._check_stores()
         self.task.start()
         self.is_running = True
         return {place: committed[place][0] if place in committed else None for place in self.inputs}
+
+    def _check_stores(self) -> None:
+        """Read an entry of each restored store. Raises StreamsError if the store's serdes do not take it."""
+        for place, name in self.changelogs.items():
+            store = self.task.stores[name]
+            try:
+                if isinstance(store, KeyValueStore | WindowStore | SessionStore):
+                    next(iter(store.all()), None)
+            except SerializationError as error:
+                where = f"{place.topic}, partition {place.partition}"
+                raise StreamsError(f"{where}: what it has is none of the store {name}: {error}") from None
 
     def add(self, record: RawRecord) -> None:
         """Take a record of an input."""

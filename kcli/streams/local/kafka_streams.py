@@ -26,6 +26,7 @@ from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.config import streams_config
 from kcli.streams.errors import FailedProcessing, StreamsError
 from kcli.streams.local.active_task import ActiveTask, changelogs, places
+from kcli.streams.local.checks import id_name
 from kcli.streams.local.internal import set_up
 from kcli.streams.local.plan import Plan, SubTopology, TaskId
 from kcli.streams.records import NO_TIMESTAMP
@@ -106,6 +107,7 @@ class KafkaStreams:
         StreamsError and TopologyError for topics that it cannot work with, KcliError; what was not committed then is
         undone."""
         self._plan: Plan = set_up(self._connection, self._topology, self._application_id, self._config)
+        self._admin = self._connection.admin()
         self._leaders = self._plan.leaders()
         self._parts: dict[int, SubTopology] = {part.number: part for part in self._leaders.values()}
         self._restoring = PartitionReader(self._connection, committed_only=self._exactly_once)
@@ -269,7 +271,7 @@ class KafkaStreams:
             return
         self._next_purge = time.monotonic() + PURGE_INTERVAL_S
         own = {internal_topic(self._application_id, topic) for topic in self._topology.internal_topics}
-        delete_before(self._connection, {place: offset for place, (offset, _) in offsets.items() if place.topic in own})
+        delete_before(self._admin, {place: offset for place, (offset, _) in offsets.items() if place.topic in own})
 
     # tasks
 
@@ -314,7 +316,12 @@ class KafkaStreams:
         inputs = places(self._plan.inputs(part, task_id.partition), task_id.partition)
         for topic in set(part.topics) - {place.topic for place in inputs}:
             task.queues.by_topic[topic].reach_end(0)
-        return ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition))
+        ids = {
+            id_name(topic): self._plan.changelog_ids[topic]
+            for topic in part.changelogs.values()
+            if topic in self._plan.changelog_ids
+        }
+        return ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition), ids)
 
     def _close_of(self, taken: list[TopicPartition]) -> None:
         for topic, partition in taken:

@@ -13,7 +13,7 @@ Source: StreamsPartitionAssignor, RepartitionTopics, CopartitionedTopicsEnforcer
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kcli.streams.errors import TopologyError
@@ -70,11 +70,13 @@ class InternalTopic:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of an application. partitions: of each topic that it reads."""
+    """The plan of an application. partitions: of each topic that it reads. changelog_ids: the ids of changelogs, as
+    kcli.streams.local.checks makes numbers of them."""
 
     sub_topologies: tuple[SubTopology, ...]
     internal_topics: tuple[InternalTopic, ...]
     partitions: Mapping[str, int]
+    changelog_ids: Mapping[str, int] = field(default_factory=dict)
 
     def leaders(self) -> dict[str, SubTopology]:
         """Return the sub-topologies that have tasks, each by its topic with the most partitions: the member that is
