@@ -108,6 +108,7 @@ PAGES = {
             "kcli.streams.serdes": (
                 ("Serde", "BYTES", "STRING", "INTEGER", "LONG", "DOUBLE", "JSON", "time_windowed", "session_windowed")
             ),
+            "kcli.streams.schemas": ("SchemaRegistry",),
             "kcli.streams.records": (
                 "Record",
                 "ValueAndTimestamp",

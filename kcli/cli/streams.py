@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +13,13 @@ from kcli.cli.client_options import ClusterOptions, SourceOptions, with_options
 from kcli.cli.error_report import ErrorReport
 from kcli.cli.options import Format, not_empty, pairs, utf8_path
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
+from kcli.cli.registry_options import SchemasOptions
 from kcli.cli.reset_options import ByDuration, ShiftBy, ToDatetime, ToOffset
 from kcli.errors import KcliError, UsageError
 from kcli.printable import printable
 
 if TYPE_CHECKING:
+    from kcli.schema_client.reading import PayloadReader
     from kcli.streams.local.changelog import Logged, StoreKey
 
 SERDES = ("bytes", "string", "integer", "long", "double", "json")
@@ -128,10 +131,12 @@ def store(
     ] = "none",
     *,
     options: SourceOptions,
+    schemas: SchemasOptions,
 ) -> None:
     """Show what a store has, by its changelog alone: of a cluster or, with --data-dir, in log directories."""
     _one_of(windows, WINDOWS, "--windows")
     serdes = _serde(key_serde, "--key-serde"), _serde(value_serde, "--value-serde")
+    reader = schemas.reader()
     from kcli.streams.local.changelog import Windows, of_cluster, of_directories, rows_of
     from kcli.streams.topology.topology import changelog_topic
 
@@ -141,7 +146,7 @@ def store(
         if options.data_dirs
         else of_cluster(options.connection(), topic)
     )
-    entries = [_entry(store_key, row, serdes) for store_key, row in rows_of(rows, Windows(windows))]
+    entries = [_entry(store_key, row, serdes, reader) for store_key, row in rows_of(rows, Windows(windows))]
     shown = [entry for entry in entries if key is None or str(entry["key"]) == key]
     if options.output is Format.JSONL:
         write_text("".join(map(json_line, shown)))
@@ -215,11 +220,11 @@ def _serde(name: str, option: str) -> Any:
     return getattr(serdes, name.upper())
 
 
-def _entry(key: StoreKey, row: Logged, serdes: tuple[Any, Any]) -> dict[str, Any]:
-    """Return what is shown of a row."""
+def _entry(key: StoreKey, row: Logged, serdes: tuple[Any, Any], reader: PayloadReader | None) -> dict[str, Any]:
+    """Return what is shown of a row. reader: decodes what begins with a schema's id."""
     windows = {"start": key.start, "end": key.end}
     shown = {
-        name: _shown(serde.from_bytes(data))
+        name: _shown(_decoded(data, serde, reader))
         for name, serde, data in zip(("key", "value"), serdes, (key.key, row.value), strict=True)
     }
     return {
@@ -230,6 +235,11 @@ def _entry(key: StoreKey, row: Logged, serdes: tuple[Any, Any]) -> dict[str, Any
         **{name: time for name, time in windows.items() if time is not None},
         "value": shown["value"],
     }
+
+
+def _decoded(data: bytes, serde: Any, reader: PayloadReader | None) -> Any:
+    found = None if reader is None else reader.read(data)
+    return serde.from_bytes(data) if found is None or found.text is None else json.loads(found.text)
 
 
 def _shown(value: Any) -> Any:

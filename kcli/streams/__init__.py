@@ -7,6 +7,7 @@
     ktable, grouped_table         tables, and their rows by another key
     graph, context                the steps of a program before they are a topology
     serdes, windows, suppressed   the arguments of steps
+    schemas                       serdes with the schemas of a registry
     records, errors               the records that processors get, and the errors
     config                        the configuration of an application, by Kafka Streams' names
     topology                      nodes, operators and stores, without I/O and clock: begin with topology.task

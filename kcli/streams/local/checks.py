@@ -16,13 +16,13 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Iterator, Mapping
-from zlib import crc32
 
 from kcli.client.admin import Admin, Topic
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.client.processing import GroupOffsets, group_offsets
 from kcli.errors import KcliError
+from kcli.java.hashing import java_hash
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.errors import StreamsError
 from kcli.streams.local.plan import InternalTopic, Plan, SubTopology
@@ -35,7 +35,7 @@ ANEW = "restore the topic, or begin anew with kcli streams reset"
 
 def id_name(changelog: str) -> str:
     """Return the name under which the id of a changelog is committed; no processor or store has such a name."""
-    return f"#{crc32(changelog.encode()):08x}"
+    return f"#{java_hash(changelog):x}"
 
 
 def ids_of(connection: Connection, topics: Iterable[str]) -> dict[str, int]:
