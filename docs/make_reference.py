@@ -95,6 +95,11 @@ PAGES = {
                 "TimeWindowedKStream",
                 "SessionWindowedKStream",
             ),
+            "kcli.streams.cogrouped": (
+                "CogroupedKStream",
+                "TimeWindowedCogroupedKStream",
+                "SessionWindowedCogroupedKStream",
+            ),
             "kcli.streams.grouped_table": ("KGroupedTable",),
             "kcli.streams.windows": (
                 "TimeWindows",

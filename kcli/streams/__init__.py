@@ -4,8 +4,9 @@
 
     builder                       where a program begins
     kstream, grouped_stream       streams, and their records by key and window
+    cogrouped                     groups of several streams, aggregated into one table
     ktable, grouped_table         tables, and their rows by another key
-    graph, context                the steps of a program before they are a topology
+    graph, context, windowing     the steps of a program before they are a topology
     serdes, windows, suppressed   the arguments of steps
     schemas                       serdes with the schemas of a registry
     records, errors               the records that processors get, and the errors
@@ -18,6 +19,7 @@ Grouped, Consumed, Produced, Joined) are keyword arguments here.
 """
 
 from kcli.streams.builder import StreamsBuilder
+from kcli.streams.cogrouped import CogroupedKStream, SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
 from kcli.streams.errors import ProcessingError, SerializationError, StreamsError, TopologyError
 from kcli.streams.grouped_stream import KGroupedStream, SessionWindowedKStream, TimeWindowedKStream
 from kcli.streams.grouped_table import KGroupedTable
@@ -44,6 +46,7 @@ __all__ = [
     "LONG",
     "STRING",
     "BranchedKStream",
+    "CogroupedKStream",
     "EmitStrategy",
     "ErrorContext",
     "ErrorHandlers",
@@ -63,12 +66,14 @@ __all__ = [
     "Serde",
     "SerializationError",
     "SessionStoreBuilder",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
     "StreamsBuilder",
     "StreamsError",
     "Suppressed",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "Topology",

@@ -402,6 +402,8 @@ public class StreamsOracle {
                 return ofTable(table, call);
             if (on instanceof KGroupedStream grouped)
                 return ofGroupedStream(grouped, call);
+            if (on instanceof CogroupedKStream || on instanceof TimeWindowedCogroupedKStream || on instanceof SessionWindowedCogroupedKStream)
+                return ofCogrouped(on, call);
             if (on instanceof TimeWindowedKStream windowed)
                 return ofWindowed(windowed, call);
             if (on instanceof SessionWindowedKStream sessions)
@@ -514,6 +516,8 @@ public class StreamsOracle {
                 }
                 case "repartition": {
                     Repartitioned repartitioned = Repartitioned.with(serdeOf("key_serde"), serdeOf("value_serde"));
+                    if (has("number_of_partitions"))
+                        repartitioned = repartitioned.withNumberOfPartitions(about.get("number_of_partitions").asInt());
                     return stream.repartition(has("name") ? repartitioned.withName(text("name")) : repartitioned);
                 }
                 case "to_table":
@@ -678,6 +682,8 @@ public class StreamsOracle {
 
         Object ofGroupedStream(KGroupedStream grouped, String call) {
             switch (call) {
+                case "cogroup":
+                    return grouped.cogroup((k, v, a) -> StreamsOracle.aggregate(text(0), k, v, a));
                 case "count":
                     if (hasMaterialized())
                         return has("name") ? grouped.count(named(), materialized()) : grouped.count(materialized());
@@ -764,6 +770,39 @@ public class StreamsOracle {
                 default:
                     throw new IllegalArgumentException(call);
             }
+        }
+
+        Object ofCogrouped(Object on, String call) {
+            Initializer initializer = () -> initial(text(0));
+            Named named = has("name") ? named() : null;
+            if (on instanceof CogroupedKStream groups)
+                switch (call) {
+                    case "cogroup":
+                        return groups.cogroup((KGroupedStream) other(0), (k, v, a) -> StreamsOracle.aggregate(text(1), k, v, a));
+                    case "windowed_by":
+                        if (has("difference"))
+                            return groups.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms("difference"), ms("grace")));
+                        if (has("gap"))
+                            return groups.windowedBy(SessionWindows.ofInactivityGapAndGrace(ms("gap"), ms("grace")));
+                        TimeWindows windows = TimeWindows.ofSizeAndGrace(ms("size"), ms("grace"));
+                        return groups.windowedBy(has("advance") ? windows.advanceBy(ms("advance")) : windows);
+                    case "aggregate":
+                        if (hasMaterialized())
+                            return named != null ? groups.aggregate(initializer, named, materialized()) : groups.aggregate(initializer, materialized());
+                        return named != null ? groups.aggregate(initializer, named) : groups.aggregate(initializer);
+                    default:
+                        throw new IllegalArgumentException(call);
+                }
+            if (on instanceof TimeWindowedCogroupedKStream windowed) {
+                if (hasMaterialized())
+                    return named != null ? windowed.aggregate(initializer, named, materialized()) : windowed.aggregate(initializer, materialized());
+                return named != null ? windowed.aggregate(initializer, named) : windowed.aggregate(initializer);
+            }
+            SessionWindowedCogroupedKStream sessions = (SessionWindowedCogroupedKStream) on;
+            Merger merger = (k, one, two) -> two(text(1), one, two);
+            if (hasMaterialized())
+                return named != null ? sessions.aggregate(initializer, merger, named, materialized()) : sessions.aggregate(initializer, merger, materialized());
+            return named != null ? sessions.aggregate(initializer, merger, named) : sessions.aggregate(initializer, merger);
         }
 
         Object ofGroupedTable(KGroupedTable grouped, String call) {

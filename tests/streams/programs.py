@@ -433,6 +433,10 @@ class Interpreter:
                 return [self.see]
             case "reduce":
                 return [TWO[each] for each in args]
+            case "cogroup":
+                return [*args[:-1], AGGREGATES[args[-1]]]
+            case "aggregate" if "Cogrouped" in type(on).__name__:
+                return [INITIALS[args[0]], *(merger(TWO[each]) for each in args[1:])]
             case "aggregate":
                 is_session = type(on).__name__ == "SessionWindowedKStream"
                 more: list[Any] = [merger(TWO[each]) if is_session else AGGREGATES[each] for each in args[2:]]

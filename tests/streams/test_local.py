@@ -347,6 +347,23 @@ def test_repartition_topics_match_the_topics_with_which_they_are_joined(kafka: K
         wait_until(lambda: has(kafka, 6))
 
 
+def test_repartition_topics_have_as_many_partitions_as_the_program_gives(kafka: Kafka) -> None:
+    def program(count: int) -> Topology:
+        builder = new_builder()
+        by_value = builder.stream("a").select_key(lambda _, value: value)
+        by_value.repartition(name="given", number_of_partitions=count).left_join(
+            builder.table("b"), lambda one, other: f"{one}+{other}"
+        ).to("out")
+        return builder.build()
+
+    kafka.seed({"a": 1, "b": 3, "out": 1})
+    assert refused(kafka, program(2)) == (
+        "topics that are joined must have equally many partitions: app-given-repartition has 2, b has 3"
+    )
+    with running(kafka, program(3)) as app:
+        wait_until(lambda: app.running_tasks == ["0_0", "1_0", "1_1", "1_2"])
+
+
 def test_a_lost_changelog_is_an_error(kafka: Kafka) -> None:
     begun(kafka, PROGRAMS["windowed_count"]())
     delete(kafka, "app-counts-changelog")

@@ -2,8 +2,8 @@
 
 A sub-topology has as many tasks as the largest of its topics has partitions; task 1_2 is partition 2 of sub-topology 1.
 
-    repartition topic   as many partitions as the largest topic of the sub-topologies that send to it, or as the topics
-                        whose partitions have to match it; deleted by the application
+    repartition topic   as many partitions as the program gives; or as the largest topic of the sub-topologies that send
+                        to it, or as the topics whose partitions have to match it; deleted by the application
     changelog topic     as many partitions as its sub-topology has tasks; compacted, and that of windows and sessions
                         deleted too, a day after the store has dropped them
 
@@ -156,7 +156,8 @@ def _repartition_topics(
     topology: Topology, application_id: str, parts: Iterable[SubTopology], inputs: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the number of partitions of each repartition topic. inputs: those of the topics that the program reads."""
-    counts: dict[str, int] = {}
+    given = {internal_topic(application_id, topic): count for topic, count in topology.partition_counts.items()}
+    counts = dict(given)
     wanted = {internal_topic(application_id, topic) for topic in topology.internal_topics}
     while wanted - counts.keys():
         known = {**inputs, **counts}
@@ -165,7 +166,7 @@ def _repartition_topics(
             if sizes:
                 counts[topic] = max(sizes)
     for sources in topology.copartitioned():
-        _match(_topics_of(topology, application_id, sources), inputs, counts)
+        _match(_topics_of(topology, application_id, sources), {**inputs, **given}, counts)
     return counts
 
 
@@ -182,10 +183,10 @@ def _topics_of(topology: Topology, application_id: str, sources: Iterable[str]) 
     return sorted(topics)
 
 
-def _match(topics: list[str], inputs: Mapping[str, int], counts: dict[str, int]) -> None:
-    """Give repartition topics among these as many partitions as the others have. Raises TopologyError if those
-    differ."""
-    given = {topic: inputs[topic] for topic in topics if topic in inputs}
+def _match(topics: list[str], fixed: Mapping[str, int], counts: dict[str, int]) -> None:
+    """Give repartition topics among these as many partitions as the others have. fixed: the number of partitions of
+    topics that the program reads, and of those for which it gives one. Raises TopologyError if those differ."""
+    given = {topic: fixed[topic] for topic in topics if topic in fixed}
     if len(set(given.values())) > 1:
         sizes = ", ".join(f"{topic} has {count}" for topic, count in given.items())
         raise TopologyError(f"topics that are joined must have equally many partitions: {sizes}")
