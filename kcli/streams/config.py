@@ -4,8 +4,11 @@
     processing.exception.handler               LogAndFailProcessingExceptionHandler (the default),
                                                LogAndContinueProcessingExceptionHandler
     production.exception.handler               DefaultProductionExceptionHandler, which fails
-    processing.exception.handler.global.enabled  true or false (the default)
+    processing.exception.handler.global.enabled
+                                               true or false (the default)
     errors.dead.letter.queue.topic.name        the topic to which these handlers send dead letters
+    num.standby.replicas                       from 1 on, an instance keeps the stores of all tasks of other instances
+                                               up to date, too: as many replicas as there are other instances
 
 A handler may also be a function of the program (see kcli.streams.topology.error_handlers); it sends its own dead
 letters. Source: StreamsConfig of Kafka Streams.
@@ -26,6 +29,7 @@ PROCESSING = "processing.exception.handler"
 PRODUCTION = "production.exception.handler"
 GLOBAL_PROCESSING = "processing.exception.handler.global.enabled"
 DEAD_LETTER_TOPIC = "errors.dead.letter.queue.topic.name"
+STANDBYS = "num.standby.replicas"
 
 HANDLERS: dict[str, dict[str, Callable[[str | None], Handler]]] = {
     DESERIALIZATION: {
@@ -38,15 +42,17 @@ HANDLERS: dict[str, dict[str, Callable[[str | None], Handler]]] = {
     },
     PRODUCTION: {"DefaultProductionExceptionHandler": log_and_fail},
 }
-NAMES = (*HANDLERS, GLOBAL_PROCESSING, DEAD_LETTER_TOPIC)
+NAMES = (*HANDLERS, GLOBAL_PROCESSING, DEAD_LETTER_TOPIC, STANDBYS)
 
 
 @dataclass(frozen=True)
 class StreamsConfig:
-    """The configuration of an application. dead_letter_topic: None for no dead letters."""
+    """The configuration of an application. dead_letter_topic: None for no dead letters. has_standbys: whether instances
+    keep the stores of other instances' tasks up to date."""
 
     handlers: ErrorHandlers
     dead_letter_topic: str | None
+    has_standbys: bool
 
 
 def streams_config(given: Mapping[str, Any] | None) -> StreamsConfig:
@@ -63,7 +69,10 @@ def streams_config(given: Mapping[str, Any] | None) -> StreamsConfig:
         _handler(PRODUCTION, values, topic),
         _flag(values, GLOBAL_PROCESSING),
     )
-    return StreamsConfig(handlers, topic)
+    standbys = str(values.get(STANDBYS, 0))
+    if not standbys.isdecimal():
+        raise TopologyError(f"{STANDBYS} is a number, not {standbys!r}")
+    return StreamsConfig(handlers, topic, has_standbys=int(standbys) > 0)
 
 
 def _handler(name: str, values: Mapping[str, Any], dead_letter_topic: str | None) -> Handler:

@@ -52,6 +52,7 @@ from tests.streams.applications import (
     wait_until,
 )
 
+STANDBY = {"num.standby.replicas": 1}
 CONFIG = {"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
 
 pytestmark = pytest.mark.kafka_broker(config=CONFIG)
@@ -132,9 +133,9 @@ def test_a_standby_has_the_stores_before_it_gets_the_task(kafka: Kafka) -> None:
     records = [each for each in inputs(300, seed=8) if each.topic == "a"]
     wanted = expected(PROGRAMS["windowed_count"](), records)
     produce(kafka.bootstrap_servers, records[:100])
-    with running(kafka, PROGRAMS["windowed_count"](), standby=True) as one:
+    with running(kafka, PROGRAMS["windowed_count"](), config=STANDBY) as one:
         wait_until(lambda: has(kafka, len(expected(PROGRAMS["windowed_count"](), records[:100]))))
-        with running(kafka, PROGRAMS["windowed_count"](), standby=True) as other:
+        with running(kafka, PROGRAMS["windowed_count"](), config=STANDBY) as other:
             wait_until(lambda: bool(one._standbys or other._standbys))
             standby = one if one._standbys else other
             (spare,) = standby._standbys.values()

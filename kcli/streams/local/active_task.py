@@ -53,8 +53,9 @@ class ActiveTask:
         its first one."""
         committed = self.committed or {}
         known = self.task.metadata_of_processors
-        for place, (_, text) in committed.items():
+        for place, (offset, text) in committed.items():
             metadata = decode(text)
+            self.task.queues.by_topic[place.topic].next_offset = offset
             self.task.queues.set_partition_time(place.topic, metadata.partition_time)
             for name, time in metadata.processors.items():
                 known[name] = max(known.get(name, NO_TIMESTAMP), time)

@@ -59,13 +59,12 @@ class KafkaStreams:
 
     application_id: names the consumer group, and begins the names of internal topics. bootstrap_servers:
     HOST:PORT,...; instance_id: names the instance's transactions; an instance that is started again with the same one
-    need not wait until the transaction of the one before has timed out. standby: the instance keeps the stores of all
-    other tasks up to date too, so that it can go on with them at once. commit_interval_ms: None for Kafka Streams'
+    need not wait until the transaction of the one before has timed out. commit_interval_ms: None for Kafka Streams'
     default, 100 ms with exactly_once_v2 and 30 s otherwise. config: by Kafka Streams' names, see kcli.streams.config.
     client_config: properties of librdkafka.
     """
 
-    def __init__(  # noqa: PLR0913 (all but one are passed by name)
+    def __init__(
         self,
         topology: Topology,
         *,
@@ -74,7 +73,6 @@ class KafkaStreams:
         instance_id: str | None = None,
         processing_guarantee: ProcessingGuarantee | str = ProcessingGuarantee.EXACTLY_ONCE_V2,
         commit_interval_ms: int | None = None,
-        standby: bool = False,
         config: Mapping[str, Any] | None = None,
         client_config: Mapping[str, str] | None = None,
     ) -> None:
@@ -86,7 +84,6 @@ class KafkaStreams:
         self._topology, self._application_id = topology, application_id
         self._instance_id = instance_id or str(uuid4())
         self._connection = Connection(bootstrap_servers, dict(client_config or {}))
-        self._standby = standby
         self._tasks: dict[TaskId, ActiveTask] = {}
         self._standbys: dict[TaskId, ActiveTask] = {}
         self._inputs: dict[TopicPartition, ActiveTask] = {}
@@ -166,8 +163,9 @@ class KafkaStreams:
             if task is not None:
                 task.add(raw)
         for place, offset in ends:
-            if place in self._inputs:
-                self._inputs[place].task.queues.by_topic[place.topic].reach_end(offset)
+            task = self._inputs.get(place)
+            if task is not None:
+                task.has_news |= task.task.queues.by_topic[place.topic].reach_end(offset)
         for each in self._running():
             self._pause(each)
 
@@ -293,7 +291,7 @@ class KafkaStreams:
 
     def _open_standbys(self) -> None:
         """Have standbys of all tasks that are not this instance's own."""
-        if not self._standby or self._stop.is_set():
+        if not self._config.has_standbys or self._stop.is_set():
             return
         for topic, part in self._leaders.items():
             for number in range(self._plan.partitions[topic]):

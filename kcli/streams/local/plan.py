@@ -105,6 +105,12 @@ def input_topics(topology: Topology) -> set[str]:
     return {topic for source in sources for topic in source.topics} - topology.internal_topics
 
 
+def topics_of(topology: Topology) -> set[str]:
+    """Return the topics that a topology reads or sends to, without internal ones and those that a function names."""
+    sinks = {node.topic for node in topology.nodes.values() if isinstance(node, Sink) and isinstance(node.topic, str)}
+    return input_topics(topology) | (sinks - topology.internal_topics)
+
+
 def plan(topology: Topology, application_id: str, existing: Mapping[str, int]) -> Plan:
     """Return the plan of an application. existing: the number of partitions of topics that exist. Raises TopologyError
     for topics that are missing, and for topics that exist with another number of partitions than the plan has."""

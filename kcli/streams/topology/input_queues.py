@@ -86,11 +86,14 @@ class InputQueue:
         self.is_at_end = False
         self._find_first()
 
-    def reach_end(self, offset: int) -> None:
-        """Take note that the topic has no more records below an offset, at which its next record will be."""
+    def reach_end(self, offset: int) -> bool:
+        """Take note that the topic has no more records below an offset, at which its next record will be. Return True
+        if this moves next_offset, past the markers of transactions."""
         self.is_at_end = True
-        if self.first is None:
-            self.next_offset = offset
+        if self.first is not None or offset <= (self.next_offset or 0):
+            return False
+        self.next_offset = offset
+        return True
 
     def take(self) -> First:
         """Remove the first record, and return it."""
