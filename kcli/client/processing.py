@@ -43,6 +43,8 @@ RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": 1000, "metadata.recove
 """A broker that is back is asked again within a second; librdkafka's default is ten. Its default strategy, to begin
 again with the bootstrap servers, can leave send_offsets_to_transaction without an end."""
 ACCEPTED_LAG_S = 30.0
+POLL_AFTER = 100
+"""After so many records the producer's failures are looked for."""
 REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_RECORD,
@@ -174,6 +176,7 @@ class Output:
         self._failure: KafkaError | None = None
         self._refused: RecordRefused | None = None
         self._is_open = False
+        self._unpolled = 0
         self._producer = self._new_producer()
 
     def send(
@@ -193,10 +196,17 @@ class Output:
             self._is_open = True
         if partition is None:
             partition = -1 if hashed is None or hashed is key else self._partition_of(topic, hashed)
-        about: dict[str, Any] = {"timestamp": timestamp, "on_delivery": self._delivered}
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, headers=list(headers), **about)
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    on_delivery=self._delivered,
+                    timestamp=timestamp,
+                    headers=list(headers),
+                )
             except BufferError:
                 self._producer.poll(0.1)
             except KafkaException as error:
@@ -205,7 +215,10 @@ class Output:
                 raise self._undone(kafka_error(error), topic) from None
             else:
                 break
-        self._producer.poll(0)
+        self._unpolled += 1
+        if self._unpolled >= POLL_AFTER:
+            self._producer.poll(0)
+            self._unpolled = 0
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: ProcessingMember) -> None:
         """Commit what was sent since the last commit, and offsets with their metadata. Raises Undone if neither was
@@ -261,6 +274,7 @@ class Output:
     def _new_producer(self) -> Any:
         settings: dict[str, Any] = {
             "enable.idempotence": True,
+            "delivery.report.only.error": True,
             "partitioner": "murmur2_random",
             "linger.ms": 5,
             "queue.buffering.max.kbytes": 262_144,
@@ -357,8 +371,8 @@ class PartitionReader:
     def poll(self, timeout_s: float) -> list[Fetched]:
         """Return records of the partitions. Raises Refused, Unreachable, KcliError."""
         records, ends = _poll(self._connection, self._consumer, timeout_s)
-        for record in records:
-            self._reach(TopicPartition(record[0], record[1]), record[2] + 1)
+        for place, offset in {(record[0], record[1]): record[2] + 1 for record in records}.items():
+            self._reach(TopicPartition(*place), offset)
         for place, offset in ends:
             self._reach(place, offset)
         return records

@@ -35,6 +35,7 @@ class ActiveTask:
     is_running: bool = False
     has_news: bool = False
     paused: set[TopicPartition] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
     skipped: int = 0
 
     def restore(self, place: TopicPartition, offset: int, key: bytes | None, value: bytes | None, time: int) -> None:
@@ -44,6 +45,8 @@ class ActiveTask:
             if key is None:
                 raise ValueError("it has no key")  # noqa: TRY301 (the same message as for other damage)
             self.task.stores[store].restore(key, value, time)
+            if store not in self.checked:
+                self._check(store, place)
         except (ValueError, struct.error) as error:
             where = f"{place.topic}, partition {place.partition}, offset {offset}"
             raise StreamsError(f"{where}: the record is none of the store {store}: {error}") from None
@@ -60,21 +63,19 @@ class ActiveTask:
             for name, time in metadata.processors.items():
                 known[name] = max(known.get(name, NO_TIMESTAMP), time)
         known.update(self.ids)
-        self._check_stores()
         self.task.start()
         self.is_running = True
         return {place: committed[place][0] if place in committed else None for place in self.inputs}
 
-    def _check_stores(self) -> None:
-        """Read an entry of each restored store. Raises StreamsError if the store's serdes do not take it."""
-        for place, name in self.changelogs.items():
-            store = self.task.stores[name]
-            try:
-                if isinstance(store, KeyValueStore | WindowStore | SessionStore):
-                    next(iter(store.all()), None)
-            except SerializationError as error:
-                where = f"{place.topic}, partition {place.partition}"
-                raise StreamsError(f"{where}: what it has is none of the store {name}: {error}") from None
+    def _check(self, store: str, place: TopicPartition) -> None:
+        """Read the first entry of a store that is being restored. Raises StreamsError if its serdes do not take it."""
+        found = self.task.stores[store]
+        try:
+            if not isinstance(found, KeyValueStore | WindowStore | SessionStore) or next(iter(found.all()), None):
+                self.checked.add(store)
+        except SerializationError as error:
+            where = f"{place.topic}, partition {place.partition}"
+            raise StreamsError(f"{where}: what it has is none of the store {store}: {error}") from None
 
     def add(self, record: RawRecord) -> None:
         """Take a record of an input."""

@@ -361,12 +361,13 @@ class KafkaStreams:
                 each.committed = self._member.committed(each.inputs)
                 if each.committed is not None:
                     self._restoring.add(each.changelogs)
-        by_place = {place: each for each in (*waiting, *self._standbys.values()) for place in each.changelogs}
+        by_place: dict[tuple[str, int], tuple[ActiveTask, TopicPartition]] = {
+            place: (each, place) for each in (*waiting, *self._standbys.values()) for place in each.changelogs
+        }
         restores = any(each.changelogs for each in waiting)
         for topic, partition, offset, timestamp, key, value, _ in self._restoring.poll(WAIT_S if restores else 0):
-            place = TopicPartition(topic, partition)
-            if place in by_place:
-                by_place[place].restore(place, offset, key, value, timestamp)
+            if (found := by_place.get((topic, partition))) is not None:
+                found[0].restore(found[1], offset, key, value, timestamp)
         for each in waiting:
             if each.committed is not None and all(map(self._restoring.is_done, each.changelogs)):
                 self._restoring.remove(each.changelogs)

@@ -146,7 +146,12 @@ class InputQueues:
     @property
     def is_ready(self) -> bool:
         """Whether a record waits, and no topic can have an earlier one: each has one, or has been read to its end."""
-        return bool(self._by_time) and all(len(queue) or queue.is_at_end for queue in self.by_topic.values())
+        if not self._by_time:
+            return False
+        for queue in self.by_topic.values():  # noqa: SIM110 (a generator would cost more than what it yields)
+            if queue.first is None and not queue.is_at_end:
+                return False
+        return True
 
     def set_partition_time(self, topic: str, time: int) -> None:
         """Go on from the highest timestamp that an earlier task has taken from a topic."""

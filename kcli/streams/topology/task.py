@@ -8,8 +8,9 @@ ProcessorContextImpl, GlobalStateUpdateTask of Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kcli.streams.errors import FailedProcessing, ProcessingError, ProductionError, SerializationError, StreamsError
@@ -26,15 +27,14 @@ EMIT_INTERVAL_MS = 1000
 
 @dataclass(eq=False)
 class _Node:
-    """A node of the task: its processor (None for a source or sink), and the nodes that get its records."""
+    """A node of the task: its processor (None for a source or sink), the nodes that get its records, and what it does
+    with a record."""
 
     definition: Source | ProcessorNode | Sink
+    name: str
     processor: Processor[Any, Any, Any, Any] | None = None
     children: list[_Node] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.definition.name
+    take: Callable[[Record[Any, Any]], None] = field(init=False)
 
 
 class Task:
@@ -114,7 +114,7 @@ class Task:
             self._unreadable(node.definition, raw, error)
             return
         record = Record(read.key, read.value, read.timestamp, read.headers)
-        self._run(node, record, RecordMetadata(raw.topic, raw.partition, raw.offset))
+        self._run_from(node, record, RecordMetadata(raw.topic, raw.partition, raw.offset))
 
     def process(self) -> bool:
         """Process the next record, then call the punctuators that are due at the new stream time. Return False if no
@@ -123,7 +123,7 @@ class Task:
             return False
         source, taken = self.queues.take()
         self.raw = taken.raw
-        self._run(self._nodes[source.name], taken.record, taken.metadata)
+        self._run_from(self._nodes[source.name], taken.record, taken.metadata)
         self.raw = None
         self._punctuations[PunctuationType.STREAM_TIME].advance(self.stream_time, self._punctuate)
         return True
@@ -157,7 +157,7 @@ class Task:
         if child is not None and not receivers:
             raise ProcessingError(f"{node.name} forwards to {child}, which does not get its records")
         for receiver in receivers:
-            self._run(receiver, record, self.metadata)
+            self._run(receiver, record)
 
     def schedule(self, node: _Node, interval_ms: int, kind: PunctuationType, punctuator: Punctuator) -> Cancellable:
         """Have the punctuator called at intervals of stream time or of the clock. Raises ProcessingError for an
@@ -180,23 +180,24 @@ class Task:
             raise ProcessingError(f"{node.name} uses the store {name}, which is not connected to it")
         return self._readable[name]
 
-    def _run(self, node: _Node, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
-        before = self.record, self.metadata
-        self.record, self.metadata = record, metadata
+    def _run_from(self, node: _Node, record: Record[Any, Any], metadata: RecordMetadata) -> None:
+        """Pass an input record to its source."""
+        self.metadata = metadata
         try:
-            match node.definition:
-                case Source():
-                    self.forward(node, record, None)
-                case Sink():
-                    self._send(node.definition, record)
-                case ProcessorNode():
-                    assert node.processor is not None
-                    try:
-                        node.processor.process(record)
-                    except Exception as error:  # noqa: BLE001 (whatever the program's functions raise)
-                        self._failed(node, record, error)
+            self._run(node, record)
         finally:
-            self.record, self.metadata = before
+            self.metadata = None
+
+    def _run(self, node: _Node, record: Record[Any, Any]) -> None:
+        before, self.record = self.record, record
+        try:
+            node.take(record)
+        except Exception as error:
+            if node.processor is None:
+                raise
+            self._failed(node, record, error)
+        finally:
+            self.record = before
 
     def _punctuate(self, punctuation: Punctuation[_Node], time_ms: int) -> None:
         self.record = Record(None, None, time_ms)
@@ -280,9 +281,15 @@ class Task:
         nodes: dict[str, _Node] = {}
         for definition in definitions:
             assert isinstance(definition, Source | ProcessorNode | Sink)
-            node = nodes[definition.name] = _Node(definition)
-            if isinstance(definition, ProcessorNode):
-                node.processor = definition.supplier()
+            node = nodes[definition.name] = _Node(definition, definition.name)
+            match definition:
+                case ProcessorNode():
+                    node.processor = definition.supplier()
+                    node.take = node.processor.process
+                case Source():
+                    node.take = partial(self.forward, node, child=None)
+                case Sink():
+                    node.take = partial(self._send, definition)
             for predecessor in definition.predecessors:
                 nodes[predecessor].children.append(node)
             if isinstance(definition, Source):
