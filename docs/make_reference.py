@@ -95,6 +95,11 @@ PAGES = {
                 "TimeWindowedKStream",
                 "SessionWindowedKStream",
             ),
+            "kcli.streams.cogrouped": (
+                "CogroupedKStream",
+                "TimeWindowedCogroupedKStream",
+                "SessionWindowedCogroupedKStream",
+            ),
             "kcli.streams.grouped_table": ("KGroupedTable",),
             "kcli.streams.windows": (
                 "TimeWindows",
@@ -108,6 +113,7 @@ PAGES = {
             "kcli.streams.serdes": (
                 ("Serde", "BYTES", "STRING", "INTEGER", "LONG", "DOUBLE", "JSON", "time_windowed", "session_windowed")
             ),
+            "kcli.streams.schemas": ("SchemaRegistry",),
             "kcli.streams.records": (
                 "Record",
                 "ValueAndTimestamp",
@@ -121,6 +127,8 @@ PAGES = {
             "kcli.streams.topology.stores.key_value": ("KeyValueStore", "KeyValueStoreBuilder"),
             "kcli.streams.topology.stores.window": ("WindowStore", "WindowStoreBuilder"),
             "kcli.streams.topology.stores.session": ("SessionStore", "SessionStoreBuilder"),
+            "kcli.streams.config": ("streams_config",),
+            "kcli.streams.topology.error_handlers": ("ErrorContext", "Response", "dead_letter"),
             "kcli.streams.testing": ("TopologyTestDriver", "TestInputTopic", "TestOutputTopic"),
             "kcli.streams.local.kafka_streams": ("KafkaStreams", "ProcessingGuarantee"),
             "kcli.streams.errors": (),
