@@ -10,6 +10,7 @@ tests/bench/STREAMS.md.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
 import struct
@@ -201,10 +202,11 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--restored-mb", type=int, default=1000)
     given = parser.parse_args()
+    table = serve_table(measure(given.records, given.restored_mb), "Kafka Streams")
     text = (
         "# Streams: kcli's local runner beside Kafka Streams\n\nWritten by `python -m tests.bench.streams "
-        f"--records {given.records} --restored-mb {given.restored_mb}`, which says how it is measured. {machine()}.\n\n"
-        f"{serve_table(measure(given.records, given.restored_mb), 'Kafka Streams')}\n"
+        f"--records {given.records} --restored-mb {given.restored_mb}`, which says how it is measured. {machine()}. "
+        f"Load of the machine at the end: {os.getloadavg()[0]:.0f}.\n\n{table}\n"
     )
     RESULTS.write_text(text)
     print(text)
