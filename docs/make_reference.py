@@ -94,8 +94,6 @@ PAGES = {
                 "WindowedKStream",
                 "TimeWindowedKStream",
                 "SessionWindowedKStream",
-            ),
-            "kcli.streams.cogrouped": (
                 "CogroupedKStream",
                 "TimeWindowedCogroupedKStream",
                 "SessionWindowedCogroupedKStream",

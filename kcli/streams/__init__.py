@@ -19,9 +19,15 @@ Grouped, Consumed, Produced, Joined) are keyword arguments here.
 """
 
 from kcli.streams.builder import StreamsBuilder
-from kcli.streams.cogrouped import CogroupedKStream, SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
 from kcli.streams.errors import ProcessingError, SerializationError, StreamsError, TopologyError
-from kcli.streams.grouped_stream import KGroupedStream, SessionWindowedKStream, TimeWindowedKStream
+from kcli.streams.grouped_stream import (
+    CogroupedKStream,
+    KGroupedStream,
+    SessionWindowedCogroupedKStream,
+    SessionWindowedKStream,
+    TimeWindowedCogroupedKStream,
+    TimeWindowedKStream,
+)
 from kcli.streams.grouped_table import KGroupedTable
 from kcli.streams.kstream import BranchedKStream, KStream
 from kcli.streams.ktable import GlobalKTable, KTable

@@ -20,7 +20,7 @@ import select
 from collections.abc import Callable
 from threading import Lock, Thread
 from time import monotonic, monotonic_ns
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.kernels.wire import room
 from kcli.broker.process.unattended import report
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.network.connection import Connection
     from kcli.broker.network.server import Requests
-    from kcli.broker.partition.partitions import Partition
 
 HAS_EPOLL: Final = hasattr(select, "epoll")
 SIZE_BYTES: Final = 4
@@ -130,7 +129,7 @@ class _Worker:
     ) -> None:
         """came_back: called in the event loop's thread, with each connection that this thread gives back."""
         self._config, self._loop, self._requests, self._came_back = config, loop, requests, came_back
-        self._lanes: ProduceLanes[Partition] = requests.lanes_beside()
+        self._lanes: ProduceLanes[Any] = requests.lanes_beside()
         self._scratch = memoryview(room(SCRATCH_BYTES))
         self._lent: dict[int, _Lent] = {}
         self._turn = Lock()  # held while a connection's requests are answered
@@ -237,7 +236,7 @@ def _is_begun(data: memoryview) -> bool:
     return len(data) < SIZE_BYTES + int.from_bytes(data[:SIZE_BYTES], signed=True) <= SCRATCH_BYTES
 
 
-def _tell(told: list[Lane], failures: list[tuple[Partition, Exception]]) -> None:
+def _tell(told: list[Lane], failures: list[tuple[Any, Exception]]) -> None:
     for lane in told:
         lane.tell()
     for partition, error in failures:

@@ -18,7 +18,7 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.kernels.wire import room
 from kcli.broker.config.served import CannotServe
@@ -41,7 +41,6 @@ from kcli.security.principals import ANONYMOUS
 if TYPE_CHECKING:
     from formats.kernels.produce import ProduceLanes
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.partition.partitions import Partition
     from kcli.broker.quotas.client import Quotas
     from kcli.broker.wire.answers import Answer, Laid, Later, Served
     from kcli.broker.wire.apis import Api
@@ -93,7 +92,7 @@ class Requests(Protocol):
         request_max_bytes: int,
         turn_ns: int,
         *,
-        lanes: ProduceLanes[Partition] | None = None,
+        lanes: ProduceLanes[Any] | None = None,
     ) -> Served | None:
         """Receive from a client's socket, answer the plain requests at the front of the received bytes that wait for
         nothing, and send the responses. Return None, with nothing received, if the client has no such requests now.
@@ -101,7 +100,7 @@ class Requests(Protocol):
         which no further request is answered. lanes: what `lanes_beside` has returned, in a data-plane thread. Raises
         HangUp, OSError."""
 
-    def lanes_beside(self) -> ProduceLanes[Partition]:
+    def lanes_beside(self) -> ProduceLanes[Any]:
         """Return the partitions to which another thread may append plain requests by `serve`."""
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
