@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -290,6 +292,21 @@ def test_a_failed_write_is_told_and_takes_the_directory_offline(node: RunningNod
     assert codes(client) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
     until(lambda: partition.is_offline)
     assert node.run(node.node.ended.done)
+
+
+def test_a_system_without_room_for_threads_is_served_by_the_event_loop(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(select, "epoll", refused)
+    client = node.client()
+    client.create_topic(TOPIC, PARTITIONS)
+    for offset in range(5):
+        client.socket.sendall(produce(client, [bytes(batch(b"a"))]))
+        assert codes(client) == [(0, offset)]
+    assert states(node) == [connection.State.READING]
 
 
 def test_a_log_is_held_by_one_thread(node: RunningNode) -> None:

@@ -437,6 +437,7 @@ class Connection:
         """Go on after a data-plane thread has given the connection back."""
         if self.is_closed:
             return
+        self.last_active = self._loop.time()
         if returned.unsent:
             self._out.add([returned.unsent])
             self._flush()

@@ -15,6 +15,7 @@ loop keeps one of them busy, and what the threads gain is lost where they have t
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 from collections.abc import Callable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kcli.broker.network.connection import Connection
     from kcli.broker.network.server import Requests
 
+log = logging.getLogger("kcli.broker")
 HAS_EPOLL: Final = hasattr(select, "epoll")
 SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 2 << 20
@@ -84,15 +86,20 @@ class DataPlane:
 
     def lend(self, connection: Connection, fd: int) -> bool:
         """Let a thread answer the client's requests, until it gives the connection back (`Connection.returned`). The
-        event loop must not read from the socket meanwhile. Return False, and do nothing, if there are no threads."""
+        event loop must not read from the socket meanwhile. Return False, and do nothing, if there are no threads, or
+        the system refuses a thread or a descriptor."""
         count = self.threads_max(connection.listener)
         if count < 1:
             return False
-        if len(self._threads) < count:
-            self._threads.append(_Worker(self._config, self._loop, self._requests, self._came_back))
-        worker = min(self._threads[:count], key=lambda each: each.load)
+        try:
+            if len(self._threads) < count:
+                self._threads.append(_Worker(self._config, self._loop, self._requests, self._came_back))
+            worker = min(self._threads[:count], key=lambda each: each.load)
+            worker.take(connection, fd)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no new thread
+            log.info("%s: the event loop answers %s: no data-plane thread", error, connection.peer)
+            return False
         self._lent[connection] = worker
-        worker.take(connection, fd)
         return True
 
     def recall(self, connection: Connection) -> Returned | None:
@@ -127,14 +134,19 @@ class _Worker:
         requests: Requests,
         came_back: Callable[[Connection, Returned], None],
     ) -> None:
-        """came_back: called in the event loop's thread, with each connection that this thread gives back."""
+        """came_back: called in the event loop's thread, with each connection that this thread gives back. Raises
+        OSError, RuntimeError."""
         self._config, self._loop, self._requests, self._came_back = config, loop, requests, came_back
         self._lanes: ProduceLanes[Any] = requests.lanes_beside()
         self._scratch = memoryview(room(SCRATCH_BYTES))
         self._lent: dict[int, _Lent] = {}
         self._turn = Lock()  # held while a connection's requests are answered
-        self._epoll = select.epoll()
         self._stopping = os.eventfd(0, os.EFD_NONBLOCK)
+        try:
+            self._epoll = select.epoll()
+        except OSError:
+            os.close(self._stopping)
+            raise
         self._epoll.register(self._stopping, select.EPOLLIN)
         self._thread = Thread(target=self._run, name="kcli-data-plane", daemon=True)
         self._thread.start()
@@ -144,9 +156,13 @@ class _Worker:
         return len(self._lent)
 
     def take(self, connection: Connection, fd: int) -> None:
-        """Begin to answer a connection's requests."""
+        """Begin to answer a connection's requests. Raises OSError."""
         self._lent[fd] = _Lent(connection, fd)
-        self._epoll.register(fd, select.EPOLLIN)
+        try:
+            self._epoll.register(fd, select.EPOLLIN)
+        except OSError:
+            del self._lent[fd]
+            raise
 
     def recall(self, connection: Connection) -> Returned | None:
         """Answer no further request of a connection; see DataPlane.recall."""
