@@ -54,10 +54,11 @@ class LogAppender(Leaders):
             raise UsageError(f"there is no topic {topic!r} to write to")
         return count
 
-    def append(self, batches: Mapping[TopicPartition, bytes]) -> None:
-        """Append one batch to each of these partitions. Return when all are committed. Raises ErrorAnswer,
-        NobodyAnswers, KcliError if a leader does not answer for as long as a failed request is repeated."""
-        left = dict(batches)
+    def append(self, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, int]:
+        """Append one batch to each of these partitions. Return their base offsets when all are committed; -1 for a
+        batch that was there already. Raises ErrorAnswer, NobodyAnswers, KcliError if a leader does not answer for as
+        long as a failed request is repeated."""
+        left, offsets = dict(batches), dict[TopicPartition, int]()
         deadline = time.monotonic() + self.timeout_s
         while left:
             leaders = self.described().leaders
@@ -79,12 +80,14 @@ class LogAppender(Leaders):
                     code = ErrorCode(answer.error_code)
                     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                         del left[each]
+                        offsets[each] = answer.base_offset
                         continue
                     failure = ErrorAnswer(str(each), code, answer.error_message)
                     if code not in RETRIED:
                         raise failure
             if left and failure is not None:
                 self.look_again(deadline, failure)
+        return offsets
 
     def _produce(self, leader: int, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, Any]:
         request = ProduceRequest(

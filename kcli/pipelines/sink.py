@@ -146,7 +146,7 @@ class _Sink:
         brokers = self._options.cluster.brokers()
         transaction = ProducingTransaction(brokers, name, name, self._options.transaction_timeout_ms)
         transaction.begin()
-        committed = transaction.committed()
+        committed = max((offset for offset, _ in transaction.committed().values()), default=None)
         if committed is not None and committed > epoch:
             raise KcliError(f"the topics have batch {committed:,} of this query, whose checkpoint is at {epoch:,}")
         if committed == epoch:
@@ -160,7 +160,7 @@ class _Sink:
             with suppress(KcliError):  # if the abort fails, the next attempt or the timeout aborts the transaction
                 transaction.abort()
             raise
-        transaction.commit(TopicPartition(written.topic, 0), epoch)
+        transaction.commit({TopicPartition(written.topic, 0): (epoch, "")})
 
 
 class BatchSink(_Sink, DataSourceArrowWriter):

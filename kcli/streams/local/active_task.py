@@ -45,14 +45,13 @@ class ActiveTask:
     def start(self) -> dict[TopicPartition, int | None]:
         """Begin to run after the committed offsets. Returns the offset from which each input is to be read, None for
         its first one."""
-        committed = self.committed or {}
+        committed, known = self.committed or {}, self.task.metadata_of_processors
         for place, (_, text) in committed.items():
             metadata = decode(text)
             self.task.queues.set_partition_time(place.topic, metadata.partition_time)
-            known = self.task.metadata_of_processors
             for name, time in metadata.processors.items():
                 known[name] = max(known.get(name, NO_TIMESTAMP), time)
-        self.task.start()
+        self.task.start(known)
         self.is_running = True
         return {place: committed[place][0] if place in committed else None for place in self.inputs}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
-from kcli.streams.records import Record, RecordMetadata
+from kcli.streams.records import NO_TIMESTAMP, Record, RecordMetadata
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -98,6 +98,13 @@ class Processor(ABC, Generic[K, V, K2, V2]):
 
     def close(self) -> None:
         """Called once, after the last record."""
+
+
+class ObservesTime:
+    """What keeps the highest timestamp that it has seen: a processor or a store, whose task goes on from there after a
+    restart. stream_time: milliseconds, -1 before the first record."""
+
+    stream_time: int = NO_TIMESTAMP
 
 
 ProcessorSupplier = Callable[[], Processor[K, V, K2, V2]]

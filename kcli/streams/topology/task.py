@@ -8,14 +8,14 @@ ProcessorContextImpl, GlobalStateUpdateTask of Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kcli.streams.errors import ProcessingError, SerializationError
-from kcli.streams.records import Headers, ProducerRecord, Record, RecordMetadata
+from kcli.streams.records import NO_TIMESTAMP, Headers, ProducerRecord, Record, RecordMetadata
 from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
-from kcli.streams.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
+from kcli.streams.topology.processor import Cancellable, ObservesTime, Processor, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
 from kcli.streams.topology.stores.store import Log, StateStore
 from kcli.streams.topology.topology import Node, ProcessorNode, Sink, Source, Topology, changelog_topic, internal_topic
@@ -66,25 +66,51 @@ class Task:
         self.record: Record[Any, Any] | None = None
         self.metadata: RecordMetadata | None = None
         self._topology = topology
+        self._definitions = {name: node for name, node in topology.nodes.items() if names is None or name in names}
+        self.stores: dict[str, StateStore] = {
+            name: topology.stores[name].build(self._log_of(name))
+            for name in (topology.stores if names is None else _stores_of(self._definitions.values()))
+        }
+        self._readable = {**self.stores, **(global_stores or {})}
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget everything but the stores, as a new task does that has restored them."""
+        self.sent = []
         self.queues = InputQueues()
         self.metadata_of_processors: dict[str, int] = {}
         self._globals: dict[str, _Node] = {}
         self._punctuations: dict[PunctuationType, Punctuations[_Node]] = {
             kind: Punctuations() for kind in PunctuationType
         }
-        definitions = {name: node for name, node in topology.nodes.items() if names is None or name in names}
-        self.stores: dict[str, StateStore] = {
-            name: topology.stores[name].build(self._log_of(name))
-            for name in (topology.stores if names is None else _stores_of(definitions.values()))
-        }
-        self._readable = {**self.stores, **(global_stores or {})}
-        self._nodes = self._connected(definitions.values())
+        self._scheduled: dict[str, Punctuation[_Node]] = {}
+        self._times: Mapping[str, int] = {}
+        self._nodes = self._connected(self._definitions.values())
 
-    def start(self) -> None:
-        """Start the processors. Stores must be restored before."""
+    def start(self, times: Mapping[str, int] | None = None) -> None:
+        """Start the processors. Stores must be restored before. times: what `times` has returned of the task that went
+        before."""
+        self._times = times or {}
+        for name, each in self._observing():
+            each.stream_time = max(each.stream_time, self._times.get(name, NO_TIMESTAMP))
         for node in self._nodes.values():
             if node.processor is not None:
                 node.processor.init(_Context(self, node))
+
+    def times(self) -> dict[str, int]:
+        """Return what a task has to know, beside offsets, to go on from here as this one would: the highest timestamps
+        that processors and stores have seen, and when punctuations by stream time are due."""
+        seen = {name: each.stream_time for name, each in self._observing() if each.stream_time != NO_TIMESTAMP}
+        return seen | {name: each.due_ms for name, each in self._scheduled.items()}
+
+    def _observing(self) -> Iterator[tuple[str, ObservesTime]]:
+        found: dict[str, object] = {name: node.processor for name, node in self._nodes.items()}
+        return ((name, each) for name, each in (found | self.stores).items() if isinstance(each, ObservesTime))
+
+    @property
+    def processors_with_clock(self) -> list[str]:
+        """The names of the nodes that have scheduled punctuations by the clock."""
+        return sorted({each.node.name for each in self._punctuations[PunctuationType.WALL_CLOCK_TIME]})
 
     # input
 
@@ -157,8 +183,12 @@ class Task:
             raise ProcessingError(
                 f"{node.name} asks for punctuations every {interval_ms} ms; the interval must be positive"
             )
-        first = 0 if kind is PunctuationType.STREAM_TIME else self.now_ms + interval_ms
-        punctuation = Punctuation(node, first, interval_ms, punctuator)
+        if kind is PunctuationType.STREAM_TIME:
+            name = f"{node.name}-{sum(each.node is node for each in self._scheduled.values())}"
+            punctuation = Punctuation(node, self._times.get(name, 0), interval_ms, punctuator)
+            self._scheduled[name] = punctuation
+        else:
+            punctuation = Punctuation(node, self.now_ms + interval_ms, interval_ms, punctuator)
         self._punctuations[kind].add(punctuation)
         return punctuation
 

@@ -1,0 +1,235 @@
+"""The Spark runner: the cases of tests/streams/cases in one query, and what it refuses.
+
+A query has the programs of many cases, each with topics and stores of its own; half of the input comes after the query
+was stopped and started again. What comes out is compared with TopologyTestDriver, that is, with Kafka Streams: for each
+key the same records in the same order, and the same stores. Where a program has several topics, their records come in
+the order of their timestamps, and those of global tables first: within a micro-batch the Spark runner has this order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from kcli.client.connection import Connection
+from kcli.client.groups import Groups
+from kcli.client.processing import PartitionReader
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.streams import STRING, StreamsBuilder, Topology, TopologyTestDriver
+from kcli.streams.local.internal import partition_counts
+from kcli.streams.local.plan import input_topics
+from kcli.streams.spark import SparkStreams
+from kcli.testing.kafka import Kafka
+from tests.conftest import is_soak
+from tests.export.conftest import spark
+from tests.streams.applications import START_MS, Row, by_key, wait_until
+from tests.streams.programs import CASES, Case, Interpreter, Json, cases, inputs, raw
+from tests.streams.test_local import CONFIG
+
+__all__ = ["spark"]
+
+pytestmark = pytest.mark.kafka_broker(config=CONFIG)
+
+RECORDS = 14
+BASE_MS = START_MS - START_MS % 3_600_000
+WITH_CLOCK = ("process-wall-clock", "everything-with-one-clock")
+WITHOUT_CHANGELOG = ("count-without-changelog",)
+NUMBERED = ("split",)
+"""It uses generated names."""
+SAMPLE = (
+    "word-count",
+    "count-of-new-keys",
+    "stream-table-join",
+    "stream-table-join-of-new-keys",
+    "table-outer-join",
+    "stream-join",
+    "stream-outer-join",
+    "stream-left-join-of-new-keys",
+    "suppress-until-the-window-closes",
+    "foreign-key-left-join",
+    "global-left-join",
+    "process-flush",
+    "process-stream-time",
+)
+"""Of the other cases `make soak` runs all."""
+
+
+def chosen() -> list[Case]:
+    found = [case for path in sorted(CASES.glob("*.txt")) for case in cases(path)]
+    runs = [case for case in found if case.name not in (*WITH_CLOCK, *WITHOUT_CHANGELOG, *NUMBERED)]
+    windowed = [case for case in runs if any(step["call"] == "windowed_by" for step in case.steps)]
+    return runs if is_soak() else [case for case in runs if case.name in SAMPLE or case in windowed[::6]]
+
+
+class Program:
+    """A case whose topics and stores have names of its own, and its input."""
+
+    def __init__(self, case: Case, number: int) -> None:
+        self.case, self.number, self.prefix = case, number, f"c{number}-"
+        self.steps = [self._named(step) for step in case.steps]
+        self.is_foreign = any("foreign_key" in step["kw"] for step in self.steps)
+        topics = {each for step in self.steps if step["call"] in ("stream", "table") for each in step["args"]}
+        given = [each for each in inputs(self.steps, seed=3, count=RECORDS) if "topic" in each]
+        if len(topics) > 1 or any(step["call"] == "global_table" for step in self.steps):
+            given.sort(key=lambda each: (each["topic"] in topics, each["timestamp"]))
+            for i, each in enumerate(given):
+                each["timestamp"] += i
+        self.inputs: list[Json] = [{**each, "timestamp": each["timestamp"] + BASE_MS} for each in given]
+
+    def _named(self, step: Json) -> Json:
+        args, about = list(step["args"]), dict(step["kw"])
+        if step["call"] in ("stream", "table", "global_table", "process", "process_values"):
+            first = 1 if step["call"].startswith("process") else 0
+            args[first:] = [self.prefix + each for each in args[first:]]
+        elif step["call"] in ("to", "item", "key_value_store", "window_store", "session_store"):
+            args[0] = self.prefix + args[0]
+        for name in ("name", "store_name"):
+            if name in about and not step["call"].endswith("branch"):
+                about[name] = self.prefix + about[name]
+        return {**step, "args": args, "kw": about}
+
+    def declare(self, builder: StreamsBuilder) -> None:
+        """Declare the program. The numbers in generated names go on from a thousand of its own."""
+        builder._declaring.graph._index = 1000 * self.number
+        interpreter = Interpreter()
+        interpreter.builder = builder
+        interpreter.run(self.steps)
+
+    def expected(self) -> dict[str, list[Row]]:
+        """What TopologyTestDriver sends to each topic."""
+        builder = StreamsBuilder(key_serde=STRING, value_serde=STRING)
+        self.declare(builder)
+        with TopologyTestDriver(builder.build(), application_id="app") as driver:
+            for each in self.inputs:
+                headers = tuple((name, raw(value)) for name, value in each["headers"])
+                driver.pipe(each["topic"], raw(each["key"]), raw(each["value"]), each["timestamp"], headers)
+            return {
+                topic: [(one.key, one.value, one.timestamp) for one in driver.outputs(topic)]
+                for topic in driver.produced_topic_names()
+            }
+
+
+def pipe(kafka: Kafka, records: list[Json]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
+    for each in records:
+        headers: Any = [(name, raw(value)) for name, value in each["headers"]]
+        producer.produce(
+            each["topic"], raw(each["value"]), raw(each["key"]), timestamp=each["timestamp"], headers=headers
+        )
+    assert producer.flush(60) == 0
+
+
+def run(spark: SparkSession, app: SparkStreams, is_done: Callable[[], bool]) -> None:
+    """Run an application until something is true."""
+    failures: list[BaseException] = []
+
+    def watch() -> None:
+        try:
+            wait_until(is_done, 240)
+        except BaseException as failure:  # noqa: BLE001 (raised again by the test's thread)
+            failures.append(failure)
+        app.close()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        app.run(spark)
+    finally:
+        thread.join()
+    assert not failures, failures
+
+
+def has_settled(kafka: Kafka, topics: set[str]) -> bool:
+    """Whether the application has read all that is there."""
+    connection = Connection(kafka.bootstrap_servers)
+    if not topics <= partition_counts(connection).keys():
+        return False
+    groups = Groups(connection)
+    groups.group("app")
+    ends = groups.ends([place for topic in topics for place in groups.partitions(topic)])
+    committed = groups.committed("app")
+    return all(not end or (place in committed and committed[place].offset == end) for place, end in ends.items())
+
+
+def read_topics(topology: Topology) -> set[str]:
+    """The topics that tasks read, without those of global stores."""
+    sources = [node for node in topology.nodes.values() if hasattr(node, "topics") and not topology.is_global(node)]
+    names = {topic for node in sources for topic in node.topics}
+    return {f"app-{topic}" if topic in topology.internal_topics else topic for topic in names}
+
+
+def committed_rows(kafka: Kafka, topics: list[str]) -> dict[str, list[Row]]:
+    """The records of topics with one partition."""
+    reader = PartitionReader(Connection(kafka.bootstrap_servers), committed_only=True)
+    places = [TopicPartition(topic, 0) for topic in topics]
+    reader.add(places)
+    found: dict[str, list[Row]] = {topic: [] for topic in topics}
+    while not all(map(reader.is_done, places)):
+        for topic, _, _, timestamp, key, value, _ in reader.poll(0.1):
+            found[topic].append((key, value, timestamp))
+    reader.close()
+    return found
+
+
+def last(rows: list[Row]) -> dict[bytes | None, bytes | None]:
+    found = {key: value for key, value, _ in rows}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+@pytest.mark.timeout(900)
+def test_cases(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    programs = [Program(case, number) for number, case in enumerate(chosen())]
+    builder = StreamsBuilder(key_serde=STRING, value_serde=STRING)
+    for each in programs:
+        each.declare(builder)
+    topology = builder.build()
+    wanted = {each.prefix: each.expected() for each in programs}
+    outputs = {topic for found in wanted.values() for topic in found if not topic.startswith("app-")}
+    kafka.seed(dict.fromkeys((*input_topics(topology), *outputs), 1))
+    for half in range(2):
+        for each in programs:
+            middle = len(each.inputs) // 2
+            is_late = [one for one in each.inputs if one["topic"] in global_topics(topology)]
+            rest = [one for one in each.inputs if one not in is_late]
+            pipe(kafka, [*is_late, *rest[:middle]] if half == 0 else rest[middle:])
+        app = SparkStreams(
+            topology,
+            application_id="app",
+            bootstrap_servers=kafka.bootstrap_servers,
+            checkpoint=tmp_path / "checkpoint",
+            emit_interval_ms=0,
+        )
+        run(spark, app, lambda: has_settled(kafka, read_topics(topology)))
+    found = committed_rows(kafka, sorted({topic for expected in wanted.values() for topic in expected}))
+    differing = [
+        f"{program.case.name}: {topic}\n  wanted {rows}\n  found  {found[topic]}"
+        for program in programs
+        for topic, rows in wanted[program.prefix].items()
+        if not is_equal(program, topic, rows, found[topic])
+    ]
+    assert not differing, "\n".join(differing[:8])
+
+
+def global_topics(topology: Topology) -> set[str]:
+    return {
+        topic
+        for node in topology.nodes.values()
+        if hasattr(node, "topics") and topology.is_global(node)
+        for topic in node.topics
+    }
+
+
+def is_equal(program: Program, topic: str, wanted: list[Row], found: list[Row]) -> bool:
+    """Whether a topic has what it should have: the same records of each key. Of changelogs, which are compacted, and of
+    the results of foreign-key joins, whose two sides wait for each other, the last values are compared."""
+    if program.is_foreign and topic.startswith("app-") and not topic.endswith("-changelog"):
+        return True
+    if program.is_foreign or topic.endswith("-changelog"):
+        return last(wanted) == last(found)
+    return by_key(wanted) == by_key(found)
