@@ -14,29 +14,45 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, murmur2
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.client.processing import PartitionReader
+from kcli.export.session import cause
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.streams import STRING, StreamsBuilder, Topology, TopologyTestDriver
+from kcli.streams import LONG, STRING, StreamsBuilder, StreamsError, Topology, TopologyError, TopologyTestDriver
 from kcli.streams.local.internal import partition_counts
-from kcli.streams.local.plan import input_topics
+from kcli.streams.local.plan import input_topics, sub_topologies
 from kcli.streams.spark import SparkStreams
+from kcli.streams.spark.spark_streams import refuse
+from kcli.streams.spark.stages import feeds
 from kcli.testing.kafka import Kafka
 from tests.conftest import is_soak
 from tests.export.conftest import spark
-from tests.streams.applications import START_MS, Row, by_key, wait_until
+from tests.streams.applications import (
+    PROGRAMS,
+    START_MS,
+    Row,
+    by_key,
+    consumed,
+    new_builder,
+    produce,
+    running,
+    wait_until,
+)
+from tests.streams.applications import inputs as application_inputs
 from tests.streams.programs import CASES, Case, Interpreter, Json, cases, inputs, raw
-from tests.streams.test_local import CONFIG
+from tests.streams.test_local import CONFIG, expected
 
 __all__ = ["spark"]
 
 pytestmark = pytest.mark.kafka_broker(config=CONFIG)
 
 RECORDS = 14
+WAIT_S = 900.0 if is_soak() else 240.0
 BASE_MS = START_MS - START_MS % 3_600_000
 WITH_CLOCK = ("process-wall-clock", "everything-with-one-clock")
 WITHOUT_CHANGELOG = ("count-without-changelog",)
@@ -131,7 +147,7 @@ def run(spark: SparkSession, app: SparkStreams, is_done: Callable[[], bool]) -> 
 
     def watch() -> None:
         try:
-            wait_until(is_done, 240)
+            wait_until(is_done, WAIT_S)
         except BaseException as failure:  # noqa: BLE001 (raised again by the test's thread)
             failures.append(failure)
         app.close()
@@ -182,7 +198,7 @@ def last(rows: list[Row]) -> dict[bytes | None, bytes | None]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2 * WAIT_S)
 def test_cases(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     programs = [Program(case, number) for number, case in enumerate(chosen())]
     builder = StreamsBuilder(key_serde=STRING, value_serde=STRING)
@@ -233,3 +249,88 @@ def is_equal(program: Program, topic: str, wanted: list[Row], found: list[Row]) 
     if program.is_foreign or topic.endswith("-changelog"):
         return last(wanted) == last(found)
     return by_key(wanted) == by_key(found)
+
+
+def spark_app(kafka: Kafka, topology: Topology, checkpoint: Path, **config: Any) -> SparkStreams:
+    return SparkStreams(
+        topology, application_id="app", bootstrap_servers=kafka.bootstrap_servers, checkpoint=checkpoint, **config
+    )
+
+
+def test_the_runners_take_over_from_each_other(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    """Spark begins, the local runner goes on, then Spark with the checkpoint that knows nothing of that."""
+    kafka.seed({"a": 2, "out": 2})
+    topology = PROGRAMS["windowed_count"]()
+    records = [each for each in application_inputs(300, seed=4) if each.topic == "a"]
+    thirds = [records[i * len(records) // 3 : (i + 1) * len(records) // 3] for i in range(3)]
+    checkpoint = tmp_path / "checkpoint"
+    produce(kafka.bootstrap_servers, thirds[0])
+    run(spark, spark_app(kafka, topology, checkpoint, records_max=30), lambda: has_settled(kafka, {"a"}))
+    produce(kafka.bootstrap_servers, thirds[1])
+    with running(kafka, topology):
+        wait_until(lambda: has_settled(kafka, {"a"}))
+        with pytest.raises(StreamsError, match="app runs elsewhere: its group is Stable"):
+            spark_app(kafka, topology, checkpoint).check()
+    produce(kafka.bootstrap_servers, thirds[2])
+    run(spark, spark_app(kafka, topology, checkpoint), lambda: has_settled(kafka, {"a"}))
+    wanted: list[Row] = []
+    for number in range(2):
+        own = [each for each in records if murmur2(each.key.encode(), 2) == number]
+        wanted += expected(topology, own)
+    assert by_key(consumed(kafka.bootstrap_servers, "out", 2)) == by_key(wanted)
+
+
+def test_a_bad_record_ends_the_query(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    kafka.seed({"a": 1})
+    builder = StreamsBuilder(key_serde=STRING, value_serde=LONG)
+    builder.stream("a").to("out")
+    kafka.produce("a", {"key": "k", "value": "no number"})
+    reason = "a, partition 0, offset 0: the record's value cannot be read: 9 bytes are no LONG"
+    with pytest.raises(PySparkException) as caught:
+        spark_app(kafka, builder.build(), tmp_path / "checkpoint").run(spark)
+    assert (cause(caught.value) or "").startswith(reason)
+
+
+def test_a_checkpoint_that_does_not_fit_the_group(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    """After a reset, and after the group was set back, records would be left out."""
+    kafka.seed({"a": 1, "out": 1})
+    kafka.produce("a", "x", "y")
+    builder = new_builder()
+    builder.stream("a").to("out")
+    app = spark_app(kafka, builder.build(), tmp_path)
+    run(spark, app, lambda: has_settled(kafka, {"a"}))
+    place = TopicPartition("a", 0)
+    groups = Groups(Connection(kafka.bootstrap_servers))
+    groups.group("app")
+    assert not [each for each in groups.commit("app", {place: 1}) if isinstance(each, Exception)]
+    kafka.produce("a", "z")
+    with pytest.raises(PySparkException, match="a-0: the checkpoint has come to offset 2, and the group app has comm"):
+        spark_app(kafka, builder.build(), tmp_path).run(spark)
+    assert list(groups.delete_offsets("app", [place])) == [place]
+    with pytest.raises(StreamsError, match="the checkpoint of an application that has been reset"):
+        spark_app(kafka, builder.build(), tmp_path).check()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *((name, "KSTREAM-PROCESSOR-\\d+ schedules punctuations by the clock") for name in WITH_CLOCK),
+        *((name, "KSTREAM-AGGREGATE-\\d+ keeps the store counts without a changelog") for name in WITHOUT_CHANGELOG),
+    ],
+)
+def test_what_spark_does_not_run(name: str, reason: str) -> None:
+    (case,) = (case for path in CASES.glob("*.txt") for case in cases(path) if case.name == name)
+    interpreter = Interpreter()
+    interpreter.run(case.steps)
+    with pytest.raises(TopologyError, match=reason):
+        refuse(interpreter.builder.build(), "app")
+
+
+def test_topics_joined_with_a_repartition_topic_are_read_later() -> None:
+    builder = new_builder()
+    twice = builder.stream("a").select_key(lambda _, value: value).repartition(name="one")
+    joined = twice.select_key(lambda _, value: value).join(builder.table("b"), lambda one, other: one + other)
+    joined.group_by(lambda _, value: value, name="last").count()
+    found = {topic: feed.delay for topic, feed in feeds(sub_topologies(builder.build(), "app")).items()}
+    assert found.pop("b") == 2
+    assert set(found.values()) == {0}

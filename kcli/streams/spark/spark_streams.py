@@ -68,6 +68,7 @@ class SparkStreams:
     ) -> None:
         self._topology, self._application_id = topology, application_id
         self._connection = Connection(bootstrap_servers, dict(client_config or {}))
+        self._groups = Groups(self._connection)
         self._checkpoint = str(checkpoint)
         self._commit_interval_ms, self._records_max = commit_interval_ms, records_max
         self._emit_interval_ms = emit_interval_ms
@@ -78,9 +79,23 @@ class SparkStreams:
         """Have `run` end after the micro-batch that runs. Any thread or signal handler may call this."""
         self._stop.set()
 
+    def check(self) -> None:
+        """Do what `run` does first: raise TopologyError and StreamsError for what Spark cannot run, before anything is
+        made, and KcliError. Spark need not have been started."""
+        refuse(self._topology, self._application_id)
+        state = self._groups.group(self._application_id).state
+        if state not in IDLE_STATES:
+            raise StreamsError(f"{self._application_id} runs elsewhere: its group is {state}")
+        checkpoint = Path(self._checkpoint)
+        has_run = checkpoint.is_dir() and any(checkpoint.glob("commits/[0-9]*"))
+        if has_run and not self._groups.committed(self._application_id):
+            raise StreamsError(
+                f"{checkpoint}: the checkpoint of an application that has been reset: begin with a new one"
+            )
+
     def run(self, spark: SparkSession) -> None:
-        """Run until `close` is called. Raises TopologyError and StreamsError for what Spark cannot run, before anything
-        is made, KcliError, and Spark's StreamingQueryException with the error of a task."""
+        """Run until `close` is called, in the thread that has started the session. Raises what `check` raises, and
+        Spark's StreamingQueryException with the error of a task."""
         query = self._start(spark)
         try:
             while query.isActive and not self._stop.wait(POLL_S):
@@ -94,17 +109,8 @@ class SparkStreams:
             query.stop()
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
-        check(self._topology, self._application_id)
-        groups = Groups(self._connection)
-        state = groups.group(self._application_id).state
-        if state not in IDLE_STATES:
-            raise StreamsError(f"{self._application_id} runs elsewhere: its group is {state}")
-        committed = {place: found.offset for place, found in groups.committed(self._application_id).items()}
-        checkpoint = Path(self._checkpoint)
-        if not committed and checkpoint.is_dir() and any(checkpoint.glob("commits/[0-9]*")):
-            raise StreamsError(
-                f"{checkpoint}: the checkpoint of an application that has been reset: begin with a new one"
-            )
+        self.check()
+        committed = {place: found.offset for place, found in self._groups.committed(self._application_id).items()}
         plan = set_up(self._connection, self._topology, self._application_id)
         topics = feeds(plan.sub_topologies)
         cluster = Cluster(self._connection.bootstrap, self._connection.properties)
@@ -137,7 +143,7 @@ def _begun(query: StreamingQuery) -> dict[TopicPartition, int]:
     return from_json({topic: each for topic, each in (found or {}).items() if " " not in topic})
 
 
-def check(topology: Topology, application_id: str) -> None:
+def refuse(topology: Topology, application_id: str) -> None:
     """Raise TopologyError for a program that Spark cannot run, with the processor that needs something else."""
     task = Task(topology, application_id, 0)
     task.start()

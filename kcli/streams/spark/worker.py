@@ -165,6 +165,7 @@ class KeptTask:
         committed = {place: at for place, at in transaction.committed().items() if place in self._active.inputs}
         if committed != self._stands:
             self._go_to(committed)
+        self._stands = committed
         try:
             with LogAppender(brokers, name) as appender:
                 output = Output(transaction, appender)
@@ -173,11 +174,10 @@ class KeptTask:
             with suppress(KcliError):  # if the abort fails, the next attempt or the timeout aborts the transaction
                 transaction.abort()
             raise
-        news = self._offsets(until)
-        if news:
-            transaction.commit(news)
+        if until:
+            self._stands = self._offsets({place: at for place, (at, _) in committed.items()} | until)
+            transaction.commit(self._stands)
         self._restored.offsets |= {place: at for place, at in output.ends.items() if place in self._active.changelogs}
-        self._stands = committed | news
         self.used_s = time.monotonic()
 
     def _go_to(self, committed: Committed) -> None:
@@ -215,6 +215,7 @@ class KeptTask:
         return until
 
     def _offsets(self, until: Mapping[TopicPartition, int]) -> Committed:
+        """Return all offsets of the task with their metadata, so that the times in all of them are of now."""
         task = self._active.task
         known = task.metadata_of_processors | task.times()
         return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kcli.streams.records import NO_TIMESTAMP, Record, RecordMetadata
 
@@ -101,9 +101,13 @@ class Processor(ABC, Generic[K, V, K2, V2]):
 
 
 class ObservesTime:
-    """What keeps the highest timestamp that it has seen: a processor or a store, whose task goes on from there after a
-    restart. stream_time: milliseconds, -1 before the first record."""
+    """A processor or a store that keeps times which are in no changelog, and goes on with them after a restart.
 
+    times: the names of the attributes that are such times. stream_time: the highest timestamp that it has seen, in
+    milliseconds, -1 before the first record.
+    """
+
+    times: ClassVar[tuple[str, ...]] = ("stream_time",)
     stream_time: int = NO_TIMESTAMP
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcli.streams.errors import ProcessingError, SerializationError
-from kcli.streams.records import NO_TIMESTAMP, Headers, ProducerRecord, Record, RecordMetadata
+from kcli.streams.records import Headers, ProducerRecord, Record, RecordMetadata
 from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
 from kcli.streams.topology.processor import Cancellable, ObservesTime, Processor, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
@@ -91,21 +91,25 @@ class Task:
         """Start the processors. Stores must be restored before. times: what `times` has returned of the task that went
         before."""
         self._times = times or {}
-        for name, each in self._observing():
-            each.stream_time = max(each.stream_time, self._times.get(name, NO_TIMESTAMP))
+        for name, each, attribute in self._kept_times():
+            if name in self._times:
+                setattr(each, attribute, self._times[name])
         for node in self._nodes.values():
             if node.processor is not None:
                 node.processor.init(_Context(self, node))
 
     def times(self) -> dict[str, int]:
-        """Return what a task has to know, beside offsets, to go on from here as this one would: the highest timestamps
-        that processors and stores have seen, and when punctuations by stream time are due."""
-        seen = {name: each.stream_time for name, each in self._observing() if each.stream_time != NO_TIMESTAMP}
-        return seen | {name: each.due_ms for name, each in self._scheduled.items()}
+        """Return what a task has to know, beside offsets, to go on from here as this one would: the times that
+        processors and stores keep, and when punctuations by stream time are due."""
+        kept: dict[str, int] = {name: getattr(each, attribute) for name, each, attribute in self._kept_times()}
+        return kept | {name: each.due_ms for name, each in self._scheduled.items()}
 
-    def _observing(self) -> Iterator[tuple[str, ObservesTime]]:
+    def _kept_times(self) -> Iterator[tuple[str, ObservesTime, str]]:
         found: dict[str, object] = {name: node.processor for name, node in self._nodes.items()}
-        return ((name, each) for name, each in (found | self.stores).items() if isinstance(each, ObservesTime))
+        for name, each in (found | self.stores).items():
+            if isinstance(each, ObservesTime):
+                for attribute in each.times:
+                    yield f"{name}-{attribute}", each, attribute
 
     @property
     def processors_with_clock(self) -> list[str]:

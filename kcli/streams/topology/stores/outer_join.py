@@ -56,6 +56,8 @@ class OuterJoinStore(StateStore, ObservesTime):
     the first record that waits, and when to look for records that have waited long enough.
     """
 
+    times = ("stream_time", "earliest")
+
     def __init__(self, name: str, key_serde: Serde[Any], value_serdes: tuple[Serde[Any], Serde[Any]], log: Log) -> None:
         self.name = name
         self._key_serde, self._value_serdes, self._log = key_serde, value_serdes, log
