@@ -102,9 +102,9 @@ class InputsReader(LiveStreamReader):
         """Yield the rows of a task."""
         assert isinstance(partition, TaskPartition)
         for each in partition.ranges:
-            yield _mark(each.partition, each.start)
+            yield mark(each.partition, each.start)
             yield from read(each, self._columns, self._options, self._cluster)
-            yield _mark(each.partition, each.end)
+            yield mark(each.partition, each.end)
 
     def _settle(self) -> None:
         """Wait until the topics have no open transaction."""
@@ -129,7 +129,7 @@ class InputsReader(LiveStreamReader):
         return plain, [*earlier, *[self._of_late(plain)] * (self._most - len(earlier))][: self._most]
 
 
-def _mark(place: TopicPartition, offset: int) -> pa.RecordBatch:
+def mark(place: TopicPartition, offset: int) -> pa.RecordBatch:
     """Return the row that says where a range begins or ends."""
     import pyarrow as pa
 

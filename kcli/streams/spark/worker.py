@@ -28,6 +28,7 @@ from kcli.export.options import Isolation, SourceOptions
 from kcli.pipelines.cluster import Cluster
 from kcli.pipelines.fetching import read
 from kcli.pipelines.planning import FetchRange, ends, log_starts
+from kcli.pipelines.sink import TRANSACTION_TIMEOUT_MS
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.errors import ProcessingError, StreamsError
 from kcli.streams.local.active_task import ActiveTask, changelogs, places
@@ -40,7 +41,6 @@ from kcli.streams.topology.offset_metadata import OffsetMetadata
 from kcli.streams.topology.task import Task
 from kcli.streams.topology.topology import Topology
 
-TRANSACTION_TIMEOUT_MS = 60_000
 SENT_MAX = 20_000
 KEPT_S = 3600.0
 """How long a worker keeps a task that others have: a compacted changelog keeps tombstones for a day by default."""
@@ -67,7 +67,7 @@ class Application:
 def run(application: Application, batches: Iterator[pa.RecordBatch]) -> None:
     """Run a task on the rows of its Spark partition. Raises ProcessingError, StreamsError, ErrorAnswer, NobodyAnswers,
     KcliError."""
-    ranges = _ranges(batches)
+    ranges = ranges_of(batches)
     first = next(ranges, None)
     if first is not None:
         _worker_of(application).run(application.task_of(first.place), chain([first], ranges))
@@ -118,7 +118,7 @@ class Range:
         return self.rows.filter(pc.greater_equal(self.rows.column("offset"), offset))
 
 
-def _ranges(batches: Iterable[pa.RecordBatch]) -> Iterator[Range]:
+def ranges_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Range]:
     """Cut batches at the rows that say where ranges begin and end."""
     for batch in batches:
         at = 0
