@@ -58,6 +58,11 @@ WITH_CLOCK = ("process-wall-clock", "everything-with-one-clock")
 WITHOUT_CHANGELOG = ("count-without-changelog",)
 NUMBERED = ("split",)
 """It uses generated names."""
+WITH_OFFSETS = ("process-place",)
+"""It tells offsets of a repartition topic, among which are those of transactions' markers."""
+OVERTAKEN = ("foreign-key-join-of-one-table",)
+"""An inner join by foreign key, in which a second update overtakes the removal that a first one causes."""
+NOT_COMPARED = (*WITH_CLOCK, *WITHOUT_CHANGELOG, *NUMBERED, *WITH_OFFSETS, *OVERTAKEN)
 SAMPLE = (
     "word-count",
     "count-of-new-keys",
@@ -76,9 +81,14 @@ SAMPLE = (
 """Of the other cases `make soak` runs all."""
 
 
-def chosen() -> list[Case]:
+def runnable() -> list[Case]:
+    """The cases that run on Spark."""
     found = [case for path in sorted(CASES.glob("*.txt")) for case in cases(path)]
-    runs = [case for case in found if case.name not in (*WITH_CLOCK, *WITHOUT_CHANGELOG, *NUMBERED)]
+    return [case for case in found if case.name not in NOT_COMPARED]
+
+
+def chosen() -> list[Case]:
+    runs = runnable()
     windowed = [case for case in runs if any(step["call"] == "windowed_by" for step in case.steps)]
     return runs if is_soak() else [case for case in runs if case.name in SAMPLE or case in windowed[::6]]
 
@@ -129,6 +139,39 @@ class Program:
                 topic: [(one.key, one.value, one.timestamp) for one in driver.outputs(topic)]
                 for topic in driver.produced_topic_names()
             }
+
+
+class Programs:
+    """Cases as one topology, whose input comes in two halves."""
+
+    def __init__(self, kafka: Kafka, chosen: list[Case]) -> None:
+        self._kafka = kafka
+        self._programs = [Program(case, number) for number, case in enumerate(chosen)]
+        builder = StreamsBuilder(key_serde=STRING, value_serde=STRING)
+        for each in self._programs:
+            each.declare(builder)
+        self.topology = builder.build()
+        self._wanted = [(program, *found) for program in self._programs for found in program.expected().items()]
+        outputs = {topic for _, topic, _ in self._wanted if not topic.startswith("app-")}
+        kafka.seed(dict.fromkeys((*input_topics(self.topology), *outputs), 1))
+
+    def pipe(self, half: int) -> None:
+        """Produce the first or second half of the input."""
+        for each in self._programs:
+            middle = len(each.inputs) // 2
+            early = [one for one in each.inputs if one["topic"] in global_topics(self.topology)]
+            rest = [one for one in each.inputs if one not in early]
+            pipe(self._kafka, rest[middle:] if half else [*early, *rest[:middle]])
+
+    def compare(self) -> None:
+        """Compare what is in the topics with what should be there. Raises AssertionError."""
+        found = committed_rows(self._kafka, sorted({topic for _, topic, _ in self._wanted}))
+        differing = [
+            f"{program.case.name}: {topic}\n  wanted {rows}\n  found  {found[topic]}"
+            for program, topic, rows in self._wanted
+            if not is_equal(program, topic, rows, found[topic])
+        ]
+        assert not differing, "\n".join(differing[:8])
 
 
 def pipe(kafka: Kafka, records: list[Json]) -> None:
@@ -200,20 +243,10 @@ def last(rows: list[Row]) -> dict[bytes | None, bytes | None]:
 
 @pytest.mark.timeout(2 * WAIT_S)
 def test_cases(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
-    programs = [Program(case, number) for number, case in enumerate(chosen())]
-    builder = StreamsBuilder(key_serde=STRING, value_serde=STRING)
-    for each in programs:
-        each.declare(builder)
-    topology = builder.build()
-    wanted = {each.prefix: each.expected() for each in programs}
-    outputs = {topic for found in wanted.values() for topic in found if not topic.startswith("app-")}
-    kafka.seed(dict.fromkeys((*input_topics(topology), *outputs), 1))
+    programs = Programs(kafka, chosen())
+    topology = programs.topology
     for half in range(2):
-        for each in programs:
-            middle = len(each.inputs) // 2
-            is_late = [one for one in each.inputs if one["topic"] in global_topics(topology)]
-            rest = [one for one in each.inputs if one not in is_late]
-            pipe(kafka, [*is_late, *rest[:middle]] if half == 0 else rest[middle:])
+        programs.pipe(half)
         app = SparkStreams(
             topology,
             application_id="app",
@@ -222,14 +255,7 @@ def test_cases(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
             emit_interval_ms=0,
         )
         run(spark, app, lambda: has_settled(kafka, read_topics(topology)))
-    found = committed_rows(kafka, sorted({topic for expected in wanted.values() for topic in expected}))
-    differing = [
-        f"{program.case.name}: {topic}\n  wanted {rows}\n  found  {found[topic]}"
-        for program in programs
-        for topic, rows in wanted[program.prefix].items()
-        if not is_equal(program, topic, rows, found[topic])
-    ]
-    assert not differing, "\n".join(differing[:8])
+    programs.compare()
 
 
 def global_topics(topology: Topology) -> set[str]:

@@ -14,16 +14,45 @@ from kcli.pipelines.planning import FetchRange
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.local.internal import set_up
 from kcli.streams.local.plan import TaskId
-from kcli.streams.spark.inputs import ROW_COLUMNS, input_options, mark
+from kcli.streams.spark.inputs import ROW_COLUMNS, InputsReader, TaskPartition, input_options, mark
+from kcli.streams.spark.stages import feeds
 from kcli.streams.spark.worker import Application, Committed, KeptTask, Worker, ranges_of
 from kcli.testing.kafka import Kafka
+from tests.conftest import is_soak
 from tests.streams.applications import PROGRAMS, Input, by_key, consumed, inputs, produce
 from tests.streams.test_local import CONFIG, expected
+from tests.streams.test_spark import Programs, runnable
 
 pytestmark = pytest.mark.kafka_broker(config=CONFIG)
 
 TASK = TaskId(0, 0)
 PLACE = TopicPartition("a", 0)
+
+
+PARTS = 8
+
+
+@pytest.mark.parametrize("part", range(PARTS if is_soak() else 1))
+def test_cases_without_spark(kafka: Kafka, part: int) -> None:
+    """The query's micro-batches on two workers in turns; `make soak` has all cases."""
+    programs = Programs(kafka, runnable()[part::PARTS])
+    topology, cluster = programs.topology, Cluster(kafka.bootstrap_servers)
+    plan = set_up(Connection(kafka.bootstrap_servers), topology, "app")
+    workers = [Worker(Application(topology, "app", "run", cluster, plan, 0)) for _ in range(2)]
+    topics = feeds(plan.sub_topologies)
+    reader = InputsReader(input_options(topics, {}, None), cluster, topics)
+    start, turn = reader.initialOffset(), 0
+    for half in range(2):
+        programs.pipe(half)
+        while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+            for number, each in enumerate(reader.partitions(start, end)):
+                batches = reader.read(each)
+                assert isinstance(each, TaskPartition)
+                task_id = workers[0].application.task_of(each.ranges[0].partition)
+                workers[(turn + number) % 2].run(task_id, ranges_of(batches))
+            start, turn = end, turn + 1
+    reader.stop()
+    programs.compare()
 
 
 class Workers:
