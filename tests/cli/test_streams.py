@@ -42,13 +42,14 @@ def program(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.timeout(400)
 def test_run_on_spark(kafka: Kafka, program: str, tmp_path: Path) -> None:
     kafka.seed({"a": 1, "out": 1})
     produce(kafka.bootstrap_servers, [Input("a", "k", value, START_MS + i) for i, value in enumerate("xyxx")])
     arguments = [program, "--application-id", "app", "--runner", "spark", "-b", kafka.bootstrap_servers]
     on_spark = ["--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[1]"]
     with subprocess.Popen([sys.executable, "-m", "kcli", "streams", "run", *arguments, *on_spark]) as process:
-        wait_until(lambda: len(consumed(kafka.bootstrap_servers, "out", 1)) == 4, 120)
+        wait_until(lambda: len(consumed(kafka.bootstrap_servers, "out", 1)) == 4, 240)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     shown = kcli("store", "app", "counts", "--value-serde", "long", "--format", "jsonl", kafka=kafka)
