@@ -75,6 +75,7 @@ bench: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.bench.decoding
 	$(BIN)/python -m tests.bench.export --why
 	$(BIN)/python -m tests.bench.pipelines
+	$(BIN)/python -m tests.bench.streams
 
 soak: $(DEPS) $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak

@@ -94,6 +94,9 @@ PAGES = {
                 "WindowedKStream",
                 "TimeWindowedKStream",
                 "SessionWindowedKStream",
+                "CogroupedKStream",
+                "TimeWindowedCogroupedKStream",
+                "SessionWindowedCogroupedKStream",
             ),
             "kcli.streams.grouped_table": ("KGroupedTable",),
             "kcli.streams.windows": (
@@ -108,6 +111,7 @@ PAGES = {
             "kcli.streams.serdes": (
                 ("Serde", "BYTES", "STRING", "INTEGER", "LONG", "DOUBLE", "JSON", "time_windowed", "session_windowed")
             ),
+            "kcli.streams.schemas": ("SchemaRegistry",),
             "kcli.streams.records": (
                 "Record",
                 "ValueAndTimestamp",
@@ -121,6 +125,8 @@ PAGES = {
             "kcli.streams.topology.stores.key_value": ("KeyValueStore", "KeyValueStoreBuilder"),
             "kcli.streams.topology.stores.window": ("WindowStore", "WindowStoreBuilder"),
             "kcli.streams.topology.stores.session": ("SessionStore", "SessionStoreBuilder"),
+            "kcli.streams.config": ("streams_config",),
+            "kcli.streams.topology.error_handlers": ("ErrorContext", "Response", "dead_letter"),
             "kcli.streams.testing": ("TopologyTestDriver", "TestInputTopic", "TestOutputTopic"),
             "kcli.streams.local.kafka_streams": ("KafkaStreams", "ProcessingGuarantee"),
             "kcli.streams.errors": (),

@@ -17,6 +17,7 @@ partition.
 Source: CheckpointFile, LeaderEpochCheckpointFile, OffsetCheckpointFile.
 """
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -84,6 +85,11 @@ class _NotANumberError(ValueError):
     lines 1 and 2, BadNumber in later lines."""
 
 
+def is_utf16(data: bytes) -> bool:
+    """Whether a file begins with the byte order mark of UTF-16, as one that PowerShell has written."""
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:
     """Yield position and text of each line; lines end as for Java's BufferedReader.readLine."""
     position = 0
@@ -93,7 +99,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, str]]:
         try:
             yield position, data[position:stop].decode()
         except UnicodeDecodeError as error:
-            raise BadValue("not UTF-8", position + error.start) from None
+            raise BadValue("UTF-16, not UTF-8" if is_utf16(data) else "not UTF-8", position + error.start) from None
         position = behind
 
 

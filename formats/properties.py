@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from formats.checkpoint import shown_line
+from formats.checkpoint import is_utf16, shown_line
 from formats.errors import BadValue, UnknownVersion
 
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?")
@@ -120,7 +120,9 @@ def meta_properties(properties: Properties) -> MetaProperties:
 
 def legible_meta_properties(data: bytes) -> MetaProperties:
     """Return what can be read in a damaged meta.properties: each id that is valid once white space around it is
-    removed, even if the file begins with a byte order mark; None for any other id."""
+    removed, even if the file begins with a byte order mark, also that of UTF-16; None for any other id."""
+    if is_utf16(data):
+        data = data.decode("utf-16", "replace").encode("latin-1", "replace")
     try:
         entries = parse(data.removeprefix(BYTE_ORDER_MARK)).entries
     except BadValue:

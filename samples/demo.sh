@@ -284,8 +284,13 @@ run 0 python show_parquet.py "$rescue/orders"
 say "Is every record there, and once? The log is read again"
 run 0 kcli export-to-parquet --check "$rescue/orders"
 
-say "The clicks, most of them still in the bucket, as an Iceberg table; kill the job when it has written files"
-table=(kcli export-to-parquet "$rescue/tiered" --tier s3://lake/kafka --topic clicks --out "$rescue/lake" --table iceberg)
+say "A topic streams into an Iceberg table: the clicks, most of them in the bucket; kill the job when it has written files"
+coproc LAKE {
+    exec kcli serve --data-dir "$rescue/tiered" --listen 127.0.0.1:0 "${storage[@]}" 2> "$rescue/lake.log"
+}
+lake=$LAKE_PID
+read -r _ _ address _ <&"${LAKE[0]}" || { cat "$rescue/lake.log" >&2; exit 1; }
+table=(kcli pipe "kafka://$address/clicks" "iceberg:$rescue/lake")
 printf '\n\033[1m$ %s &\033[0m\n' "${table[*]}"
 "${table[@]}" &
 job=$!
@@ -298,4 +303,6 @@ say "Run it again: each click is in the table once, and a third run finds nothin
 run 0 "${table[@]}"
 run 0 "${table[@]}"
 run 0 python show_table.py "$rescue/lake"
+kill -TERM "$lake"
+wait "$lake"
 exec {s3}>&-

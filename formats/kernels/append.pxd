@@ -1,3 +1,4 @@
+from cpython.pythread cimport PyThread_type_lock
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from formats.kernels.batches cimport Batch, BatchTable
@@ -14,6 +15,13 @@ cdef struct PlainRecords:
 cdef class LogState:
     cdef public int64_t log_start_offset, high_watermark, log_end_offset
     cdef public Runway runway
+    cdef PyThread_type_lock lock
+    cdef unsigned long holder      # the thread that holds the log; 0: none
+    cdef int depth                 # how often it holds it
+
+    cdef bint is_held(self)
+    cdef bint try_hold(self)
+    cdef int wait(self) except -1
 
 
 cdef class SegmentState:

@@ -44,6 +44,8 @@ class LogState:
     high_watermark: int
     log_end_offset: int
     runway: Runway | None
+    def hold(self) -> None: ...
+    def let_go(self) -> None: ...
 
 class SegmentState:
     size: int

@@ -4,6 +4,9 @@ Source: LogValidator, UnifiedLog.analyzeAndValidateRecords.
 """
 
 from cpython.exc cimport PyErr_SetFromErrnoWithFilenameObject
+from cpython.pythread cimport (
+    NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_get_thread_ident,
+    PyThread_release_lock)
 from libc.errno cimport EINTR, ENOSPC, errno
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
@@ -298,11 +301,61 @@ def accept_plain(uint8_t[::1] data not None, BatchTable table not None, int64_t 
 
 
 cdef class LogState:
-    """The state of a log that PartitionLog and compiled code share.
+    """The state of a log that PartitionLog and compiled code share, and the right to change the log, which one thread
+    has at a time.
 
     log_start_offset, high_watermark, log_end_offset: see PartitionLog. runway: compiled code that appends ordinary
     batches after a few checks; None if the next batches need all checks.
+
+    A thread that holds a log may wait for another one only if no other thread does so: data-plane threads wait for a
+    log while they hold none (see ProduceLanes).
     """
+
+    def __cinit__(self):
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.lock != NULL:
+            PyThread_free_lock(self.lock)
+
+    def hold(self):
+        """Wait until no other thread holds the log, and hold it until `let_go`, which must be called as often."""
+        if self.is_held():
+            self.depth += 1
+            return
+        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+            with nogil:
+                PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        self.holder, self.depth = <unsigned long>PyThread_get_thread_ident(), 1
+
+    def let_go(self):
+        """Undo one call of `hold`. Raises RuntimeError in a thread that does not hold the log."""
+        if not self.is_held():
+            raise RuntimeError("this thread does not hold the log")
+        self.depth -= 1
+        if not self.depth:
+            self.holder = 0
+            PyThread_release_lock(self.lock)
+
+    cdef bint is_held(self):
+        """Whether this thread holds the log."""
+        return self.holder == <unsigned long>PyThread_get_thread_ident()
+
+    cdef bint try_hold(self):
+        """Hold the log, if no thread holds it."""
+        if self.holder or not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+            return False
+        self.holder, self.depth = <unsigned long>PyThread_get_thread_ident(), 1
+        return True
+
+    cdef int wait(self) except -1:
+        """Wait until no thread holds the log; another one may hold it by the time this returns."""
+        with nogil:
+            PyThread_acquire_lock(self.lock, WAIT_LOCK)
+            PyThread_release_lock(self.lock)
+        return 0
 
 
 cdef class SegmentState:
@@ -326,6 +379,7 @@ cdef class Runway:
     file: the segment's .log file, a DiskFile. failed(error): called before the OSError of a write is raised. codec: the
     topic's, -1 for the producer's. verifications: the producers whose transactions a coordinator verifies; while there
     is one, no batch is taken. Any other append to the segment, and any change of the arguments, needs a new Runway.
+    The log must be held (LogState.hold) from the check of a batch to the end of its append.
     """
 
     def __init__(self, LogState log not None, SegmentState segment not None, file, indexes, ProducerTable producers not None,

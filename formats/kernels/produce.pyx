@@ -5,10 +5,12 @@
     lanes.answer(frame, now_ms, may_write)  # the response's frame; None: the request is not plain, nothing has changed
     lanes.waits                             # with acks=-1: the batches that other replicas have to have first
     lanes.serve(fd, buffer, ...)            # the same from socket to socket, for requests that wait for nothing
+    lanes.beside()                          # the same partitions, for another thread
 
 A request is plain if it has no transactional id and no tagged field, each of its partitions has a lane and comes once,
 the client may write to its topic, and the Runway of each partition's log takes its batch. All batches are checked
-before the first is appended.
+before the first is appended. From the first check to the last append, the thread holds the logs of all partitions. It
+waits for a log that another thread holds, but holds none meanwhile.
 
     request    api key int16, version int16, correlation id int32, client id (int16 length), tagged fields (9+),
                transactional id, acks int16, timeout int32, topics: name (3-12) or id (13), partitions: index int32,
@@ -97,6 +99,7 @@ cdef struct Plain:
     int32_t timeout_ms
     int version, acks
     int topics, parts
+    int64_t work_bytes         # to which the batches decompress at most
 
 
 cdef struct Walk:
@@ -185,16 +188,25 @@ cdef class Lane:
     cdef str topic
     cdef bytes by_name, by_id
     cdef bint alone
-    cdef int64_t request         # the number of the last request that has named it
+    cdef bint is_told            # whether `tell` is to be called
 
     def close(self):
-        """Take the partition out of the lanes."""
+        """Take the partition out of the lanes. When this returns, no thread appends to it through the lane."""
+        cdef LogState log = self.log
         if self.lanes is not None:
             if self.lanes.by_name.get(self.by_name) is self:
                 del self.lanes.by_name[self.by_name]
             if self.lanes.by_id.get(self.by_id) is self:
                 del self.lanes.by_id[self.by_id]
+            log.hold()
             self.lanes = self.partition = self.log = None
+            log.let_go()
+
+    def tell(self):
+        """Tell the partition of the appends of another thread; do nothing if the lane is closed."""
+        self.is_told = False
+        if self.partition is not None:
+            self.partition.appended_aside()
 
 
 cdef class ProduceLanes:
@@ -204,22 +216,35 @@ cdef class ProduceLanes:
     Of the last plain request: has_failed: whether a batch could not be written. waits: a list of (partition, offset
     behind the batch, number of the batch in the request), for each batch that was appended with acks=-1 to a partition
     with other replicas. timeout_ms: how long it waits for these, by the request.
+
+    A data-plane thread has lanes of its own (`beside`), which call no partition, as these are the event loop's. told:
+    the lanes whose `tell` the event loop is to call; failures: the partitions whose `failed` it is to call, with the
+    errors. The thread takes these lists and empties them.
     """
 
     cdef dict by_name, by_id     # name or id, then the index -> Lane
-    cdef int64_t at_once_bytes, requests
+    cdef int64_t at_once_bytes
     cdef readonly bint has_failed, hangs_up
     cdef bint is_serving                   # `serve` is running, which answers no request that waits
+    cdef bint is_aside                     # the thread is not that of the event loop
+    cdef LogState busy                     # the log that `_take` has found held by another thread
     cdef TextBuffer out                    # the responses
-    cdef readonly list waits
+    cdef readonly list waits, told, failures
     cdef readonly int32_t timeout_ms
     cdef Part[PARTITIONS_MAX] parts
     cdef TopicParts[PARTITIONS_MAX] topics
 
     def __init__(self, int64_t at_once_bytes):
         self.by_name, self.by_id, self.waits = {}, {}, []
+        self.told, self.failures = [], []
         self.out = TextBuffer()
         self.at_once_bytes = at_once_bytes
+
+    def beside(self):
+        """Return lanes to the same partitions for another thread, of which only `serve` may be called."""
+        cdef ProduceLanes lanes = ProduceLanes(self.at_once_bytes)
+        lanes.by_name, lanes.by_id, lanes.is_aside = self.by_name, self.by_id, True
+        return lanes
 
     def __len__(self):
         return len(self.by_name)
@@ -229,8 +254,8 @@ cdef class ProduceLanes:
         """Open the lane of a partition, until its `close`.
 
         partition.plain_appended(): called after an append that somebody waits for, returns the log start offset;
-        partition.failed(error): with the error of a write; partition.lacks_replicas: whether a batch with acks=-1 is
-        refused. alone: no other replica has to have a batch before it is acknowledged with acks=-1, and the high
+        partition.appended_aside(): the same for the appends of other threads, once they are told; partition.failed(error):
+        with the error of a write; partition.lacks_replicas: whether a batch with acks=-1 is refused. alone: no other replica has to have a batch before it is acknowledged with acks=-1, and the high
         watermark moves with each append. watchers: two dicts; while both are empty, nobody waits for an append to a
         partition whose lane is alone.
         """
@@ -383,63 +408,124 @@ cdef class ProduceLanes:
                       object may_write) except -1:
         """Check all batches of the request at byte `start` of `buffer`, then append them and write the response to
         `out`. False for a request that is not plain."""
-        cdef list taken = []
+        cdef list taken = []                 # (lane, log, runway) of each partition whose log is held
+        cdef LogState busy
+        try:
+            while not self._take(data, buffer, start, plain, may_write, taken):
+                if self.busy is None:
+                    return False
+                self._let_go(taken)
+                busy, self.busy = self.busy, None
+                busy.wait()
+            if not self._check_and_write(data, buffer, start, plain, now_ms):
+                return False
+            self.has_failed, self.waits, self.timeout_ms = False, [], plain.timeout_ms
+            self._respond(data, buffer, start, plain, taken)
+            return True
+        finally:
+            self._let_go(taken)
+
+    cdef bint _take(self, const uint8_t *data, object buffer, int64_t start, Plain *plain, object may_write,
+                    list taken) except -1:
+        """Hold the logs of the request's partitions, and make the checks that need no more of the batches than their
+        first bytes. False for a request that is not plain, and for one with a log that another thread holds: that log is
+        `busy` then. taken: gets what is held, also before False is returned."""
         cdef Lane lane
+        cdef LogState log
         cdef Runway runway
         cdef Part *part
         cdef int i, codec
-        cdef bint sound
-        cdef int64_t size, work_bytes = 0
-        cdef uint8_t *to
-        self.requests += 1
+        self.busy, plain.work_bytes = None, 0
         for i in range(plain.parts):
             part = &self.parts[i]
             lane = self._lane(data, part, plain.version)
-            if lane is None or lane.request == self.requests:
-                return False
-            if plain.acks == ALL_ACKS and not lane.alone and (self.is_serving or lane.partition.lacks_replicas):
+            if lane is None or (
+                    plain.acks == ALL_ACKS and not lane.alone and (self.is_serving or lane.partition.lacks_replicas)):
                 return False
             if may_write is not None and (i == 0 or self.parts[i - 1].topic != part.topic) and not may_write(lane.topic):
                 return False
-            lane.request = self.requests
-            runway = lane.log.runway
-            if runway is None or not runway.may_take(data + part.start, part.size):
+            log = lane.log
+            if log is None or log.is_held():                                 # closed meanwhile; named twice
+                return False
+            if not log.try_hold():
+                self.busy = log
+                return False
+            runway = log.runway
+            taken.append((lane, log, runway))
+            if runway is None or not runway.may_take(data + part.start, part.size) or (
+                    self.is_aside and not runway.writes_directly):
                 return False
             codec = data[part.start + 22] & CODEC_MASK
             if codec == ZSTD and plain.version < ZSTD_VERSION:
                 return False
             if codec:
                 payload = memoryview(buffer)[start + part.start + V2_HEADER:start + part.start + part.size]
-                work_bytes += min(most_bytes(codec, payload), DEFAULT_LIMIT)
-                if work_bytes > self.at_once_bytes:
+                plain.work_bytes += min(most_bytes(codec, payload), DEFAULT_LIMIT)
+                if plain.work_bytes > self.at_once_bytes:
                     return False
             part.runway, part.is_written = <PyObject *>runway, False
-            taken.append((lane, runway))
+        return True
+
+    cdef int _let_go(self, list taken) except -1:
+        """Let go of the logs that a request holds."""
+        for _, log, _ in taken:
+            (<LogState>log).let_go()
+        taken.clear()
+        return 0
+
+    cdef bint _check_and_write(self, uint8_t *data, object buffer, int64_t start, Plain *plain,
+                               int64_t now_ms) except -1:
+        """Check all bytes of the batches, then write them up to the first one that is not written. False if one is not
+        sound, and then none is written."""
+        cdef Part *part
+        cdef int i
+        cdef bint sound
         with nogil:
             sound = self._are_sound(data, plain, now_ms)
+            if sound and not plain.work_bytes:
+                self._write(data, plain)
         if not sound:
             return False
-        if work_bytes:
+        if plain.work_bytes:
             for i in range(plain.parts):
                 part = &self.parts[i]
                 if data[part.start + 22] & CODEC_MASK and not (<Runway>part.runway).takes_payload(
                         data + part.start, buffer, start + part.start, now_ms):
                     return False
-        with nogil:
-            self._write(data, plain)
-        self.has_failed, self.waits, self.timeout_ms = False, [], plain.timeout_ms
-        size = self._response_bytes(plain)
+            with nogil:
+                self._write(data, plain)
+        return True
+
+    cdef int _respond(self, uint8_t *data, object buffer, int64_t start, Plain *plain, list taken) except -1:
+        """Append the batches, and write the response to `out`."""
+        cdef int64_t size = self._response_bytes(plain)
+        cdef uint8_t *to
+        cdef int i
         self.out.need(size)
         to = self._begin(<uint8_t *>self.out.data + self.out.size, size, plain)
         for i in range(plain.parts):
-            to = self._one(to, data, buffer, start, plain, i, <Lane>taken[i][0],
-                           <Runway>taken[i][1])
+            lane, log, runway = taken[i]
+            to = self._one(to, data, buffer, start, plain, i, <Lane>lane, <LogState>log, <Runway>runway)
         set_be32(to, 0)                                                      # throttle time
         if plain.version >= FLEXIBLE_VERSION:
             to[4] = 0
         if plain.acks:
             self.out.size += size
-        return True
+        return 0
+
+    cdef int64_t _appended(self, Lane lane, LogState log, int64_t first_offset) except? -1:
+        """Move the high watermark where no other replica has to have the batch first, and tell those who wait. Returns
+        the log start offset."""
+        cdef bint moves = lane.alone and log.high_watermark == first_offset
+        cdef bint is_awaited = not moves or lane.watchers or lane.end_watchers
+        if moves and (self.is_aside or not is_awaited):
+            log.high_watermark = log.log_end_offset
+        if is_awaited and not self.is_aside:
+            return lane.partition.plain_appended()
+        if is_awaited and not lane.is_told:
+            lane.is_told = True
+            self.told.append(lane)
+        return log.log_start_offset
 
     cdef bint _are_sound(self, const uint8_t *data, Plain *plain, int64_t now_ms) except -1 nogil:
         cdef int i
@@ -489,12 +575,11 @@ cdef class ProduceLanes:
         return put_length(to, plain.topics, 4, plain.version >= FLEXIBLE_VERSION)
 
     cdef uint8_t *_one(self, uint8_t *to, uint8_t *data, object buffer, int64_t start, Plain *plain, int i,
-                       Lane lane, Runway runway) except NULL:
+                       Lane lane, LogState log, Runway runway) except NULL:
         """Append a batch, and write its part of the response; with the topic around it, if it is the first or the last
         of its topic."""
         cdef Part *part = &self.parts[i]
         cdef TopicParts *topic = &self.topics[part.topic]
-        cdef LogState log = lane.log
         cdef int64_t first_offset = -1, log_start_offset = -1
         cdef int error = STORAGE_ERROR
         cdef bint flexible = plain.version >= FLEXIBLE_VERSION
@@ -503,22 +588,21 @@ cdef class ProduceLanes:
                 to = put_length(to, topic.size, 2, flexible)
             memcpy(to, data + topic.start, topic.size)
             to = put_length(to + topic.size, topic.count, 4, flexible)
-        if log is not None and log.runway is runway:                         # else its log directory has just failed
-            partition = lane.partition
+        partition = lane.partition
+        if partition is not None and log.runway is runway:                   # else its log directory has just failed
             try:
                 first_offset = log.log_end_offset
                 if part.is_written:
                     runway.written(data + part.start, part.size)
                 else:
                     runway.run(data + part.start, part.size, buffer, start + part.start)
-                if lane.alone and log.high_watermark == first_offset and not lane.watchers and not lane.end_watchers:
-                    log.high_watermark = log.log_end_offset
-                    log_start_offset = log.log_start_offset
-                else:
-                    log_start_offset = partition.plain_appended()
+                log_start_offset = self._appended(lane, log, first_offset)
                 error = 0
             except OSError as failure:
-                partition.failed(failure)
+                if self.is_aside:
+                    self.failures.append((partition, failure))
+                else:
+                    partition.failed(failure)
                 first_offset = -1
         if error:
             self.has_failed = True

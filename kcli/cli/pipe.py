@@ -151,27 +151,28 @@ def pipe(  # noqa: PLR0913, PLR0917 (one parameter an option)
     with needing("spark"):
         from kcli.cli import piping
     ends = piping.ends(source, target, source_config, target_config)
-    made = piping.pipe_of(
-        *ends,
-        checkpoint=checkpoint,
-        more={
-            "isolation": isolation,
-            "onCorruption": on_corruption,
-            "failOnDataLoss": str(not allow_data_loss).lower(),
-            **({} if bootstrap_from is None else {"bootstrapFrom": bootstrap_from}),
-        },
-        max_offsets=max_offsets,
-        beyond=beyond_high_watermark,
-        keeps_partitions=keep_partitions,
-        compression=compression,
-        formats=(key_format, value_format),
-        latest_by_key=latest_by_key,
-        layout=partition_by,
-        catalog=catalog,
-        table_name=table_name,
-    )
-    if dry_run:
-        piping.show_plan(made.plan(), output)
-        return
-    follow_s = None if not follow else interval or made.interval_s
-    piping.run(made, master, pairs(spark_conf, "--spark-conf"), follow_s, output, debug=debug)
+    with piping.told_by_options():
+        made = piping.pipe_of(
+            *ends,
+            checkpoint=checkpoint,
+            more={
+                "isolation": isolation,
+                "onCorruption": on_corruption,
+                "failOnDataLoss": str(not allow_data_loss).lower(),
+                **({} if bootstrap_from is None else {"bootstrapFrom": bootstrap_from}),
+            },
+            max_offsets=max_offsets,
+            beyond=beyond_high_watermark,
+            keeps_partitions=keep_partitions,
+            compression=compression,
+            formats=(key_format, value_format),
+            latest_by_key=latest_by_key,
+            layout=partition_by,
+            catalog=catalog,
+            table_name=table_name,
+        )
+        if dry_run:
+            piping.show_plan(made, output)
+            return
+        follow_s = None if not follow else interval or made.interval_s
+        piping.run(made, master, pairs(spark_conf, "--spark-conf"), follow_s, output, debug=debug)

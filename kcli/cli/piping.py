@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,7 +13,7 @@ from kcli.cli.export import DEFAULT_COLUMNS, export_options, table_of
 from kcli.cli.options import Format
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import StatusLine
-from kcli.errors import UsageError
+from kcli.errors import KcliError, UsageError
 from kcli.export.class_archive import make_soon
 from kcli.export.options import SourceOptions
 from kcli.export.session import SparkFailed, SparkSettings
@@ -25,13 +27,12 @@ from kcli.pipelines.tables.live import LiveTableJob
 from kcli.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kcli.export.steps import JobProgress, Spark
     from kcli.pipelines.pipe.plan import Plan
 
 
 FILE_MB = 128
+WARNINGS_SHOWN = 100
 
 
 class Pipe(Protocol):
@@ -164,8 +165,10 @@ def _into_table(  # noqa: PLR0913 (one parameter an option)
     return TablePipe(str(source), str(target), make, orders=latest_by_key)
 
 
-def show_plan(plan: Plan, output: Format) -> None:
-    """Show the plan of a pipe."""
+def show_plan(pipe: Pipe, output: Format) -> None:
+    """Show the plan of a pipe. Raises what the pipe raises."""
+    with warnings_to(_Line().warn):
+        plan = pipe.plan()
     if output is Format.JSONL:
         for part in plan.parts:
             line = {"type": "part", "name": part.name, "start": part.start, "end": part.end, "unread": part.unread}
@@ -204,8 +207,22 @@ def run(
     """Run a pipe, with its progress on stderr, and show the summary. follow_s: the interval (s) at which to look for
     new records; None to end when all present records are copied. debug: whether Spark's own error is shown. Raises what
     the pipe raises."""
-    plan = pipe.plan()
     line, began = _Line(), time.monotonic()
+    with warnings_to(line.warn):
+        _run(pipe, SparkSettings(master, conf, warn=line.warn), line, began, follow_s, output, debug=debug)
+
+
+def _run(
+    pipe: Pipe,
+    settings: SparkSettings,
+    line: _Line,
+    began: float,
+    follow_s: float | None,
+    output: Format,
+    *,
+    debug: bool,
+) -> None:
+    plan = pipe.plan()
     last = PipeProgress(0, 0, 0.0, plan.unread)
 
     def watch(progress: PipeProgress) -> None:
@@ -217,7 +234,6 @@ def run(
 
     if plan.unread or follow_s is not None:
         line.draw(f"starting Spark  {count_text(plan.unread, plan.unit)} to read")
-        settings = SparkSettings(master, conf)
         try:
             last = pipe.run(settings, watch, follow_s)
         except SparkFailed as error:
@@ -259,8 +275,62 @@ def _counts(progress: PipeProgress) -> dict[str, Any]:
     }
 
 
+OPTIONS = {"failOnDataLoss=false": "--allow-data-loss", "onCorruption=skip": "--on-corruption skip"}
+"""What options of `kafka-log`, which messages advise, are called on the command line."""
+
+
+def _by_options(text: str) -> str:
+    for name, option in OPTIONS.items():
+        text = text.replace(name, option)
+    return text
+
+
+@contextmanager
+def told_by_options() -> Iterator[None]:
+    """A context whose errors advise options of the command line, not those of `kafka-log`."""
+    try:
+        yield
+    except KcliError as error:
+        error.args = (_by_options(str(error)),)
+        raise
+
+
+@contextmanager
+def warnings_to(warn: Callable[[str], None]) -> Iterator[None]:
+    """A context in which `warn` is called with each warning of kcli in this process."""
+    handler = _Handler(warn)
+    log = logging.getLogger("kcli")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _Handler(logging.Handler):
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        super().__init__()
+        self._warn = warn
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._warn(record.getMessage())
+
+
 class _Line(StatusLine):
-    """The progress line: records, their rate, the lag."""
+    """The progress line: records, their rate, the lag; and warnings, each told once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[str] = set()
+
+    def warn(self, text: str) -> None:
+        """Show a warning, unless it was shown before."""
+        if text in self._told or len(self._told) > WARNINGS_SHOWN:
+            return
+        self._told.add(text)
+        self.clear()
+        more = len(self._told) > WARNINGS_SHOWN
+        note("kcli: further warnings are not shown" if more else f"kcli: {printable(_by_options(text))}")
 
     def show(self, progress: PipeProgress, began: float) -> None:
         """Draw the line."""

@@ -125,6 +125,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         settings.producer_expiration_ms,
         topics.copied_groups,
     )
+    found = misplaced(directory, settings.server, salvage=salvage)
     recovery = Recovery(
         directory,
         now_ms,
@@ -147,6 +148,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         finds_gaps=topics.keeps_all if coverage is None else lambda _: False,  # with a tier, its rows report them
         count=topics.partition_count,
         of_others=of_others,
+        foreign=found.foreign,
         node=metadata.node,
         complete=records.write if salvage else lambda _: None,
     )
@@ -155,8 +157,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         recovery.refusals += metadata.refused_promotions
         recovery.passed_over += metadata.old_marker
     exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
-    found, moved = misplaced(directory, settings.server, salvage=salvage)
-    recovery.passed_over += [each for each in found if each.file not in exchanged]
+    recovery.passed_over += [each for each in found.told if each.file not in exchanged]
     recovery.passed_over += _unserved(topics, recovery, metadata)
     if out is not None:
         plans = recovery.write_to(out)
@@ -173,7 +174,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
                 config,
                 records,
                 coverage,
-                moved,
+                found.of_partition,
                 as_json=output is Format.JSONL,
                 in_place=in_place,
             )
@@ -424,6 +425,7 @@ class _Show:
         with them lies in another partition's directory, or has a name that Kafka does not read, or the end offset in a
         checkpoint is wrong."""
         from kcli.log.partition_view import is_unread_log, offset_of
+        from kcli.log.recovery.files_beside import files_with
 
         assert plan.offsets is not None, "the log has an end"
         end = plan.offsets.log_end_offset
@@ -433,6 +435,7 @@ class _Show:
         passed = {each.file for each in plan.events if each.kind == "passed-over" and is_unread_log(each.file)}
         unread = sorted(each for each in passed if offset_of(each) >= end)
         unread += [each.before for each in plan.empty_logs if each.hides_end and each.base_offset == end]
+        unread = unread or [path.name for path in files_with(plan.view.directory, end, plan.options.reached)]
         if unread and not plan.is_salvaged:
             return {"unread": [f"{plan.name}/{each}" for each in unread]}
         return {"doubtful": True} if self._recovery.doubts_end(plan) else {}
@@ -745,9 +748,12 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
         yield row | {"first_offset": hidden.first, "offsets": hidden.start - hidden.first, "segments": hidden.segments}
     if plan.deleted_below:
+        from kcli.log.recovery.epoch_starts import may_be_made_anew
+
         row = {"partition": plan.name, "kind": "start-forgotten", "file": "", "deleted_below": plan.deleted_below}
         start = plan.offsets.log_start_offset if plan.offsets is not None else 0
-        yield row | {"log_start_offset": start, "offsets": plan.deleted_below - start}
+        row |= {"log_start_offset": start, "offsets": plan.deleted_below - start}
+        yield row | ({"doubtful": True} if may_be_made_anew(plan.view.directory, plan.deleted_below) else {})
     if plan.load_end is not None:
         end = plan.load_end
         row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
@@ -934,6 +940,7 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
             "bytes": gap.length,
             "first_offset": gap.first_offset,
             "last_offset": gap.last_offset,
+            **({"contradicting": [*gap.contradicting]} if gap.contradicting is not None else {}),
         }
 
 
@@ -1298,19 +1305,28 @@ def _words(row: Row) -> str:
     if row["kind"] in ("start-hidden", "start-forgotten", "log-start"):
         return _start_words(row)
     if row["kind"] == "gap":
-        last = row["last_offset"]
-        missing = (
-            f"nothing from offset {row['first_offset']:,} on"
-            if last is None
-            else f"no batch for offsets {row['first_offset']:,}..{last:,}"
-            if last >= row["first_offset"]
-            else "no offset is missing"
-        )
-        return f"{row['bytes']:,} bytes left out: {missing}" if row["bytes"] else f"{missing}: {_who_has(row)}"
+        return _gap_words(row)
     if "lost_batches" not in row:
         size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
         return f"{row['reason']}{size}"
     return _loss_words(row)
+
+
+def _gap_words(row: Row) -> str:
+    """Return the words of a row about what salvage leaves out of a .log file, or about offsets that no file has."""
+    last = row["last_offset"]
+    missing = (
+        f"nothing from offset {row['first_offset']:,} on"
+        if last is None
+        else f"no batch for offsets {row['first_offset']:,}..{last:,}"
+        if last >= row["first_offset"]
+        else "no offset is missing"
+    )
+    if not row["bytes"]:
+        return f"{missing}: {_who_has(row)}"
+    bounds = row.get("contradicting")
+    others = "" if bounds is None else f"; its batches of offsets {bounds[0]:,}..{bounds[1]:,} contradict others"
+    return f"{row['bytes']:,} bytes left out: {missing}{others}"
 
 
 def _tier_words(row: Row) -> str:
@@ -1343,7 +1359,8 @@ def _start_words(row: Row) -> str:
     if row["kind"] == "start-forgotten":
         below = row["deleted_below"]
         words = f"records below offset {below:,} were deleted, as the leader epochs begin there; the log starts at "
-        return f"{words}{start:,}: Kafka serves offsets {start:,}..{below - 1:,} again"
+        doubt = ", or a start after a crash has made the leader epochs anew" if "doubtful" in row else ""
+        return f"{words}{start:,}: Kafka serves offsets {start:,}..{below - 1:,} again{doubt}"
     set_back = f"the log start offset is {start:,} again"
     begin = "the leader epochs begin" if row["by_leader_epochs"] else "the first segment begins"
     if row["before"] < start:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,16 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcli.cli.client_options import ClusterOptions, SourceOptions, with_options
+from kcli.cli.client_options import ClusterOptions, Output, SourceOptions, with_options
 from kcli.cli.error_report import ErrorReport
-from kcli.cli.options import Format, not_empty, pairs, utf8_path
+from kcli.cli.options import Format, not_empty, pairs, time_ms, utf8_path
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
+from kcli.cli.registry_options import SchemasOptions
 from kcli.cli.reset_options import ByDuration, ShiftBy, ToDatetime, ToOffset
 from kcli.cli.spark_options import SPARK, Debug, Master, SparkConf
 from kcli.errors import KcliError, UsageError, needing
 from kcli.printable import printable
 
 if TYPE_CHECKING:
+    from kcli.schema_client.reading import PayloadReader
     from kcli.streams.local.changelog import Logged, StoreKey
 
 SERDES = ("bytes", "string", "integer", "long", "double", "json")
@@ -37,6 +40,8 @@ kcli streams run word_count.py --application-id word-count --runner spark --chec
 kcli streams describe word_count.py
 
 kcli streams store word-count counts --value-serde long --key be
+
+kcli streams lag word_count.py --application-id word-count
 
 kcli streams reset word-count --input-topic lines --execute
 """
@@ -88,9 +93,10 @@ def run(  # noqa: PLR0913 (one parameter an option)
             "--commit-interval-ms", min=1, metavar="MS", help="How often to commit: 100, with at_least_once 30,000."
         ),
     ] = None,
-    standby: Annotated[
-        bool, typer.Option("--standby", help="Keep the stores of all other tasks up to date too.")
-    ] = False,
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="NAME=VALUE", help="A configuration of Kafka Streams, such as a handler."),
+    ] = None,
     runner: Annotated[
         str, typer.Option("--runner", metavar="WHICH", help="local, or spark: Spark's workers run the tasks.")
     ] = RUNNERS[0],
@@ -101,13 +107,11 @@ def run(  # noqa: PLR0913 (one parameter an option)
     """Run a program as a member of its application's group, or on Spark, until interrupted."""
     _one_of(guarantee, GUARANTEES, "--processing-guarantee")
     _one_of(runner, RUNNERS, "--runner")
+    config = pairs(configs, "--config")
     if runner == "spark":
         at_least_once = guarantee if guarantee != GUARANTEES[0] else None
-        _refuse_given(
-            "local",
-            {"--instance-id": instance_id, "--processing-guarantee": at_least_once, "--standby": standby or None},
-        )
-        _run_on_spark(program, application_id, commit_interval, on_spark, options)
+        _refuse_given("local", {"--instance-id": instance_id, "--processing-guarantee": at_least_once})
+        _run_on_spark(program, application_id, commit_interval, config, on_spark, options)
         return
     _refuse_given("spark", {"--checkpoint": on_spark.checkpoint})
     from kcli.streams.local import KafkaStreams
@@ -121,7 +125,7 @@ def run(  # noqa: PLR0913 (one parameter an option)
         instance_id=instance_id,
         processing_guarantee=guarantee,
         commit_interval_ms=commit_interval,
-        standby=standby,
+        config=config,
         client_config=connection.properties,
     )
     _close_at_signals(streams.close)
@@ -132,6 +136,7 @@ def _run_on_spark(
     program: Path,
     application_id: str,
     commit_interval_ms: int | None,
+    config: Mapping[str, str],
     on_spark: SparkOptions,
     options: ClusterOptions,
 ) -> None:
@@ -150,6 +155,7 @@ def _run_on_spark(
         bootstrap_servers=connection.bootstrap,
         checkpoint=on_spark.checkpoint,
         commit_interval_ms=commit_interval_ms or COMMIT_INTERVAL_MS,
+        config=config,
         client_config=connection.properties,
     )
     streams.check()
@@ -182,14 +188,48 @@ def describe(program: Program) -> None:
     write_text(load(program).describe())
 
 
+@app.command("lag")
+@with_options
+def lag(
+    program: Program,
+    application_id: Annotated[
+        str, typer.Option("--application-id", metavar="ID", help="The application's id.", callback=not_empty)
+    ],
+    output: Output = Format.TABLE,
+    *,
+    options: ClusterOptions,
+) -> None:
+    """Show how far each task is: what it has committed of each partition that it reads, and the end of that."""
+    from kcli.streams.local.lag import lags
+    from kcli.streams.local.program import load
+
+    rows = [
+        {
+            "task": str(each.task),
+            "topic": each.place.topic,
+            "partition": each.place.partition,
+            "committed": each.committed,
+            "end": each.end,
+            "lag": each.lag,
+            "member": each.member,
+        }
+        for each in lags(options.connection(), load(program), application_id)
+    ]
+    _write_rows(rows, output)
+
+
 @app.command("store")
 @with_options
-def store(
+def store(  # noqa: PLR0913 (one parameter an option)
     application: Application,
     name: Annotated[
         str, typer.Argument(metavar="STORE", show_default=False, help="The store's name.", callback=not_empty)
     ],
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only this key.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help="As of this time, by the timestamps of records: as for --from-time."),
+    ] = None,
     key_serde: Annotated[
         str, typer.Option("--key-serde", metavar="SERDE", help=f"Of the keys: {', '.join(SERDES)}.")
     ] = "string",
@@ -201,27 +241,25 @@ def store(
     ] = "none",
     *,
     options: SourceOptions,
+    schemas: SchemasOptions,
 ) -> None:
     """Show what a store has, by its changelog alone: of a cluster or, with --data-dir, in log directories."""
     _one_of(windows, WINDOWS, "--windows")
     serdes = _serde(key_serde, "--key-serde"), _serde(value_serde, "--value-serde")
+    reader = schemas.reader()
     from kcli.streams.local.changelog import Windows, of_cluster, of_directories, rows_of
     from kcli.streams.topology.topology import changelog_topic
 
     topic, trouble = changelog_topic(application, name), list[str | KcliError]()
+    until_ms = None if at is None else time_ms(at, "--at")
     rows = (
-        of_directories(options.data_dirs, topic, trouble.append)
+        of_directories(options.data_dirs, topic, trouble.append, until_ms)
         if options.data_dirs
-        else of_cluster(options.connection(), topic)
+        else of_cluster(options.connection(), topic, until_ms)
     )
-    entries = [_entry(store_key, row, serdes) for store_key, row in rows_of(rows, Windows(windows))]
+    entries = [_entry(store_key, row, serdes, reader) for store_key, row in rows_of(rows, Windows(windows))]
     shown = [entry for entry in entries if key is None or str(entry["key"]) == key]
-    if options.output is Format.JSONL:
-        write_text("".join(map(json_line, shown)))
-    else:
-        heads = list(dict.fromkeys(head for entry in shown for head in entry))
-        table = [tuple(_text(entry[head]) for head in heads) for entry in shown]
-        write_text(aligned([tuple(head.upper() for head in heads), *table]) if shown else "")
+    _write_rows(shown, options.output)
     raise typer.Exit(ErrorReport().status_with(trouble))
 
 
@@ -276,6 +314,15 @@ def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
     raise typer.Exit(report.exit_status)
 
 
+def _write_rows(rows: list[dict[str, Any]], output: Format) -> None:
+    if output is Format.JSONL:
+        write_text("".join(map(json_line, rows)))
+        return
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    table = [tuple("-" if row[head] is None else _text(row[head]) for head in heads) for row in rows]
+    write_text(aligned([tuple(head.upper() for head in heads), *table]) if rows else "")
+
+
 def _one_of(value: str, known: tuple[str, ...], option: str) -> None:
     if value not in known:
         raise UsageError(f"{option} {value!r} is none of {', '.join(known)}")
@@ -288,11 +335,11 @@ def _serde(name: str, option: str) -> Any:
     return getattr(serdes, name.upper())
 
 
-def _entry(key: StoreKey, row: Logged, serdes: tuple[Any, Any]) -> dict[str, Any]:
-    """Return what is shown of a row."""
+def _entry(key: StoreKey, row: Logged, serdes: tuple[Any, Any], reader: PayloadReader | None) -> dict[str, Any]:
+    """Return what is shown of a row. reader: decodes what begins with a schema's id."""
     windows = {"start": key.start, "end": key.end}
     shown = {
-        name: _shown(serde.from_bytes(data))
+        name: _shown(_decoded(data, serde, reader))
         for name, serde, data in zip(("key", "value"), serdes, (key.key, row.value), strict=True)
     }
     return {
@@ -303,6 +350,11 @@ def _entry(key: StoreKey, row: Logged, serdes: tuple[Any, Any]) -> dict[str, Any
         **{name: time for name, time in windows.items() if time is not None},
         "value": shown["value"],
     }
+
+
+def _decoded(data: bytes, serde: Any, reader: PayloadReader | None) -> Any:
+    found = None if reader is None else reader.read(data)
+    return serde.from_bytes(data) if found is None or found.text is None else json.loads(found.text)
 
 
 def _shown(value: Any) -> Any:

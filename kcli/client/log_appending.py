@@ -1,17 +1,20 @@
 """Appends whole batches to the logs of partitions, at their leaders: Produce with acks=all.
 
 A request that fails is repeated. Batches without a producer id may then be in the log twice; a leader recognizes
-repeated batches of a producer by their sequences. Source: ProduceRequest.json; KIP-98, KIP-467 (why a batch was
-refused).
+repeated batches of a producer by their sequences. A batch that is too large for its topic is cut: both halves have
+the sequences that their records had. Source: ProduceRequest.json; KIP-98, KIP-126 (batches that are too large), KIP-467
+(why a batch was refused).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
+from formats.record_batch import RecordBatch, build_batch, parse_batch
 from kcli.client.leaders import PASSING, Leaders, NoLeader
 from kcli.client.wire import AnyBroker, ErrorAnswer
 from kcli.errors import KcliError, UsageError
@@ -25,6 +28,7 @@ from kio.schema.types import TopicName, TransactionalId
 from kio.static.primitive import Records, i16, i32, i32Timedelta
 
 ACKS_ALL = i16(-1)
+MAX_BYTES: Final = (1 << 31) - 1
 RETRIED = PASSING | {
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -32,15 +36,20 @@ RETRIED = PASSING | {
     ErrorCode.NETWORK_EXCEPTION,
 }
 """Errors after which a batch is sent again."""
+TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class LogAppender(Leaders):
-    """Appends batches to partitions; a context manager, which closes the connections."""
+    """Appends batches to partitions; a context manager, which closes the connections.
+
+    refused_bytes: the size of the smallest batch that was too large, and was cut; None if none was.
+    """
 
     def __init__(self, brokers: AnyBroker, transactional_id: str | None = None) -> None:
         """transactional_id: the transactional id of the transaction to which all batches belong; None for batches
         without a transaction."""
         super().__init__(brokers, ())
+        self.refused_bytes: int | None = None
         self._transactional_id = None if transactional_id is None else TransactionalId(transactional_id)
 
     def partitions(self, topic: str) -> int:
@@ -55,10 +64,11 @@ class LogAppender(Leaders):
         return count
 
     def append(self, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, int]:
-        """Append one batch to each of these partitions. Return their base offsets when all are committed; -1 for a
-        batch that was there already. Raises ErrorAnswer, NobodyAnswers, KcliError if a leader does not answer for as
-        long as a failed request is repeated."""
-        left, offsets = dict(batches), dict[TopicPartition, int]()
+        """Append one batch to each of these partitions. Return their base offsets when all are committed: of a batch
+        that was cut, that of its last part; -1 for a batch that was there already. Raises ErrorAnswer, NobodyAnswers,
+        KcliError if a leader does not answer for as long as a failed request is repeated."""
+        left = {each: [batch] for each, batch in batches.items()}
+        offsets: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + self.timeout_s
         while left:
             leaders = self.described().leaders
@@ -72,15 +82,21 @@ class LogAppender(Leaders):
                     by_leader.setdefault(leader, []).append(each)
             for leader, of_leader in by_leader.items():
                 try:
-                    answers = self._produce(leader, {each: left[each] for each in of_leader})
+                    answers = self._produce(leader, {each: left[each][0] for each in of_leader})
                 except NoLeader as error:
                     failure = error
                     continue
                 for each, answer in answers.items():
                     code = ErrorCode(answer.error_code)
                     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                        del left[each]
+                        del left[each][0]
+                        if not left[each]:
+                            del left[each]
                         offsets[each] = answer.base_offset
+                        continue
+                    if code in TOO_LARGE and (halves := cut(left[each][0])):
+                        self.refused_bytes = min(len(left[each][0]), self.refused_bytes or MAX_BYTES)
+                        left[each][:1] = halves
                         continue
                     failure = ErrorAnswer(str(each), code, answer.error_message)
                     if code not in RETRIED:
@@ -112,6 +128,29 @@ class LogAppender(Leaders):
             for topic in answer.responses
             for each in topic.partition_responses
         }
+
+
+def cut(batch: bytes) -> list[bytes]:
+    """Return the two batches with the halves of a batch's records; [] for a batch with fewer than two records. Raises
+    FormatError."""
+    whole = parse_batch(batch)
+    middle = len(whole.records) // 2
+    if not middle:
+        return []
+    return [_part(whole, 0, middle), _part(whole, middle, len(whole.records))]
+
+
+def _part(whole: RecordBatch, start: int, end: int) -> bytes:
+    """Return a batch with the records from number `start` up to `end`, and with their sequences."""
+    given = whole.header
+    header = given._replace(
+        base_offset=0,
+        last_offset_delta=end - start - 1,
+        base_sequence=given.base_sequence + start if given.base_sequence >= 0 else given.base_sequence,
+        max_timestamp=given.base_timestamp + max(each.timestamp_delta for each in whole.records[start:end]),
+    )
+    records = (replace(each, offset_delta=each.offset_delta - start) for each in whole.records[start:end])
+    return build_batch(RecordBatch(header, tuple(records)))
 
 
 def _topics(partitions: Collection[TopicPartition]) -> list[str]:

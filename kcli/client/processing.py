@@ -11,12 +11,13 @@ reads what its owner adds. Source: the guarantees exactly_once_v2 and at_least_o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, murmur2
+from confluent_kafka.admin import AdminClient
 
 from kcli.client.admin import LATEST
 from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
@@ -42,15 +43,38 @@ RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": 1000, "metadata.recove
 """A broker that is back is asked again within a second; librdkafka's default is ten. Its default strategy, to begin
 again with the bootstrap servers, can leave send_offsets_to_transaction without an end."""
 ACCEPTED_LAG_S = 30.0
+POLL_AFTER = 100
+"""After so many records the producer's failures are looked for."""
+REFUSALS = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 (the client's own errors have such names)
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+}
+"""Errors of a record that another try does not mend."""
 
 Fetched = tuple[str, int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """A record: topic, partition, offset, timestamp in milliseconds (-1 for none), key, value, headers."""
+
+GroupOffsets = dict[TopicPartition, tuple[int, str]]
+"""Committed offsets, each with its metadata."""
 
 Moved = Callable[[list[TopicPartition]], None]
 
 
 class Undone(KcliError):
     """A transaction that cannot be committed: what was sent since the last commit is undone."""
+
+
+class RecordRefused(Refused):
+    """A record that the brokers do not take, however often it is sent. topic: where it was to go."""
+
+    def __init__(self, topic: str, error: KafkaError) -> None:
+        super().__init__(topic, error)
+        self.topic = topic
 
 
 class ProcessingMember:
@@ -98,33 +122,10 @@ class ProcessingMember:
             raise failure
         return found
 
-    def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]] | None:
+    def committed(self, places: Iterable[TopicPartition]) -> GroupOffsets | None:
         """Return the group's offsets with their metadata, without partitions that have none; None if the answer has to
         be waited for, as while a transaction is open that commits one. Raises ErrorAnswer, KcliError."""
-        # confluent-kafka 2.16 may append bytes to a metadata string that follow it in memory
-        request = OffsetFetchRequest(
-            groups=(OffsetFetchRequestGroup(group_id=GroupId(self._group), topics=None),), require_stable=True
-        )
-        try:
-            (answer,) = call(self._coordinator(), request, OffsetFetchResponse).groups
-        except (OSError, NoAnswer, NobodyAnswers):
-            return None
-        found = {
-            TopicPartition(topic.name, each.partition_index): each
-            for topic in answer.topics
-            for each in topic.partitions
-        }
-        asked = {place: found[place] for place in places if place in found}
-        codes = {answer.error_code, *(each.error_code for each in asked.values())} - {ErrorCode.NONE}
-        if codes & RETRIED:
-            return None
-        if codes:
-            raise ErrorAnswer(f"group {self._group}", ErrorCode(codes.pop()), None)
-        return {
-            place: (each.committed_offset, each.metadata or "")
-            for place, each in asked.items()
-            if each.committed_offset >= 0
-        }
+        return group_offsets(self._connection, self._group, stable=True, places=set(places))
 
     def read(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Read partitions, each from an offset, or from its first record on (None)."""
@@ -151,15 +152,6 @@ class ProcessingMember:
         """Leave the group."""
         self.consumer.close()
 
-    def _coordinator(self) -> Server:
-        """Return the group's coordinator. Raises NobodyAnswers, ErrorAnswer, KcliError."""
-        brokers = AnyBroker(self._connection.bootstrap, self._connection.timeout_s, self._connection.security())
-        request = FindCoordinatorRequest(key_type=i8(GROUP), coordinator_keys=(self._group,))
-        (found,) = brokers.ask(lambda server: call(server, request, FindCoordinatorResponse)).coordinators
-        if found.error_code != ErrorCode.NONE:
-            raise NoAnswer(f"no coordinator of group {self._group}: {ErrorCode(found.error_code).name}")
-        return brokers.server(found.host, found.port)
-
     def _calls(self, moved: Moved, answer: Callable[[list[Any]], None]) -> Callable[[Any, list[Any]], None]:
         """Return a callback for librdkafka, which waits for an assignment as the answer: an empty one, as the owner
         adds and removes partitions by itself."""
@@ -182,7 +174,9 @@ class Output:
         self._connection, self._id = connection, transactional_id
         self._partitions: dict[str, int] = {}
         self._failure: KafkaError | None = None
+        self._refused: RecordRefused | None = None
         self._is_open = False
+        self._unpolled = 0
         self._producer = self._new_producer()
 
     def send(
@@ -196,27 +190,40 @@ class Output:
         hashed: bytes | None,
     ) -> None:
         """Send a record. partition: None if `hashed`, a part of the key, decides it as Java's producer has it. Raises
-        Undone, Refused, Unreachable."""
+        RecordRefused if it cannot be sent, Undone, Refused, Unreachable."""
         if self._id is not None and not self._is_open:
             self._in_transaction(self._producer.begin_transaction)
             self._is_open = True
         if partition is None:
             partition = -1 if hashed is None or hashed is key else self._partition_of(topic, hashed)
-        about: dict[str, Any] = {"timestamp": timestamp, "on_delivery": self._delivered}
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, headers=list(headers), **about)
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    on_delivery=self._delivered,
+                    timestamp=timestamp,
+                    headers=list(headers),
+                )
             except BufferError:
                 self._producer.poll(0.1)
             except KafkaException as error:
+                if kafka_error(error).code() in REFUSALS:
+                    raise RecordRefused(topic, kafka_error(error)) from None
                 raise self._undone(kafka_error(error), topic) from None
             else:
                 break
-        self._producer.poll(0)
+        self._unpolled += 1
+        if self._unpolled >= POLL_AFTER:
+            self._producer.poll(0)
+            self._unpolled = 0
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: ProcessingMember) -> None:
         """Commit what was sent since the last commit, and offsets with their metadata. Raises Undone if neither was
-        committed, KcliError."""
+        committed, RecordRefused if a record was not taken: without transactions the next call commits the others;
+        KcliError."""
         places = [
             confluent_kafka.TopicPartition(*place, offset, metadata) for place, (offset, metadata) in offsets.items()
         ]
@@ -233,7 +240,7 @@ class Output:
 
     def abort(self) -> None:
         """Undo what was sent since the last commit."""
-        self._failure = None
+        self._failure = self._refused = None
         if not self._is_open:
             return
         self._is_open = False
@@ -242,13 +249,18 @@ class Output:
         except Undone:  # the producer was fenced, or its transaction has taken too long: a new one ends it
             self._producer = self._new_producer()
 
+    def flush(self) -> None:
+        """Wait until all records are sent. Raises RecordRefused for one that was not taken."""
+        self._producer.flush(self._connection.timeout_s)
+        self._raise_refusal()
+
     def close(self) -> None:
         """End; what was not committed is undone."""
         with suppress(KcliError):
             self.abort()
 
     def _commit_without_transaction(self, places: list[Any], member: ProcessingMember) -> None:
-        self._producer.flush(self._connection.timeout_s)
+        self.flush()
         if self._failure is not None or len(self._producer):
             raise self._undone(self._failure, "")
         try:
@@ -262,6 +274,7 @@ class Output:
     def _new_producer(self) -> Any:
         settings: dict[str, Any] = {
             "enable.idempotence": True,
+            "delivery.report.only.error": True,
             "partitioner": "murmur2_random",
             "linger.ms": 5,
             "queue.buffering.max.kbytes": 262_144,
@@ -283,6 +296,7 @@ class Output:
             try:
                 call(*arguments, *([] if call.__name__ == "begin_transaction" else [CALL_S]))
             except KafkaException as error:
+                self._raise_refusal()
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise self._undone(kafka_error(error), "") from None
             else:
@@ -292,8 +306,17 @@ class Output:
         """Return the error for what was sent since the last commit."""
         return Undone("records were not delivered in time" if error is None else str(Refused(subject, error)))
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
+    def _raise_refusal(self) -> None:
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            return
+        if error.code() in REFUSALS:
+            self._refused = RecordRefused(message.topic() or "", error)
+        else:
             self._failure = error
 
     def _partition_of(self, topic: str, hashed: bytes) -> int:
@@ -348,8 +371,8 @@ class PartitionReader:
     def poll(self, timeout_s: float) -> list[Fetched]:
         """Return records of the partitions. Raises Refused, Unreachable, KcliError."""
         records, ends = _poll(self._connection, self._consumer, timeout_s)
-        for record in records:
-            self._reach(TopicPartition(record[0], record[1]), record[2] + 1)
+        for place, offset in {(record[0], record[1]): record[2] + 1 for record in records}.items():
+            self._reach(TopicPartition(*place), offset)
         for place, offset in ends:
             self._reach(place, offset)
         return records
@@ -367,12 +390,51 @@ class PartitionReader:
             self._positions[place] = offset
 
 
-def delete_before(connection: Connection, offsets: Mapping[TopicPartition, int]) -> None:
-    """Have brokers delete the records of partitions below offsets; do not wait for it."""
+def group_offsets(
+    connection: Connection, group: str, *, stable: bool, places: Collection[TopicPartition] | None = None
+) -> GroupOffsets | None:
+    """Return the offsets of a group with their metadata, without partitions that have none; None if the answer has to
+    be waited for. stable: wait for transactions that commit offsets. places: of these partitions; None for all. Raises
+    ErrorAnswer, KcliError."""
+    # confluent-kafka 2.16 may append bytes to a metadata string that follow it in memory
+    request = OffsetFetchRequest(
+        groups=(OffsetFetchRequestGroup(group_id=GroupId(group), topics=None),), require_stable=stable
+    )
+    try:
+        (answer,) = call(_coordinator(connection, group), request, OffsetFetchResponse).groups
+    except (OSError, NoAnswer, NobodyAnswers):
+        return None
+    found = {
+        TopicPartition(topic.name, each.partition_index): each for topic in answer.topics for each in topic.partitions
+    }
+    asked = found if places is None else {place: found[place] for place in places if place in found}
+    codes = {answer.error_code, *(each.error_code for each in asked.values())} - {ErrorCode.NONE}
+    if codes & RETRIED:
+        return None
+    if codes:
+        raise ErrorAnswer(f"group {group}", ErrorCode(codes.pop()), None)
+    return {
+        place: (each.committed_offset, each.metadata or "")
+        for place, each in asked.items()
+        if each.committed_offset >= 0
+    }
+
+
+def _coordinator(connection: Connection, group: str) -> Server:
+    """Return the coordinator of a group. Raises NobodyAnswers, ErrorAnswer, KcliError."""
+    brokers = AnyBroker(connection.bootstrap, connection.timeout_s, connection.security())
+    request = FindCoordinatorRequest(key_type=i8(GROUP), coordinator_keys=(group,))
+    (found,) = brokers.ask(lambda server: call(server, request, FindCoordinatorResponse)).coordinators
+    if found.error_code != ErrorCode.NONE:
+        raise NoAnswer(f"no coordinator of group {group}: {ErrorCode(found.error_code).name}")
+    return brokers.server(found.host, found.port)
+
+
+def delete_before(client: AdminClient, offsets: Mapping[TopicPartition, int]) -> None:
+    """Have brokers delete the records of partitions below offsets; do not wait for it. client: must live on, or
+    nothing is deleted."""
     if offsets:
-        connection.admin().delete_records(
-            [confluent_kafka.TopicPartition(*place, offset) for place, offset in offsets.items()]
-        )
+        client.delete_records([confluent_kafka.TopicPartition(*place, offset) for place, offset in offsets.items()])
 
 
 def _isolation(committed_only: bool) -> str:

@@ -28,9 +28,12 @@ def conform_rows(rows: pa.RecordBatch, schema: pa.Schema, also: Sequence[str]) -
 
 
 def conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return an array as one of this type, matching the fields of structs by name. Raises ArrowInvalid."""
+    """Return an array as one of this type, matching the fields of structs by name; one without values fits any type.
+    Raises ArrowInvalid."""
     if array.type == kind:
         return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), kind)
     if pt.is_struct(kind) and pt.is_struct(array.type):
         children = []
         for i in range(kind.num_fields):

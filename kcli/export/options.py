@@ -31,6 +31,8 @@ from kcli.tier.address import parse_address
 
 EARLIEST, LATEST = -2, -1
 TRIGGER_DELAY_MS: Final = 900_000
+TASKS_MAX: Final = 100_000
+"""How many tasks options can ask for; the driver keeps each of them."""
 NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 Enum = TypeVar("Enum", bound=StrEnum)
@@ -59,13 +61,15 @@ class Bound:
 
     time_ms: a timestamp (epoch ms) that bounds all partitions; None if the other attributes bound them. times_ms,
     offsets: a timestamp or an offset by partition; if a partition has both, the timestamp counts. default: the offset
-    of partitions without an entry.
+    of partitions without an entry. option: the option that gives these entries, which must then be those of all
+    partitions that are read; None if partitions may have no entry.
     """
 
     default: int
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
     time_ms: int | None = None
+    option: str | None = None
 
     def time_of(self, partition: TopicPartition) -> int | None:
         """Return the timestamp that bounds a partition, in epoch ms; None if an offset bounds it."""
@@ -167,7 +171,7 @@ class SourceOptions:
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
             beyond_high_watermark=given.flag("beyondHighWatermark", default=stream),
             push_filters=given.flag("pushFilters"),
-            min_partitions=given.text("minPartitions", _positive),
+            min_partitions=given.text("minPartitions", _tasks),
             max_records_per_partition=given.text("maxRecordsPerPartition", _positive),
             max_offsets_per_trigger=given.text("maxOffsetsPerTrigger", _positive),
             min_offsets_per_trigger=given.text("minOffsetsPerTrigger", _positive),
@@ -176,6 +180,9 @@ class SourceOptions:
         given.refuse_others(_MEANINGLESS_LIVE if live else _MEANINGLESS)
         if EARLIEST in parsed.end.offsets.values() or parsed.end.default == EARLIEST:
             raise UsageError("endingOffsets cannot be the earliest")
+        for partition, start in parsed.start.offsets.items():
+            if 0 <= (end := parsed.end.offsets.get(partition, start)) < start:
+                raise UsageError(f"{partition}: startingOffsets has {start:,}, and endingOffsets {end:,}")
         if (parsed.min_offsets_per_trigger or 0) > (parsed.max_offsets_per_trigger or math.inf):
             raise UsageError("minOffsetsPerTrigger is above maxOffsetsPerTrigger")
         if (parsed.on_corruption is OnCorruption.REPORT) != (parsed.corruption_report is not None):
@@ -252,7 +259,9 @@ class _RemainingOptions:
         time = self.text(f"{name}Timestamp", _time)
         if isinstance(offsets, int):
             default, offsets = offsets, None
-        return Bound(default, offsets or {}, times or {}, time)
+        options = {f"{name}OffsetsByTimestamp": times, f"{name}Offsets": offsets}
+        option = next((option for option, given in options.items() if given), None) if time is None else None
+        return Bound(default, offsets or {}, times or {}, time, option)
 
     def refuse_others(self, meaningless: re.Pattern[str]) -> None:
         unknown = [name for name in self._options if not meaningless.fullmatch(name)]
@@ -292,6 +301,13 @@ def _positive(text: str) -> int:
     value = _integer(text)
     if value < 1:
         raise ValueError("not above 0")
+    return value
+
+
+def _tasks(text: str) -> int:
+    value = _positive(text)
+    if value > TASKS_MAX:
+        raise ValueError(f"above {TASKS_MAX:,}, the tasks that a query can have")
     return value
 
 

@@ -17,13 +17,13 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KcliError, NotInstalled, UsageError
-from kcli.export import class_archive
+from kcli.export import class_archive, warnings
 from kcli.export.interrupts import held
 from kcli.export.java import Java, find_java
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG4J_FILE = "log4j2.properties"
+WARNINGS_FILE = "warnings"
 LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.file.ref = console
 appender.console.type = Console
@@ -73,11 +74,13 @@ class SparkFailed(KcliError):
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
     """How to start Spark. master: Spark's master URL. conf: further Spark properties. environment: an archive of a
-    Python environment, which executors unpack and run; None to run this Python interpreter."""
+    Python environment, which executors unpack and run; None to run this Python interpreter. warn: called, in another
+    thread, with each warning of Spark's Python processes on this machine; None to leave them in Spark's log."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     environment: str | None = None
+    warn: Callable[[str], None] | None = None
 
     @property
     def is_local(self) -> bool:
@@ -156,7 +159,8 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
             context = _start(settings, java, scratch, log)
         try:
             interrupt.deliver()
-            yield context
+            with nullcontext() if settings.warn is None else warnings.told(scratch / WARNINGS_FILE, settings.warn):
+                yield context
         except KcliError:
             raise
         except Exception as error:
@@ -225,6 +229,8 @@ def _environment(settings: SparkSettings, java: Java, scratch: Path) -> Iterator
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
+    if settings.warn is not None:
+        environment[warnings.VARIABLE] = str(scratch / WARNINGS_FILE)
     if settings.is_local:
         environment.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
     before = {name: os.environ.get(name) for name in environment}

@@ -6,7 +6,7 @@ bytes, and the reasons. Every record is in exactly one of the two tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from kcli.export.columns import COLUMNS, arrow_schema
 from kcli.export.decoding.decoder import Decoder
+from kcli.export.decoding.programs import ProgramDecoder
 
 PLACE = ("topic", "partition", "offset", "timestamp")
 """Columns that every batch has while it is processed, even if the table lacks them."""
@@ -37,10 +38,19 @@ class Shape:
     @property
     def schema(self) -> pa.Schema:
         """The table's Arrow schema."""
+        return self._schema(lambda decoder: decoder.type)
+
+    @property
+    def open_schema(self) -> pa.Schema:
+        """The table's Arrow schema with null types where the records tell no type, as those of tombstones: whatever an
+        existing table has there fits."""
+        return self._schema(lambda decoder: decoder.open_type if isinstance(decoder, ProgramDecoder) else decoder.type)
+
+    def _schema(self, type_of: Callable[[Decoder], pa.DataType]) -> pa.Schema:
         decoders = {"key": self.key, "value": self.value}
         return pa.schema(
             [
-                pa.field(name, decoder.type if (decoder := decoders.get(name)) else COLUMNS[name].arrow)
+                pa.field(name, type_of(decoder) if (decoder := decoders.get(name)) else COLUMNS[name].arrow)
                 for name in self.columns
             ]
         )

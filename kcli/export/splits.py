@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice, takewhile
 from operator import gt
+from typing import TypeVar
 
 from formats.file_name import FileKind
 from formats.kernels.columns import BatchRow
@@ -20,7 +21,7 @@ from kcli.export import offsets
 from kcli.export.discovery import PartitionFiles, Remote, SegmentFile
 from kcli.export.files import inode_of, open_damaged, read_file
 from kcli.export.names import refuse_unknown
-from kcli.export.options import EARLIEST, LATEST, Isolation, OnCorruption, SourceOptions
+from kcli.export.options import EARLIEST, LATEST, TASKS_MAX, Isolation, OnCorruption, SourceOptions
 from kcli.export.tiered import discover
 from kcli.inspector.seek import indexed_batch
 from kcli.log.source import Source
@@ -30,6 +31,7 @@ from kcli.protocol.topic_partition import TopicPartition
 log = logging.getLogger("kcli.export")
 SPLIT_BYTES = 64 << 20
 MAX_OFFSET = offsets.MAX_OFFSET
+Part = TypeVar("Part")
 
 
 class DataLoss(KcliError):
@@ -110,12 +112,25 @@ def selected_replicas(options: SourceOptions) -> list[list[PartitionFiles]]:
 
 
 def splits(ranges_read: list[Range], options: SourceOptions) -> list[Split]:
-    """Return the splits of these ranges, of about 64 MB, smaller with minPartitions. Raises UnreadableInput."""
+    """Return the splits of these ranges, of about 64 MB, smaller with minPartitions. Raises UnreadableInput,
+    UsageError (too many)."""
     size = SPLIT_BYTES
     if options.min_partitions is not None:
         total = sum(each.files.size for each in ranges_read)
         size = max(1, min(size, total // options.min_partitions))
-    return [split for each in ranges_read for split in _splits(each, options, size)]
+    return counted((split for each in ranges_read for split in _splits(each, options, size)), options)
+
+
+def counted(parts: Iterable[Part], options: SourceOptions) -> list[Part]:
+    """Return the tasks of a query. Raises UsageError if maxRecordsPerPartition makes more than TASKS_MAX; only one more
+    is taken from `parts`."""
+    most = options.max_records_per_partition
+    if most is None:
+        return [*parts]
+    found = [*islice(parts, TASKS_MAX + 1)]
+    if len(found) > TASKS_MAX:
+        raise UsageError(f"maxRecordsPerPartition={most:,} makes more than {TASKS_MAX:,} tasks")
+    return found
 
 
 def ranges(options: SourceOptions, replicas: Iterable[list[PartitionFiles]]) -> list[Range]:

@@ -82,8 +82,9 @@ class Reports:
 class Steps:
     """The steps of one run of an export.
 
-    watch: called with the progress every 0.2 s, from a thread of its own. fit: returns the schema of the files for that
-    of the rows, and raises UsageError or SchemaError if there is none; None if the files have the schema of the rows.
+    watch: called with the progress every 0.2 s, from a thread of its own. fit: returns the schema of the files for the
+    open schema of the rows (Shape), and raises UsageError or SchemaError if there is none; None if the files have the
+    schema of the rows.
     keeps_tombstones: whether a key whose latest record is a tombstone has a row (--latest-by-key). read: reads a split
     in a task.
     """
@@ -140,7 +141,7 @@ class Steps:
         shape = Shape(options.source.columns, key, value)
         work = self._task_of(scratch, shape, options.form)
         if self._fit is not None:
-            work = replace(work, schema=self._fit(shape.schema))
+            work = replace(work, schema=self._fit(shape.open_schema))
         if not self._in_order:
             reports = self._run(spark, "writing", tasks, partial(export_splits, work), _bytes(splits))
             return Reports(reports, reports, [])

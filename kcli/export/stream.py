@@ -38,7 +38,7 @@ from kcli.export.files import join, list_directory, name_of, open_source, stat
 from kcli.export.live import LiveEnd, LiveRange, read_live, settled, steady, unshared
 from kcli.export.names import refuse_unknown
 from kcli.export.options import LATEST, Bound, Isolation, SourceOptions
-from kcli.export.splits import Range, Split, bounds, chosen, log_start, lost, partitions, splits
+from kcli.export.splits import Range, Split, bounds, chosen, counted, log_start, lost, partitions, splits
 from kcli.export.tiered import discover
 from kcli.export.topic_ids import made_anew, topic_ids
 from kcli.protocol.topic_partition import TopicPartition
@@ -283,12 +283,13 @@ class KafkaLogStreamReader(OffsetsReader[list[PartitionFiles]]):
 
     def _parts(self, ranges: list[Range]) -> list[LiveRange]:
         """Cut ranges into tasks of about 64 MB, or smaller ones if minPartitions or maxRecordsPerPartition requires
-        them."""
+        them. Raises UsageError for too many."""
         by_bytes = [part for each in ranges for part in _cut(each, splits([each], unshared(self._options)))]
         most = self._options.max_records_per_partition
-        parts = [
-            part for each in by_bytes for part in _even(each, 1 if most is None else math.ceil(_size(each) / most))
-        ]
+        parts = counted(
+            (part for each in by_bytes for part in _even(each, 1 if most is None else math.ceil(_size(each) / most))),
+            self._options,
+        )
         least, total = self._options.min_partitions or 0, sum(map(_size, parts))
         if len(parts) >= least:
             return parts

@@ -55,7 +55,8 @@ def discover(options: SourceOptions) -> list[PartitionFiles]:
     for path in options.paths:
         _check(path)
     found = discovery.discover(options.paths)
-    names = {*(options.subscribe or options.assign or options.narrowed.topics or ())}
+    filtered = options.narrowed.topics if options.start.option is options.end.option is None else None
+    names = {*(options.subscribe or options.assign or filtered or ())}
     topic = names.pop() if len(names) == 1 else None
     homes: list[str | None] = [*sorted({parent_of(each.directory) for each in found})] or [None]
     with_metadata = {parent_of(each.directory) for each in found if each.topic == TOPIC}

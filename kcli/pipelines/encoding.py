@@ -43,7 +43,6 @@ from kcli.export.restore_columns import BUILD_SCHEMA, TRANSACTIONAL
 from kcli.protocol.topic_partition import TopicPartition
 
 BATCH_BYTES = 256 << 10
-"""About how many bytes of records a batch has, before compression."""
 LOG_OVERHEAD_BYTES = 12
 CODECS = CODEC_NAMES[:5]
 BYTES = ("string", "binary")
@@ -74,12 +73,14 @@ def check_columns(types: dict[str, str], topic: str | None) -> None:
 class Encoder:
     """Encodes rows as batches. partitions: returns the number of partitions of a topic. topic: the topic of all rows;
     None if the column `topic` names it. codec: the codec of the batches, one of CODECS. producer: producer id and epoch
-    of transactional batches, None for batches without a producer."""
+    of transactional batches, None for batches without a producer. batch_bytes:
+    about how many bytes of records a batch has, before compression."""
 
     partitions: Callable[[str], int]
     topic: str | None = None
     codec: str = "none"
     producer: tuple[int, int] | None = None
+    batch_bytes: int = BATCH_BYTES
     _sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
     def encode(self, rows: pa.Table) -> dict[TopicPartition, list[bytes]]:
@@ -156,7 +157,7 @@ class Encoder:
         yield from self._build(partition, pa.RecordBatch.from_arrays(columns, schema=BUILD_SCHEMA))
 
     def _build(self, partition: TopicPartition, rows: pa.RecordBatch) -> Iterator[bytes]:
-        builder = BatchBuilder(codec=CODECS.index(self.codec), batch_bytes=BATCH_BYTES)
+        builder = BatchBuilder(codec=CODECS.index(self.codec), batch_bytes=self.batch_bytes)
         builder.start(*rows.__arrow_c_array__())
         while (how := builder.run()) != BUILD_ROWS_DONE:
             if how == BUILD_FAULT:

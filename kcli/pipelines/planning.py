@@ -23,7 +23,7 @@ from kcli.client.log_reading import EARLIEST, LATEST, LogReader
 from kcli.errors import KcliError, UsageError
 from kcli.export.names import refuse_unknown
 from kcli.export.options import Isolation, SourceOptions
-from kcli.export.splits import DataLoss, Range, Split, chosen, lost, refuse_missing, splits
+from kcli.export.splits import Range, Split, chosen, counted, lost, refuse_missing, splits
 from kcli.pipelines.cluster import Cluster
 from kcli.pipelines.disk import NOTHING, DiskLog, Span, disk_logs
 from kcli.protocol.topic_partition import TopicPartition
@@ -156,8 +156,10 @@ def bounds(
             start = last
         elif start == EARLIEST:
             start = first
-        elif start < first and options.fail_on_data_loss:
-            raise DataLoss(f"{each}: offset {start:,} is gone, the log starts at {first:,}")
+        elif start < first:
+            lost(f"{each}: offset {start:,} is gone, the log starts at {first:,}", fails=options.fail_on_data_loss)
+        elif start > last and start > ends(reader, [each], committed=False).get(each, start):
+            lost(f"{each}: the log ends at {last:,}, before {start:,}", fails=options.fail_on_data_loss)
         start, end = max(start, first), last if end == LATEST else min(end, last)
         if each in filtered:
             start = end if filtered[each] == LATEST else max(start, filtered[each])
@@ -216,12 +218,15 @@ def _offsets(reader: LogReader, timestamps: Mapping[TopicPartition, int], *, com
 
 
 def tasks(ranges: Collection[FetchRange], options: SourceOptions) -> list[FetchRange]:
-    """Return the ranges, cut into as many as minPartitions and maxRecordsPerPartition require."""
+    """Return the ranges, cut into as many as minPartitions and maxRecordsPerPartition require. Raises UsageError for
+    too many."""
+    return counted(_cut(ranges, options), options)
+
+
+def _cut(ranges: Collection[FetchRange], options: SourceOptions) -> Iterator[FetchRange]:
     most, least = options.max_records_per_partition, options.min_partitions or 0
     total = sum(each.size for each in ranges)
-    found: list[FetchRange] = []
     for each in ranges:
         by_records = 1 if most is None else math.ceil(each.size / most)
         by_share = math.ceil(least * each.size / total) if len(ranges) < least else 1
-        found += each.cut(max(by_records, by_share))
-    return found
+        yield from each.cut(max(by_records, by_share))

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 8 << 20
 """The approximate size, in bytes, of the rows that are encoded together."""
+BATCH_BYTES_MIN = 4096
+"""To this size batches are made smaller where a topic takes no larger ones."""
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 TRANSACTION_TIMEOUT_MS = 600_000
 QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -130,12 +132,8 @@ class _Sink:
         written: TopicPartition | None = None
         chunk: pa.Table | None = first
         while chunk is not None:
-            batches = encoder.encode(chunk)
-            written = written or min(batches)
-            if transaction is not None:
-                transaction.add(batches)
-            for i in range(max(map(len, batches.values()))):
-                appender.append({each: made[i] for each, made in batches.items() if i < len(made)})
+            ends = append(chunk, encoder, appender, transaction)
+            written = written or min(ends)
             chunk = next(rest, None)
         assert written is not None, "a chunk has rows"
         return written
@@ -161,6 +159,22 @@ class _Sink:
                 transaction.abort()
             raise
         transaction.commit({TopicPartition(written.topic, 0): (epoch, "")})
+
+
+def append(
+    rows: pa.Table, encoder: Encoder, appender: LogAppender, transaction: ProducingTransaction | None
+) -> dict[TopicPartition, int]:
+    """Append rows, as a part of a transaction. Return, of each partition, the base offset of its last batch, -1 if it
+    was there already. Raises UsageError, ErrorAnswer, NobodyAnswers, KcliError."""
+    batches = encoder.encode(rows)
+    if transaction is not None:
+        transaction.add(batches)
+    found: dict[TopicPartition, int] = {}
+    for i in range(max(map(len, batches.values()))):
+        found |= appender.append({each: made[i] for each, made in batches.items() if i < len(made)})
+    if appender.refused_bytes is not None:
+        encoder.batch_bytes = min(encoder.batch_bytes, max(BATCH_BYTES_MIN, appender.refused_bytes // 2))
+    return found
 
 
 class BatchSink(_Sink, DataSourceArrowWriter):

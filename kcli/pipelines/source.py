@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 OF_FILES = ("path", "paths", "tier")
 """The options with which files are read."""
 BOOTSTRAP_FROM = "bootstrapfrom"
+RETRIES = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
+"""The options of Spark's Kafka source for failed requests."""
 
 
 class KafkaDataSource(KafkaLogDataSource):
@@ -140,6 +142,9 @@ def live_options(options: dict[str, str], *, stream: bool = False) -> tuple[Sour
     if BOOTSTRAP not in given or (disk is None and any(given.get(name) for name in OF_FILES)):
         return None
     cluster, others = Cluster.parse(given)
+    for name in RETRIES:
+        if name.lower() in others:
+            raise UsageError(f"{name}: kafka.request.timeout.ms says how long a failed request is repeated")
     if "beyondhighwatermark" in others:
         raise UsageError("beyondHighWatermark: brokers show no consumer what is beyond")
     parsed = SourceOptions.parse(others | ({} if disk is None else {"path": disk}), stream=stream, live=True)

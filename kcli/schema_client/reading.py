@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from importlib import import_module
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from kcli.printable import printable_json
 from kcli.schema_client.codec import BadPayload, Codec, Language
@@ -45,19 +45,26 @@ class PayloadReader:
             return NULL
         found: int | str | None = None
         try:
-            start = data if header is None else header
-            found, at = schema_id(start)
-            registered = self._schema(found)
-            indexes: tuple[int, ...] = ()
-            if registered.language == "PROTOBUF":
-                indexes, at = message_indexes(start, at)
-            value = self._codec(found, registered, indexes).decode(data[at:] if header is None else data)
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            found, at = schema_id(data if header is None else header)
+            text = json.dumps(self._value(data, header, found, at), ensure_ascii=False, separators=(",", ":"))
         except BadPayload as error:
             return Decoded(None, found, str(error))
         except RecursionError:
             return Decoded(None, found, "the value is nested too deep")
         return Decoded(printable_json(text), found, None)
+
+    def value(self, data: bytes) -> Any:
+        """Return a key or value that begins with its schema's id, as json.loads would. Raises BadPayload, RegistryError
+        if the registry does not answer, NotInstalled."""
+        found, at = schema_id(data)
+        return self._value(data, None, found, at)
+
+    def _value(self, data: bytes, header: bytes | None, found: int | str, at: int) -> Any:
+        registered = self._schema(found)
+        indexes: tuple[int, ...] = ()
+        if registered.language == "PROTOBUF":
+            indexes, at = message_indexes(data if header is None else header, at)
+        return self._codec(found, registered, indexes).decode(data[at:] if header is None else data)
 
     def _schema(self, found: int | str) -> RegisteredSchema:
         """Return the schema with this id or GUID. Raises BadPayload if the registry does not have it."""

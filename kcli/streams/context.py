@@ -65,11 +65,14 @@ class Declaring:
 
         return self.graph.add(Step(name, write, grace_ms=grace_ms), parent)
 
-    def new_repartition(self, prefix: str, key_serde: AnySerde, value_serde: AnySerde) -> Step:
+    def new_repartition(
+        self, prefix: str, key_serde: AnySerde, value_serde: AnySerde, partitions: int | None = None
+    ) -> Step:
         """Return the step of a repartition topic: a filter, a sink and a source. The step is not part of the program
         until it is added.
 
         prefix: the first part of the topic's name; also of the nodes' names, unless the prefix is a generated name.
+        partitions: their number; None if the topics before and beside it decide.
         """
         topic = prefix if prefix.endswith(REPARTITION) else prefix + REPARTITION
         sink, nulls, source = (self.graph.new_name(f"KSTREAM-{each}-") for each in ("SINK", "FILTER", "SOURCE"))
@@ -78,6 +81,8 @@ class Declaring:
 
         def write(topology: Topology, step: Step) -> None:
             topology.internal_topics.add(topic)
+            if partitions is not None:
+                topology.partition_counts[topic] = partitions
             predicate: Callable[[Any, Any], bool] = (
                 (lambda key, _value: key is not None) if step.drops_null_keys else (lambda _key, _value: True)
             )

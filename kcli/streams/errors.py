@@ -19,3 +19,11 @@ class SerializationError(StreamsError):
 
 class ProcessingError(StreamsError):
     """A record that the topology cannot process."""
+
+
+class ProductionError(ProcessingError):
+    """A record that the topology cannot send."""
+
+
+class FailedProcessing(ProcessingError):
+    """An error that its handler has answered with a failure: no other handler is asked."""

@@ -1,29 +1,26 @@
 """The records of a stream grouped by key, or by key and window: count, reduce and aggregate make tables of them.
 
-`name` names the step, `store_name` the table's store; without them both get a number. Source: KGroupedStream,
-TimeWindowedKStream, SessionWindowedKStream of Kafka Streams.
+`name` names the step, `store_name` the table's store; without them both get a number. Several groups make one table by
+`cogroup`: each has an aggregator of its own, all share the store, and a node behind them merges their changes. Source:
+KGroupedStream, TimeWindowedKStream, SessionWindowedKStream, CogroupedKStream, CogroupedStreamAggregateBuilder,
+KTablePassThrough of Kafka Streams.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar, overload
 
 from kcli.streams.context import AnySerde, Declaring
-from kcli.streams.errors import TopologyError
 from kcli.streams.graph import Step
 from kcli.streams.ktable import KTable
-from kcli.streams.serdes import LONG, Serde, session_windowed, time_windowed
-from kcli.streams.topology.operators.aggregate import COUNT, Aggregation, StreamAggregate, reduction
-from kcli.streams.topology.operators.session import SessionAggregate
-from kcli.streams.topology.operators.sliding import SlidingWindowAggregate
-from kcli.streams.topology.operators.table import TableOperator
-from kcli.streams.topology.operators.window_aggregate import EmitStrategy, TimeWindowAggregate
+from kcli.streams.serdes import LONG, Serde
+from kcli.streams.topology.operators.aggregate import COUNT, Aggregation, Aggregator, StreamAggregate, reduction
+from kcli.streams.topology.operators.merged import MergedTable
+from kcli.streams.topology.operators.window_aggregate import EmitStrategy
 from kcli.streams.topology.stores.key_value import table_store
-from kcli.streams.topology.stores.session import SessionStoreBuilder
-from kcli.streams.topology.stores.store import StoreBuilder
-from kcli.streams.topology.stores.window import WindowStoreBuilder
+from kcli.streams.windowing import NoWindows, SessionWindowing, TimeWindowing, Windowing, windowing_of
 from kcli.streams.windows import SessionWindows, SlidingWindows, TimeWindows, Windowed
 
 K = TypeVar("K")
@@ -31,7 +28,7 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 AGGREGATE, REDUCE = "KSTREAM-AGGREGATE-", "KSTREAM-REDUCE-"
-SEGMENT_MS_MIN = 60_000
+COGROUP_AGGREGATE, COGROUP_MERGE = "COGROUPKSTREAM-AGGREGATE-", "COGROUPKSTREAM-MERGE-"
 
 
 class Grouped:
@@ -75,6 +72,11 @@ class KGroupedStream(Generic[K, V]):
 
     def __init__(self, grouped: Grouped) -> None:
         self._grouped = grouped
+
+    @property
+    def grouped(self) -> Grouped:
+        """What all kinds of groups share."""
+        return self._grouped
 
     def count(
         self,
@@ -125,6 +127,11 @@ class KGroupedStream(Generic[K, V]):
         aggregation = Aggregation(initializer, aggregator)
         return self._table(aggregation, AGGREGATE, name, (store, store_name), serdes, logging=logging)
 
+    def cogroup(self, aggregator: Callable[[K, V, A], A]) -> CogroupedKStream[K, A]:
+        """Return a CogroupedKStream, to which groups of other streams with the same keys are added. aggregator: gets
+        key, value and the aggregate so far."""
+        return CogroupedKStream(self._grouped, aggregator)
+
     @overload
     def windowed_by(self, windows: TimeWindows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
 
@@ -133,12 +140,10 @@ class KGroupedStream(Generic[K, V]):
 
     def windowed_by(self, windows: Any) -> Any:
         """Return the records of each key in windows."""
-        match windows:
-            case TimeWindows() | SlidingWindows():
-                return TimeWindowedKStream(self._grouped, windows)
-            case SessionWindows():
-                return SessionWindowedKStream(self._grouped, windows)
-        raise TopologyError(f"records are windowed by TimeWindows, SlidingWindows or SessionWindows, not {windows!r}")
+        windowing = windowing_of(windows)
+        if isinstance(windowing, SessionWindowing):
+            return SessionWindowedKStream(self._grouped, windowing)
+        return TimeWindowedKStream(self._grouped, windowing)
 
     def _table(
         self,
@@ -158,16 +163,15 @@ class KGroupedStream(Generic[K, V]):
         return KTable(self._grouped.declaring, node, step, operator, serdes, store_name=given)
 
 
-class WindowedKStream(ABC, Generic[K, V]):
+class WindowedKStream(Generic[K, V]):
     """The records of each key in windows; base of the classes for each kind of window."""
 
-    def __init__(self, grouped: Grouped) -> None:
-        self._grouped = grouped
-        self._emit = EmitStrategy.ON_WINDOW_UPDATE
+    def __init__(self, grouped: Grouped, windowing: TimeWindowing | SessionWindowing) -> None:
+        self._grouped, self._windowing = grouped, windowing
 
     def emit_strategy(self, strategy: EmitStrategy) -> Self:
         """Set when a window sends its aggregate: with each record, or once when the window is closed."""
-        self._emit = strategy
+        self._windowing = replace(self._windowing, emit=strategy)
         return self
 
     def count(
@@ -183,7 +187,8 @@ class WindowedKStream(ABC, Generic[K, V]):
         """Return the table of how many records each key and window has. retention_ms: how long the store keeps a
         window; at least its size and the grace."""
         given = key_serde is not None or value_serde is not None or retention_ms is not None or not logging
-        store = self._grouped.store_name(store_name, AGGREGATE, burns=given and self._burns_names)
+        is_sliding = isinstance(self._windowing.windows, SlidingWindows)
+        store = self._grouped.store_name(store_name, AGGREGATE, burns=given and not is_sliding)
         serdes = key_serde or self._grouped.key_serde, value_serde or LONG
         return self._table(COUNT, AGGREGATE, name, (store, store_name), serdes, retention_ms, logging=logging)
 
@@ -204,8 +209,6 @@ class WindowedKStream(ABC, Generic[K, V]):
         aggregation = reduction(reducer)
         return self._table(aggregation, REDUCE, name, (store, store_name), serdes, retention_ms, logging=logging)
 
-    _burns_names = True
-
     def _table(
         self,
         aggregation: Aggregation,
@@ -220,41 +223,16 @@ class WindowedKStream(ABC, Generic[K, V]):
         store, given = stores
         declaring = self._grouped.declaring
         node = declaring.named(name, prefix)
-        operator, windows_retention_ms, close_ms = self._operator(store, aggregation)
-        if retention_ms is not None and retention_ms < windows_retention_ms:
-            raise TopologyError(
-                f"the store {store} must keep windows for {windows_retention_ms} ms, their length and grace; "
-                f"retention_ms is {retention_ms}"
-            )
-        builder = self._builder(store, serdes, retention_ms or windows_retention_ms, logging=logging)
-        step = declaring.add_table(node, operator, self._grouped.parent(store), builder, grace_ms=close_ms)
+        operator, grace_ms = self._windowing.aggregate(store, aggregation)
+        builder = self._windowing.store(store, serdes, retention_ms, logging=logging)
+        step = declaring.add_table(node, operator, self._grouped.parent(store), builder, grace_ms=grace_ms)
         keys = serdes[0] or declaring.key_serde
-        windowed_serdes = None if keys is None else self._windowed(keys), serdes[1]
+        windowed_serdes = None if keys is None else self._windowing.keys(keys), serdes[1]
         return KTable(declaring, node, step, operator, windowed_serdes, store_name=given)
-
-    @abstractmethod
-    def _operator(self, store: str, aggregation: Aggregation) -> tuple[TableOperator, int, int]:
-        """Return the operator, how long its store keeps a window, and how long a window is open after its end."""
-
-    @abstractmethod
-    def _builder(
-        self, store: str, serdes: tuple[AnySerde, AnySerde], retention_ms: int, *, logging: bool
-    ) -> StoreBuilder[Any]:
-        """Return the definition of the table's store."""
-
-    @abstractmethod
-    def _windowed(self, key_serde: Serde[Any]) -> Serde[Windowed[Any]]:
-        """Return the serde of the table's keys."""
 
 
 class TimeWindowedKStream(WindowedKStream[K, V]):
     """The records of each key in tumbling, hopping or sliding windows."""
-
-    def __init__(self, grouped: Grouped, windows: TimeWindows | SlidingWindows) -> None:
-        super().__init__(grouped)
-        self._windows = windows
-        self._burns_names = isinstance(windows, TimeWindows)
-        self._size_ms = windows.size_ms if isinstance(windows, TimeWindows) else windows.time_difference_ms
 
     def aggregate(
         self,
@@ -275,40 +253,9 @@ class TimeWindowedKStream(WindowedKStream[K, V]):
         aggregation = Aggregation(initializer, aggregator)
         return self._table(aggregation, AGGREGATE, name, (store, store_name), serdes, retention_ms, logging=logging)
 
-    def _operator(self, store: str, aggregation: Aggregation) -> tuple[TableOperator, int, int]:
-        windows = self._windows
-        operator: TableOperator = (
-            TimeWindowAggregate(store, aggregation, self._emit, windows)
-            if isinstance(windows, TimeWindows)
-            else SlidingWindowAggregate(store, aggregation, self._emit, windows)
-        )
-        return operator, windows.retention_ms, windows.grace_ms
-
-    def _builder(
-        self, store: str, serdes: tuple[AnySerde, AnySerde], retention_ms: int, *, logging: bool
-    ) -> StoreBuilder[Any]:
-        # Kafka's store of windows that are sent when they are closed keeps them a millisecond longer
-        more_ms = 1 if self._emit is EmitStrategy.ON_WINDOW_CLOSE else 0
-        return WindowStoreBuilder(
-            name=store,
-            key_serde=serdes[0],
-            value_serde=serdes[1],
-            retention_ms=retention_ms + more_ms,
-            window_size_ms=self._size_ms,
-            timestamped=True,
-            logging=logging,
-        )
-
-    def _windowed(self, key_serde: Serde[Any]) -> Serde[Windowed[Any]]:
-        return time_windowed(key_serde, self._size_ms)
-
 
 class SessionWindowedKStream(WindowedKStream[K, V]):
     """The records of each key in sessions."""
-
-    def __init__(self, grouped: Grouped, windows: SessionWindows) -> None:
-        super().__init__(grouped)
-        self._windows = windows
 
     def aggregate(  # noqa: PLR0913 (all but three are passed by name)
         self,
@@ -330,22 +277,147 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
         aggregation = Aggregation(initializer, aggregator, merger)
         return self._table(aggregation, AGGREGATE, name, (store, store_name), serdes, retention_ms, logging=logging)
 
-    def _operator(self, store: str, aggregation: Aggregation) -> tuple[TableOperator, int, int]:
-        operator = SessionAggregate(store, aggregation, self._emit, self._windows)
-        return operator, self._windows.retention_ms, self._windows.retention_ms
 
-    def _builder(
-        self, store: str, serdes: tuple[AnySerde, AnySerde], retention_ms: int, *, logging: bool
-    ) -> StoreBuilder[Any]:
-        closes = self._emit is EmitStrategy.ON_WINDOW_CLOSE
-        return SessionStoreBuilder(
-            name=store,
-            key_serde=serdes[0],
-            value_serde=serdes[1],
-            retention_ms=retention_ms,
-            segment_ms=max(retention_ms // 2, SEGMENT_MS_MIN) if closes else 0,
+class CogroupedKStream(Generic[K, A]):
+    """Groups with keys K, each with the aggregator that adds its values to an aggregate A."""
+
+    def __init__(self, grouped: Grouped, aggregator: Aggregator) -> None:
+        self._groups: dict[Grouped, Aggregator] = {grouped: aggregator}
+
+    def cogroup(
+        self, grouped_stream: KGroupedStream[K, V], aggregator: Callable[[K, V, A], A]
+    ) -> CogroupedKStream[K, A]:
+        """Add a group. aggregator: gets key, value and the aggregate so far."""
+        self._groups[grouped_stream.grouped] = aggregator
+        return self
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[A] | None = None,
+        logging: bool = True,
+    ) -> KTable[K, A]:
+        """Return the table of each key's aggregate of all groups. initializer: makes the first one."""
+        return cogrouped_table(
+            self._groups,
+            NoWindows(),
+            initializer,
+            names=(name, store_name),
+            serdes=(key_serde, value_serde),
             logging=logging,
         )
 
-    def _windowed(self, key_serde: Serde[Any]) -> Serde[Windowed[Any]]:
-        return session_windowed(key_serde)
+    @overload
+    def windowed_by(self, windows: TimeWindows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, A]: ...
+
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, A]: ...
+
+    def windowed_by(self, windows: Any) -> Any:
+        """Return the groups with the records of each key in windows."""
+        windowing = windowing_of(windows)
+        if isinstance(windowing, SessionWindowing):
+            return SessionWindowedCogroupedKStream(self._groups, windowing)
+        return TimeWindowedCogroupedKStream(self._groups, windowing)
+
+
+class TimeWindowedCogroupedKStream(Generic[K, A]):
+    """Groups with the records of each key in tumbling, hopping or sliding windows."""
+
+    def __init__(self, groups: dict[Grouped, Aggregator], windowing: TimeWindowing) -> None:
+        self._groups, self._windowing = groups, windowing
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[A] | None = None,
+        retention_ms: int | None = None,
+        logging: bool = True,
+    ) -> KTable[Windowed[K], A]:
+        """Return the table of the aggregate of each key and window."""
+        return cogrouped_table(
+            self._groups,
+            self._windowing,
+            initializer,
+            names=(name, store_name),
+            serdes=(key_serde, value_serde),
+            retention_ms=retention_ms,
+            logging=logging,
+        )
+
+
+class SessionWindowedCogroupedKStream(Generic[K, A]):
+    """Groups with the records of each key in sessions."""
+
+    def __init__(self, groups: dict[Grouped, Aggregator], windowing: SessionWindowing) -> None:
+        self._groups, self._windowing = groups, windowing
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        merger: Callable[[K, A, A], A],
+        *,
+        name: str | None = None,
+        store_name: str | None = None,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[A] | None = None,
+        retention_ms: int | None = None,
+        logging: bool = True,
+    ) -> KTable[Windowed[K], A]:
+        """Return the table of the aggregate of each key and session. merger: gets a key and the aggregates of two
+        sessions that become one."""
+        return cogrouped_table(
+            self._groups,
+            self._windowing,
+            initializer,
+            merger,
+            names=(name, store_name),
+            serdes=(key_serde, value_serde),
+            retention_ms=retention_ms,
+            logging=logging,
+        )
+
+
+def cogrouped_table(
+    groups: dict[Grouped, Aggregator],
+    windowing: Windowing,
+    initializer: Callable[[], Any],
+    merger: Aggregator | None = None,
+    *,
+    names: tuple[str | None, str | None],
+    serdes: tuple[Serde[Any] | None, Serde[Any] | None],
+    retention_ms: int | None = None,
+    logging: bool = True,
+) -> KTable[Any, Any]:
+    """Return the table of all groups. names: of the step and the store."""
+    name, given = names
+    declaring = next(iter(groups)).declaring
+    store = given or declaring.graph.new_store_name(COGROUP_AGGREGATE)
+    builder = windowing.store(store, serdes, retention_ms, logging=logging)
+    parents = [grouped.parent(store) for grouped in groups]
+    steps: list[Step] = []
+    operators = []
+    for number, (parent, aggregator) in enumerate(zip(parents, groups.values(), strict=True)):
+        node = declaring.named(name, COGROUP_AGGREGATE, f"-cogroup-agg-{number}")
+        operator, grace_ms = windowing.aggregate(store, Aggregation(initializer, aggregator, merger))
+        operators.append(operator)
+        steps.append(
+            declaring.add_processor(node, operator, parent, stores=(store,), grace_ms=grace_ms)
+            if steps
+            else declaring.add_table(node, operator, parent, builder, grace_ms=grace_ms)
+        )
+    merged = MergedTable(operators)
+    node = declaring.named(name, COGROUP_MERGE, "-cogroup-merge")
+    step = declaring.add_processor(node, merged, *steps)
+    keys = serdes[0] or declaring.key_serde
+    return KTable(
+        declaring, node, step, merged, (None if keys is None else windowing.keys(keys), serdes[1]), store_name=given
+    )

@@ -157,13 +157,22 @@ class KStream(Generic[K, V]):
         self.declaring.graph.add(Step(node, write), self.step)
 
     def repartition(
-        self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
+        self,
+        *,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        number_of_partitions: int | None = None,
+        name: str | None = None,
     ) -> KStream[K, V]:
-        """Send the records through a repartition topic; return the stream of its records. name: the topic's name,
-        without the application's id and the suffix."""
+        """Send the records through a repartition topic; return the stream of its records. number_of_partitions: None
+        for as many as the topics before or beside it have. name: the topic's name, without the application's id and the
+        suffix."""
+        if number_of_partitions is not None and number_of_partitions < 1:
+            raise TopologyError(f"number_of_partitions must be positive, not {number_of_partitions}")
         prefix = name or self.declaring.graph.new_name("KSTREAM-REPARTITION-")
         serdes = key_serde or self.key_serde, value_serde or self.value_serde
-        step = self.declaring.graph.add(self.declaring.new_repartition(prefix, *serdes), self.step)
+        repartition = self.declaring.new_repartition(prefix, *serdes, number_of_partitions)
+        step = self.declaring.graph.add(repartition, self.step)
         return KStream(self.declaring, step.name, step, serdes)
 
     # tables and groups

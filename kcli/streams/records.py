@@ -10,7 +10,6 @@ Source: Record, Change, ValueAndTimestamp, RecordMetadata of Kafka Streams.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 K = TypeVar("K")
@@ -24,8 +23,7 @@ NO_TIMESTAMP = -1
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Record(Generic[K, V]):
+class Record(NamedTuple, Generic[K, V]):
     """A record of a stream or, with a Change as its value, of a table. timestamp: milliseconds."""
 
     key: K

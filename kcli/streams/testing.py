@@ -9,10 +9,11 @@ streams/test-utils.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from kcli.streams.config import streams_config
 from kcli.streams.errors import ProcessingError
 from kcli.streams.records import Headers, ProducerRecord, Record
 from kcli.streams.serdes import Serde
@@ -34,13 +35,21 @@ class TopologyTestDriver:
 
     application_id: the names of internal topics begin with it. now_ms: the time of the clock at the start, in
     milliseconds since 1970. emit_interval_ms: how long by the clock operators wait between two looks for windows that
-    have closed; in Kafka Streams a second, but none in tests. Use it as a context manager, or close it.
+    have closed; in Kafka Streams a second, but none in tests. config: by Kafka Streams' names, see kcli.streams.config.
+    Use it as a context manager, or close it.
     """
 
     def __init__(
-        self, topology: Topology, *, application_id: str = "test", now_ms: int = 0, emit_interval_ms: int = 0
+        self,
+        topology: Topology,
+        *,
+        application_id: str = "test",
+        now_ms: int = 0,
+        emit_interval_ms: int = 0,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
-        self._task = Task(topology, application_id, now_ms, emit_interval_ms)
+        handlers = streams_config(config).handlers
+        self._task = Task(topology, application_id, now_ms, emit_interval_ms, handlers=handlers)
         self._task.start()
         self._offsets: dict[str, int] = {}
         self._outputs: dict[str, deque[ProducerRecord]] = {}

@@ -47,9 +47,11 @@ TIMEOUT_MS = 30_000
 DEFAULTS = {
     "connections.max.idle.ms": "-1",  # otherwise moving the clock would close the clients' connections
     "group.initial.rebalance.delay.ms": "0",  # as in Kafka's own image for Docker
+    "group.min.session.timeout.ms": "100",  # a test need not wait for six seconds after it has killed a consumer
     "metadata.max.idle.interval.ms": "0",  # no NoOpRecord every half second
     "num.recovery.threads.per.data.dir": "1",  # a few small logs load faster than threads start
     "offsets.topic.num.partitions": "1",  # one directory, not 50, for a test's few groups
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # the same for producers
     "transaction.state.log.num.partitions": "1",
 }
 

@@ -24,10 +24,12 @@ from kcli.testing import snapshot as copies
 from kcli.testing.host import ChildHost, Gone, Host, ThreadHost
 
 if TYPE_CHECKING:
+    from kcli.streams.topology.topology import Topology
     from kcli.testing.faults import Fault
     from kcli.testing.records import Record
     from kcli.testing.requests import Request
     from kcli.testing.security import Kind, Security
+    from kcli.testing.streams import RunningStreams
 
 T = TypeVar("T")
 Process = Literal["thread", "child"]
@@ -485,6 +487,42 @@ class Kafka:
     def values(self, topic: str) -> list[bytes | None]:
         """Return the values of a topic's records, which `records` returns."""
         return [each.value for each in self.records(topic)]
+
+    # programs
+
+    @contextmanager
+    def streams(
+        self,
+        topology: Topology,
+        *,
+        application_id: str = "app",
+        partitions: int = 1,
+        user: str | None = None,
+        **about: Any,
+    ) -> Iterator[RunningStreams]:
+        """Run a program of kcli.streams on a thread of this process in the `with` block; commit and end it behind that.
+
+        Topics that the program reads or sends to are made with so many partitions, if they do not exist. user: as for
+        `client_config`. about: further arguments of KafkaStreams. The group and the coordinator of its transactions
+        give an instance up that was silent for a second. Raises what the program raises.
+        """
+        from kcli.client.connection import Connection
+        from kcli.streams.local import KafkaStreams
+        from kcli.streams.local.plan import topics_of
+        from kcli.testing.streams import CLIENT_CONFIG, RunningStreams
+
+        for topic in sorted(topics_of(topology) - set(self.topics())):
+            self.create_topic(topic, partitions)
+        properties = {**self.client_config("confluent", user), **CLIENT_CONFIG, **about.pop("client_config", {})}
+        servers = properties.pop("bootstrap.servers")
+        app = KafkaStreams(
+            topology, application_id=application_id, bootstrap_servers=servers, client_config=properties, **about
+        )
+        running = RunningStreams(app, topology, application_id, Connection(servers, properties))
+        try:
+            yield running
+        finally:
+            running.close()
 
     # requests
 

@@ -1,9 +1,10 @@
-"""What threads beside each other give plain Produce requests: python -m tests.bench.lanes.
+"""What data-plane threads beside each other give plain Produce requests: python -m tests.bench.lanes.
 
-kcli serve answers all requests in one thread. This bench runs its compiled way (ProduceLanes.serve) in one thread and
-in two, without the broker around it: each thread has a socket pair, whose buffer holds all requests beforehand, and
-partitions of its own, whose files are on the disk of the temporary directory. From the ratio of both follows, by
-Amdahl's law, which part of a request only one thread at a time can do, and what more cores would give at most.
+The data-plane threads of kcli serve (kcli/broker/network/data_plane.py) get two connections, each a socket pair whose
+buffer holds all requests beforehand, without the event loop and the rest of the broker around them; once one thread
+answers both, once two threads answer one each. Each connection has partitions of its own, whose files are on the disk
+of the temporary directory. From the ratio of both follows, by Amdahl's law, which part of a request only one thread at
+a time can do, and what more cores would give at most.
 """
 
 from __future__ import annotations
@@ -19,27 +20,32 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 
 from formats.kernels.append import LogState
 from formats.kernels.produce import ProduceLanes
+from kcli.broker.network import data_plane as module
+from kcli.broker.network.data_plane import DataPlane, Returned
 from tests.bench.report import machine
 from tests.log.batches import NOW_MS, batch
 from tests.runways import bare_runway
 
 RESULTS = Path(__file__).with_name("LANES.md")
-HEAD = """# One thread and two that answer plain Produce requests
+HEAD = """# One data-plane thread and two
 
-Written by `python -m tests.bench.lanes`, which says how it is measured. kcli serve has one such thread. {machine}.
+Written by `python -m tests.bench.lanes`, which says how it is measured. {machine}.
 
 | Records | Requests | One thread | Two threads | Ratio | Alone | 16 cores at most |
 |---|---|---|---|---|---|---|
 """
-TOPIC, PARTITIONS = b"topic", 6
+PARTITIONS, CONNECTIONS = 6, 2
 RECORD_BYTES = 1000
-LOADS = {2: 120, 16: 600, 64: 600, 1000: 600}
-"""The records of a batch -> the MB of requests for a thread."""
+LOADS = {2: 120, 16: 600, 64: 600, 300: 600}
+"""The records of a batch -> the MB of requests for a connection."""
 RUNS, CORES = 5, 16
-BUFFER_BYTES = 8 << 20
 SOCKET_BYTES = 1 << 30
 SO_SNDBUFFORCE = 32
 UNLIMITED = 1 << 30
@@ -59,66 +65,93 @@ class Led(LogState):
         """Return the log start offset."""
         return self.log_start_offset
 
+    def appended_aside(self) -> None:
+        """Do nothing: nobody waits."""
+
     def failed(self, error: Exception) -> None:
         """Raise the error of a write."""
         raise error
 
 
-def request(records: int) -> bytes:
-    """Return a Produce request, version 3, with a batch for each partition."""
+def topic_name(number: int) -> bytes:
+    """Return the name of a connection's topic."""
+    return b"topic-%d" % number
+
+
+def request(number: int, records: int) -> bytes:
+    """Return a Produce request, version 3, with a batch for each partition of a connection's topic."""
     data = bytes(batch(*[bytes(RECORD_BYTES)] * records, timestamp_ms=NOW_MS))
     parts = b"".join(index.to_bytes(4) + len(data).to_bytes(4) + data for index in range(PARTITIONS))
-    topic = len(TOPIC).to_bytes(2) + TOPIC + PARTITIONS.to_bytes(4) + parts
+    name = topic_name(number)
+    topic = len(name).to_bytes(2) + name + PARTITIONS.to_bytes(4) + parts
     head = bytes.fromhex("0000 0003 00000001 ffff ffff 0001 000003e8 00000001")
     return (len(head) + len(topic)).to_bytes(4) + head + topic
 
 
-class Side:
-    """What one thread has: the partitions, and a socket from which it can read all requests."""
+class Lent:
+    """A connection, from whose socket all requests can be read. ended: set when a thread has read them."""
 
-    def __init__(self, directory: Path, number: int, frame: bytes, count: int, stack: ExitStack) -> None:
-        self.lanes: ProduceLanes[Led] = ProduceLanes(1 << 20)
+    listener = "PLAINTEXT"
+    last_active = 0.0
+
+    def __init__(self, lanes: ProduceLanes[Led], directory: Path, number: int, stack: ExitStack) -> None:
         self.logs = [Led(directory / f"{number}-{index}.log", stack) for index in range(PARTITIONS)]
         for index, log in enumerate(self.logs):
-            self.lanes.add(TOPIC, bytes(16), index, log, log, alone=True, watchers=({}, {}))
-        client, self._server = (stack.enter_context(each) for each in socket.socketpair())
-        client.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SOCKET_BYTES)
-        self._server.settimeout(0)
-        client.sendall(frame * count)
+            lanes.add(topic_name(number), bytes([number] * 16), index, log, log, alone=True, watchers=({}, {}))
+        self._client, self.socket = (stack.enter_context(each) for each in socket.socketpair())
+        for end in (self._client, self.socket):
+            end.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SOCKET_BYTES)
+        self.socket.settimeout(0)
+        self.ended = threading.Event()
+        self.returned_with: Returned | None = None
 
-    def run(self, start: threading.Barrier) -> None:
-        """Answer all requests."""
-        buffer, kept, fd = memoryview(bytearray(BUFFER_BYTES)), 0, self._server.fileno()
-        start.wait()
-        while True:
-            try:
-                received, answered, _ = self.lanes.serve(fd, buffer, kept, UNLIMITED, UNLIMITED, NOW_MS)
-            except BlockingIOError:
-                return
-            rest = bytes(buffer[answered : kept + received])
-            buffer[: len(rest)] = rest
-            kept = len(rest)
+    def fill(self, frame: bytes, count: int) -> None:
+        """Send all requests, and close this end for more."""
+        self._client.sendall(frame * count)
+        self._client.shutdown(socket.SHUT_WR)
+
+    def returned(self, returned: Returned) -> None:
+        """The thread has given the connection back."""
+        self.returned_with = returned
+        self.ended.set()
+
+
+def data_plane(threads: int, lanes: ProduceLanes[Led]) -> DataPlane:
+    """Return so many threads without a broker."""
+
+    def serve(fd: int, buffer: memoryview, kept: int, _: object, size_max: int, turn_ns: int, *, lanes: Any) -> Any:
+        return lanes.serve(fd, buffer, kept, size_max, turn_ns, NOW_MS)
+
+    config = SimpleNamespace(
+        queued_max_request_bytes=-1, network_threads_of=lambda _: threads, socket_request_max_bytes=UNLIMITED
+    )
+    loop = SimpleNamespace(call_soon_threadsafe=lambda function, *arguments: function(*arguments))
+    requests = SimpleNamespace(serve=serve, lanes_beside=lanes.beside)
+    return DataPlane(cast("Any", config), cast("Any", loop), cast("Any", requests))
 
 
 def mb_per_s(threads: int, records: int, mb: float) -> float:
-    """Return how many MB of requests so many threads answer in a second."""
-    frame = request(records)
-    count = max(1, round(mb * 1e6 / len(frame)))
+    """Return how many MB of requests on two connections so many threads answer in a second."""
+    frames = [request(number, records) for number in range(CONNECTIONS)]
+    count = max(1, round(mb * 1e6 / len(frames[0])))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        sides = [Side(directory, number, frame, count, stack) for number in range(threads)]
-        start = threading.Barrier(threads + 1)
-        running = [threading.Thread(target=side.run, args=(start,)) for side in sides]
-        for thread in running:
-            thread.start()
-        start.wait()
+        lanes: ProduceLanes[Led] = ProduceLanes(1 << 20)
+        lent = [Lent(lanes, directory, number, stack) for number in range(CONNECTIONS)]
+        for each, frame in zip(lent, frames, strict=True):
+            each.fill(frame, count)
+        plane = data_plane(threads, lanes)
         began = time.perf_counter()
-        for thread in running:
-            thread.join()
+        for each in lent:
+            assert plane.lend(cast("Any", each), each.socket.fileno())
+        for each in lent:
+            each.ended.wait()
         seconds = time.perf_counter() - began
-        ends = {log.log_end_offset for side in sides for log in side.logs}
+        plane.close()
+        assert all(each.returned_with == Returned(bytearray(), is_ended=True) for each in lent), "all are answered"
+        ends = {log.log_end_offset for each in lent for log in each.logs}
         assert ends == {count * records}, f"log end offsets {ends}"
-    return threads * count * len(frame) / seconds / 1e6
+    return CONNECTIONS * count * len(frames[0]) / seconds / 1e6
 
 
 def line(records: int, mb: float, runs: int) -> str:
@@ -127,7 +160,7 @@ def line(records: int, mb: float, runs: int) -> str:
     one, two = (median(side) for side in zip(*found, strict=True))
     alone = min(1.0, max(0.0, 2 * one / two - 1))
     most = 1 / (alone + (1 - alone) / CORES)
-    cells = f"{records} of {RECORD_BYTES:,} B", f"{len(request(records)) / 1000:,.0f} KB", f"{one:,.0f} MB/s"
+    cells = f"{records} of {RECORD_BYTES:,} B", f"{len(request(0, records)) / 1000:,.0f} KB", f"{one:,.0f} MB/s"
     return f"| {' | '.join(cells)} | {two:,.0f} MB/s | {two / one:.2f} | {alone:.0%} | {most:.1f} |"
 
 
@@ -138,7 +171,9 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="of the loads; below 1 nothing is written")
     options = parser.parse_args()
     try:
-        rows = "\n".join(line(records, mb * options.scale, options.runs) for records, mb in LOADS.items())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "KEPT_PROCESSORS", 0)  # nothing else runs here
+            rows = "\n".join(line(records, mb * options.scale, options.runs) for records, mb in LOADS.items())
     except OSError as failed:
         print(f"bench: {failed}", file=sys.stderr)
         return 1

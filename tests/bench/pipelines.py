@@ -4,6 +4,7 @@
                     the disk, and beside confluent-kafka's consumer with pyarrow
     df.write        the same with Spark's own Parquet writer, whose JVM makes a row of each record
     sink            kafka-log's rows from the disk to a topic; a floor for each core
+    --epochs N      instead of these: the memory of a pipe's driver over N epochs (epochs.py)
 
 All sides are processes that stay (export_sides.py) and take turns; the first runs do not count. Kafka runs with the
 options of its own start scripts (KAFKA_PERF=1), and has the logs in its page cache, as Spark's workers have.
@@ -19,6 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
+from tests.bench import epochs
 from tests.bench.export import CORES, SMALL, WIDE, log_of, named
 from tests.bench.export_logs import WORK, Log, kafka_with
 from tests.bench.export_sides import Side, remove, warm
@@ -27,6 +29,7 @@ from tests.bench.report import ServeFigure, machine, serve_table
 from tests.interop import kit
 
 RESULTS = Path(__file__).with_name("PIPELINES.md")
+EPOCHS = Path(__file__).with_name("EPOCHS.md")
 CODEC = "snappy"
 SINK_PER_CORE = 200_000
 
@@ -74,12 +77,32 @@ def _line(log: Log, per_s: dict[str, float], what: str, side: str, other: str, l
     return ServeFigure(f"{named(log)}, {what}", per_s[side], per_s[other], "records/s", least_ratio=least)
 
 
+def memory(count: int) -> int:
+    """Measure the memory of a driver over so many epochs, print, write."""
+    try:
+        rows = list(epochs.figures(count, WORK))
+    except (BenchError, OSError) as failed:
+        print(f"bench: {failed}", file=sys.stderr)
+        return 1
+    text = serve_table(rows, "before")
+    print(text)
+    if count >= epochs.HOUR:
+        told = f"Resident memory of `kcli pipe --follow`, medians of quarters of the run. {machine()}."
+        EPOCHS.write_text(f"# The driver of a pipe over {count:,} epochs\n\n{told}\n\n{text}\n")
+    return 1 if any(row.reached is False for row in rows) else 0
+
+
 def main() -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.pipelines", description="Time Spark on a live Kafka.")
     parser.add_argument("--runs", type=int, default=3, help="measured runs of each (default: 3)")
     parser.add_argument("--scale", type=float, default=1.0, help="of the logs; only at 1 PIPELINES.md is written")
+    parser.add_argument(
+        "--epochs", type=int, help=f"the memory of a driver over so many; from {epochs.HOUR:,} on EPOCHS.md is written"
+    )
     options = parser.parse_args()
+    if options.epochs is not None:
+        return memory(options.epochs)
     try:
         kit.set_up()
         (WORK / "out").mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.broker.network import connection as module
-from kcli.broker.network.connection import LATE_MAX, TRANSITIONS, TURN_NS, Connection, Event, State
+from kcli.broker.network.connection import LATE_MAX, PLAIN_TURNS, TRANSITIONS, TURN_NS, Connection, Event, State
+from kcli.broker.network.data_plane import Returned
 from kcli.broker.network.request_memory import RequestMemory
 from kcli.broker.network.server import Rooms
 from kcli.broker.wire.answers import Encoded, HangUp, Laid, Later
@@ -83,6 +84,7 @@ class Client:
         self.connection, self.socket, self._plans = connection, sock, plans
         self.handled, self.memory = handled, memory
         self.promise = Promise()
+        self.is_plain = False  # whether compiled code answers all requests
         self._sent = 0
         self._received = bytearray()
 
@@ -152,6 +154,12 @@ async def connected() -> AsyncIterator[Client]:
         handled.append(call.header.correlation_id)
         return plans.get(call.header.correlation_id, answer)(call)
 
+    def serve_plain(_fd: int, buffer: memoryview, kept_bytes: int, *_: object) -> tuple[int, int, bytes] | None:
+        if not client.is_plain:
+            return None
+        count = ours.recv_into(buffer[kept_bytes:])
+        return count, kept_bytes + count, b""
+
     requests = SimpleNamespace(quotas=SimpleNamespace(is_active=False), now_ms=lambda: 0, load=lambda _: None)
     server = SimpleNamespace(
         loop=asyncio.get_running_loop(),
@@ -159,7 +167,9 @@ async def connected() -> AsyncIterator[Client]:
         requests=requests,
         handle=handle,
         at_once=lambda *_: None,
-        serve_plain=lambda *_: None,
+        serve_plain=serve_plain,
+        lend=lambda *_: True,
+        take_back=lambda _: None,
         rooms=Rooms(),
         scratch=memoryview(bytearray(1 << 18)),
         renew_scratch=lambda: None,
@@ -173,8 +183,9 @@ async def connected() -> AsyncIterator[Client]:
     ours.settimeout(0)
     theirs.settimeout(0)
     connection = Recorded(cast("Any", server), ours, ("client", 1), "PLAINTEXT")
+    client = Client(connection, theirs, plans, handled, server.memory)
     try:
-        yield Client(connection, theirs, plans, handled, server.memory)
+        yield client
     finally:
         connection.close()
         theirs.close()
@@ -269,6 +280,19 @@ async def throttle(client: Client, _patch: pytest.MonkeyPatch) -> None:
     client.send(client.frame(throttled), client.frame())
 
 
+async def lend(client: Client, _patch: pytest.MonkeyPatch) -> None:
+    """Send plain requests only."""
+    client.is_plain = True
+    for _ in range(PLAIN_TURNS):
+        client.send(client.frame())
+
+
+async def give_back(client: Client, _patch: pytest.MonkeyPatch) -> None:
+    """Send something else."""
+    client.connection.returned(Returned(bytearray(client.frame())))
+    assert client.handled, "the request is handled"
+
+
 async def starve(client: Client, _patch: pytest.MonkeyPatch) -> None:
     """Let others use all memory of requests after a part of a request has arrived."""
     assert client.memory.take(MEMORY_BYTES)
@@ -306,6 +330,7 @@ REACHED_BY: dict[State, Step] = {
     State.YIELDING: take_a_turn,
     State.WAITING: wait,
     State.MUTED: throttle,
+    State.LENT: lend,
     State.STARVED: starve,
     State.SENDING: leave_unread,
     State.DRAINING: drain,
@@ -318,6 +343,8 @@ CAUSED_BY: dict[Event, Step] = {
     Event.ANSWERED: keep_the_promise,
     Event.THROTTLED: throttle,
     Event.UNMUTED: go_on,
+    Event.LEND: lend,
+    Event.RETURNED: give_back,
     Event.NO_MEMORY: starve,
     Event.FREED: feed,
     Event.UNSENT: leave_unread,

@@ -153,6 +153,7 @@ class Broker:
         for index in range(PARTITIONS):
             log = self.partition(topic, index).log
             log.roll(self.now_ms)
+            log.write_stale_epochs()
             for path in sorted(log.directory.iterdir()):
                 if path.name != "partition.metadata":  # the topic's id
                     found[f"{index}/{path.name}"] = path.read_bytes()
@@ -281,6 +282,12 @@ TOPIC_NUMBERS = itertools.count()
 @examples(15, soak=2_000)
 @given(st.data())
 def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.DataObject) -> None:
+    check_both_ways(brokers, draw)
+
+
+def check_both_ways(brokers: list[Broker], draw: st.DataObject, *, counts_wakes: bool = True) -> None:
+    """Send the same requests to both brokers, and compare all that they do. counts_wakes: whether a waiting Fetch is
+    woken once for each append."""
     topics = [f"topic-{next(TOPIC_NUMBERS)}" for _ in range(2)]
     ids: list[dict[str, bytes]] = [{}, {}]
     for topic in topics:
@@ -318,7 +325,7 @@ def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.Dat
         for topic in topics:
             states = [each.node.run(partial(each.state, topic)) for each in brokers]
             assert states[0] == states[1]
-        assert brokers[0].wakes == brokers[1].wakes
+        assert not counts_wakes or brokers[0].wakes == brokers[1].wakes
     for topic in topics:
         files = [each.node.run(partial(each.files, topic)) for each in brokers]
         assert files[0] == files[1]

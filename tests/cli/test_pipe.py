@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from kcli.testing.kafka import Kafka
 from tests.cli.run import KCLI, Ended, kcli
 from tests.pipelines.test_bootstrap import history
-from tests.pipelines.test_live_batch import delete_topic
+from tests.pipelines.test_live_batch import batches, delete_records, delete_topic, flip
 from tests.pipelines.test_sink import consumed
 
 SPARK = ("--master", "local[2]", "--format", "jsonl")
@@ -113,6 +113,30 @@ def test_from_a_topic_to_a_table_and_back(kafka: Kafka, tmp_path: Path) -> None:
     changed = pipe(*back)
     assert changed.status == 1
     assert changed.complaint.endswith("a topic takes nothing back: another --checkpoint pipes all rows")
+
+
+def test_what_is_lost_and_what_is_damaged(kafka: Kafka, tmp_path: Path) -> None:
+    """Each is told once, wherever in Spark it was found, with the options of the command line."""
+    kafka.seed({"t": 1, "u": 1})
+    segment = batches(kafka, 6)
+    ends = topic(kafka, "t"), topic(kafka, "u"), "--checkpoint", tmp_path / "checkpoint"
+    more = "--allow-data-loss", "--on-corruption", "skip"
+    assert lines(pipe(*ends, *SPARK, timeout=TIMEOUT_S))[-1]["records"] == 6
+    batches(kafka, 6)
+    delete_records(kafka, "t", 8)
+    flip(segment, b"value-4", last=True)
+    lost = "kcli: t-0: offset 6 is gone, the log starts at 8"
+    for options in ((), ("--dry-run",)):
+        refused = pipe(*ends, *options)
+        assert (refused.status, refused.stdout) == (1, "")
+        assert refused.stderr == f"{lost}; --allow-data-loss goes on with what there is\n"
+    done = pipe(*ends, *more, *SPARK, timeout=TIMEOUT_S)
+    assert lines(done)[-1]["records"] == 3
+    damaged, gone = sorted(done.stderr.splitlines())
+    assert gone == lost
+    assert damaged.startswith("kcli: t-0 at offset 10: CRC is ")
+    assert damaged.endswith("; passed over")
+    assert [each.value() for each in consumed(kafka, "u")][6:] == [b"value-2", b"value-3", b"value-5"]
 
 
 def test_from_a_directory_until_interrupted(kafka: Kafka, tmp_path: Path, started: Any) -> None:

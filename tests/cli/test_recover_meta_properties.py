@@ -95,14 +95,18 @@ def test_the_next_step_of_verify_writes_it(tmp_path: Path, damage: str) -> None:
     assert kcli("verify", directory).status == 0
 
 
-def test_behind_a_byte_order_mark_the_ids_are_legible(tmp_path: Path) -> None:
-    """Windows Notepad has saved the file: Kafka finds no key "version"."""
+@pytest.mark.parametrize(
+    ("encoding", "told"),
+    [("utf-8-sig", "begins with a UTF-8 byte order mark"), ("utf-16", "UTF-16, not ISO-8859-1")],
+)
+def test_behind_a_byte_order_mark_the_ids_are_legible(tmp_path: Path, encoding: str, told: str) -> None:
+    """Windows Notepad or PowerShell has saved the file: Kafka finds no key "version"."""
     directory = copied(tmp_path)
     before = read_properties(directory / META)
     lines = [f"{name}={before[name]}" for name in ("version", "cluster.id", "node.id", "directory.id")]
-    (directory / META).write_bytes("\r\n".join([f"\ufeff{lines[0]}", *lines[1:], ""]).encode())
+    (directory / META).write_bytes("\r\n".join([*lines, ""]).encode(encoding))
     shown = kcli("verify", directory).stdout.splitlines()
-    assert "begins with a UTF-8 byte order mark" in shown[0]
+    assert told in shown[0]
     assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
     assert read_properties(tmp_path / "new" / META) == before
     command = next(line for line in shown if "Next: " in line).split("Next: ")[1]

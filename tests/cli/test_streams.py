@@ -63,8 +63,12 @@ def test_run_on_spark(kafka: Kafka, program: str, tmp_path: Path) -> None:
         (["--runner", "spark"], "--runner spark needs --checkpoint, a directory"),
         (["--checkpoint", "c"], "--checkpoint: only with --runner spark"),
         (
-            ["--runner", "spark", "--standby", "--processing-guarantee", "at_least_once"],
-            "--processing-guarantee, --standby: only with --runner local",
+            ["--runner", "spark", "--checkpoint", "c", "--config", "num.standby.replicas=1"],
+            "num.standby.replicas: Spark's workers have no standbys: the local runner has",
+        ),
+        (
+            ["--runner", "spark", "--instance-id", "one", "--processing-guarantee", "at_least_once"],
+            "--instance-id, --processing-guarantee: only with --runner local",
         ),
     ],
 )
@@ -96,6 +100,13 @@ def test_run_store_and_reset(kafka: Kafka, program: str) -> None:
     directory = str(kafka.data_dir)
     of_disk = kcli("store", "app", "counts", "--value-serde", "long", "--format", "jsonl", "--data-dir", directory)
     assert of_disk.stdout == shown.stdout
+    arguments = ["--value-serde", "long", "--format", "jsonl", "--at", str(start + 25)]
+    earlier = kcli("store", "app", "counts", *arguments, kafka=kafka)
+    assert sorted((row["key"], row["value"]) for row in map(json.loads, earlier.stdout.splitlines())) == [
+        ("x", 2),
+        ("y", 1),
+    ]
+    assert kcli("store", "app", "counts", *arguments, "--data-dir", directory).stdout == earlier.stdout
     one = kcli("store", "app", "counts", "--value-serde", "long", "--key", "x", kafka=kafka)
     assert one.stdout.split()[:5] == ["PARTITION", "OFFSET", "TIMESTAMP", "KEY", "VALUE"]
     assert one.stdout.split()[-2:] == ["x", "3"]

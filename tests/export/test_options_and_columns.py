@@ -78,6 +78,11 @@ def test_what_is_said() -> None:
         ({"path": "/a", "subscribe": "a", "assign": '{"t": [0]}'}, "give one of"),
         ({"path": "/a", "includeHeaders": "yes"}, "not true or false"),
         ({"path": "/a", "minPartitions": "0"}, "not above 0"),
+        ({"path": "/a", "minPartitions": "1000000000"}, "'1000000000': above 100,000, the tasks that a query can have"),
+        (
+            {"path": "/a", "startingOffsets": '{"t": {"0": 7}}', "endingOffsets": '{"t": {"0": 6}}'},
+            "t-0: startingOffsets has 7, and endingOffsets 6",
+        ),
         ({"path": "/a", "columns": "offset,size"}, "no column 'size'"),
         ({"path": "/a", "columns": ","}, "names none"),
         ({"path": "/a", "isolation": "serializable"}, "not one of"),

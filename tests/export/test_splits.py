@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from dataclasses import replace
@@ -38,9 +39,32 @@ def test_ranges(start: int) -> None:
             subscribe="java-none",
             columns="partition,offset",
             startingOffsets=f'{{"java-none":{{"0":{start},"1":-1}}}}',
-            endingOffsets=f'{{"java-none":{{"0":{end}}}}}',
+            endingOffsets=f'{{"java-none":{{"0":{end},"1":-1}}}}',
         )
         assert found["offset"].to_pylist() == list(range(start, min(end, 298)))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "reason"),
+    [
+        ({"java-none": {"0": 1, "1": 1, "2": 1}}, ": the query reads no java-none-2 in "),
+        ({"java-none": {"0": 1, "1": 1}, "java-gzip": {"0": 1}}, ": the query reads no java-gzip-0 in "),
+        ({"java-none": {"0": 1}}, " lacks java-none-1, which the query reads too"),
+    ],
+)
+@pytest.mark.parametrize(
+    "bound", ["startingOffsets", "endingOffsets", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp"]
+)
+def test_offsets_of_other_partitions(bound: str, offsets: dict[str, dict[str, int]], reason: str) -> None:
+    with pytest.raises(UsageError, match=f"{bound}{reason}"):
+        load(CODECS, subscribe="java-none", **{bound: json.dumps(offsets)})
+
+
+def test_tasks_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.export.splits.TASKS_MAX", 30)
+    with pytest.raises(UsageError, match="maxRecordsPerPartition=1 makes more than 30 tasks"):
+        load(CODECS, maxRecordsPerPartition="1")
+    assert len(load(CODECS, subscribe="java-none", columns="offset", maxRecordsPerPartition="100")) > 0
 
 
 @pytest.mark.parametrize("partition", ["t-txn-0", "t-mix-0"])

@@ -192,7 +192,6 @@ def test_begin(log: Path) -> None:
         '{"t": {"0": -2}}': list(range(12)),
         "latest": [10, 11],
         '{"t": {"0": -1}}': [10, 11],
-        '{"other": {"0": 3}}': [10, 11],
     }
     queries = {text: Query(log.parent, startingOffsets=text) for text in given}
     queries["time"] = Query(log.parent, startingTimestamp="1700000000004")
@@ -205,6 +204,27 @@ def test_begin(log: Path) -> None:
     for text, query in queries.items():
         query.drain()
         assert query.offsets() == given[text], text
+
+
+def test_offsets_of_other_partitions(log: Path) -> None:
+    """Those at the start of the query; a partition that comes later needs none."""
+    append(log, range(3))
+    with pytest.raises(UsageError, match="startingOffsets: the query reads no t-1 in "):
+        Query(log.parent, startingOffsets='{"t": {"0": 1, "1": 1}}').run()
+    query = Query(log.parent, startingOffsets='{"t": {"0": 1}}')
+    query.drain()
+    (other := log.with_name("t-1")).mkdir()
+    append(other, range(2))
+    query.drain()
+    assert [query.offsets("t", i) for i in range(2)] == [[1, 2], [0, 1]]
+
+
+def test_tasks_without_number(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(log, range(10))
+    monkeypatch.setattr("kcli.export.splits.TASKS_MAX", 4)
+    query = Query(log.parent, **EARLIEST, maxRecordsPerPartition="1")
+    with pytest.raises(UsageError, match="maxRecordsPerPartition=1 makes more than 4 tasks"):
+        query.run()
 
 
 def test_no_record_so_late(log: Path) -> None:

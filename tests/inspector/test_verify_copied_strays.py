@@ -267,6 +267,17 @@ def test_a_file_beside_a_damaged_log_fills_it(
     assert (out / PARTITION / log.name).read_bytes() == whole
 
 
+@pytest.mark.parametrize("name", ["{}.bak", ".nfs00000000012a3f4b00000c01"])
+def test_a_file_beside_with_a_bad_first_sector_fills_what_it_has(directory: Path, tmp_path: Path, name: str) -> None:
+    log = logs(directory)[0]
+    data = log.read_bytes()
+    (log.parent / name.format(log.name)).write_bytes(b"\xff" * 512 + data[512:])
+    zero_batches(log, 4, 5)
+    out = tmp_path / "out"
+    rows(directory, "--out", out)
+    assert (out / PARTITION / log.name).read_bytes() == data
+
+
 def test_what_a_rotation_has_copied_and_cut_is_joined_again(directory: Path, tmp_path: Path) -> None:
     """copytruncate twice, while Kafka writes on behind the holes: no two of the files have a batch in common."""
     log = logs(directory)[0]

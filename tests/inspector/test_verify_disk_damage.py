@@ -75,6 +75,7 @@ def test_a_page_written_over_another_is_one_finding(tmp_path: Path, pages: int) 
     path.write_bytes(data)
     (finding,) = [each for each in Verification([path]).findings() if each.severity == "error"]
     assert finding.consequences["batch-crc"] == 2
+    assert re.search(r"; the batch at byte [\d,]+ is torn", str(finding.found))
     assert finding.lost_first_offset is not None or copy == 0
     pages_text = f"bytes {copy:,}..{copy + 4095:,} repeat bytes {original:,}..{original + 4095:,}: "
     assert str(finding.found).startswith(pages_text)

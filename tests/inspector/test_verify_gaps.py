@@ -19,6 +19,7 @@ from tests.conftest import GOLDEN
 from tests.damage import frames
 from tests.inspector.test_verify_causes import PARTITION, directory, files_of, logs
 from tests.inspector.test_verify_variations import batches_of
+from tests.metadata_damage import copied
 
 __all__ = ["directory"]
 
@@ -165,3 +166,18 @@ def test_segments_that_retention_had_deleted_are_back(directory: Path, begin: in
     subprocess.run(["sh", "-c", str(finding.command)], check=True)
     assert old.with_name(f"{old.name}.moved").exists()
     assert [each for each in Verification([directory]).findings() if each.severity != "info"] == []
+
+
+@pytest.mark.parametrize(("is_clean", "severity"), [(True, "info"), (False, "warning")])
+def test_a_missing_log_that_had_no_batch(tmp_path: Path, severity: str, *, is_clean: bool) -> None:
+    """After a crash the high watermark says so, too: it is at most some seconds old."""
+    home = copied(tmp_path, "groups/data")
+    marker = home / ".kafka_cleanshutdown"
+    assert marker.exists()
+    if not is_clean:
+        marker.unlink()
+    log = home / "__transaction_state-0" / f"{0:020}.log"
+    log.unlink()
+    (finding,) = (each for each in Verification([home]).findings() if each.path == str(log))
+    assert (finding.kind, finding.severity, finding.lost_first_offset) == ("log-missing", severity, None)
+    assert "no such file: it had no batch, by its indexes and " in str(finding.found)

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from kcli.inspector.verify import Finding
 from kcli.log.log_directory import LogDirectory
 from kcli.log.recovery.exchanged import exchanged_logs
+from kcli.log.segment_reader import sound_batches
+from kcli.log.source import FileSource
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, SOURCE, directory, files_of, logs, loud, swap
@@ -172,6 +175,74 @@ def test_moved_behind_the_end_of_another_partition(directory: Path, name: str) -
     assert finding.path == str(directory / SHORT / log.name)
     assert f"the batches of {name}/{log.name}, where no log is: it was moved" in str(finding.found)
     mended(directory, finding)
+
+
+def crcs(log: Path) -> list[int]:
+    """Return the CRCs of the sound batches."""
+    with closing(FileSource(log)) as source:
+        return [row.crc for row in sound_batches(source)]
+
+
+def damaged(log: Path, at: str) -> None:
+    """Overwrite a sector of the file."""
+    data = bytearray(log.read_bytes())
+    position = {"begin": 0, "middle": len(data) // 1024 * 512, "end": len(data) - 512}[at]
+    data[position : position + 512] = bytes(512)
+    log.write_bytes(data)
+
+
+@pytest.mark.parametrize("with_indexes", [True, False])
+@pytest.mark.parametrize("at", ["begin", "middle", "end"])
+def test_a_bad_sector_does_not_hide_whose_a_moved_log_is(
+    directory: Path, tmp_path: Path, at: str, *, with_indexes: bool
+) -> None:
+    """No record of another partition is kept here, and the partition gets all that is sound."""
+    log = logs(directory)[-2]
+    files = [each for each in files_of(log) if each.suffix != ".snapshot"] if with_indexes else [log]
+    moved = directory / SHORT / log.name
+    for each in files:
+        each.rename(moved.with_name(each.name))
+    damaged(moved, at)
+    found = [each for each in loud(directory) if each.kind == "log-foreign"]
+    assert [each.path for each in found] == [str(moved)]
+    assert f"the batches of {PARTITION}/{log.name}, where no log is: it was moved" in str(found[0].found)
+    new = tmp_path / "new"
+    kcli("recover", "--salvage", "--out", new, directory)
+    assert not (new / SHORT / log.name).exists()
+    assert len(crcs(moved)) > 1
+    assert crcs(new / PARTITION / log.name) == crcs(moved)
+
+
+@pytest.mark.parametrize("at", ["begin", "middle", "end"])
+def test_a_bad_sector_does_not_hide_a_copy(directory: Path, tmp_path: Path, at: str) -> None:
+    log = logs(directory)[-2]
+    copy = Path(shutil.copyfile(log, directory / SHORT / log.name))
+    damaged(copy, at)
+    found = [each for each in loud(directory) if each.kind == "log-foreign"]
+    assert [each.path for each in found] == [str(copy)]
+    assert f"a copy of {PARTITION}/{log.name}" in str(found[0].found)
+    new = tmp_path / "new"
+    kcli("recover", "--salvage", "--out", new, directory)
+    assert not (new / SHORT / log.name).exists()
+
+
+@pytest.mark.parametrize("salvage", [True, False])
+def test_what_retention_deleted_is_not_lost_behind_a_foreign_log(
+    directory: Path, tmp_path: Path, *, salvage: bool
+) -> None:
+    """The foreign log begins below the deleted one, which then lies between two logs, but not of one partition."""
+    one, two, three, _ = logs(directory)
+    for path in (*files_of(one), *files_of(two)):
+        path.rename(path.with_name(f"{path.name}.deleted"))
+    (directory / PARTITION / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {int(three.stem)}\n")
+    foreign = logs(directory, "java-zstd-0")[1]
+    assert int(one.stem) < int(foreign.stem) < int(two.stem)
+    foreign.rename(directory / PARTITION / foreign.name)
+    how = ("--salvage", "--out", tmp_path / "new") if salvage else ()
+    ended = kcli("recover", "--format", "jsonl", *how, directory)
+    lines = [json.loads(each) for each in ended.stdout.splitlines()]
+    rows = [each for each in lines if each.get("partition") == PARTITION and each["kind"] in ("deleted", "restored")]
+    assert rows == []
 
 
 def test_recover_calls_no_offsets_of_a_moved_log_lost(directory: Path) -> None:

@@ -5,11 +5,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from kcli.inspector.verify import Finding, Verification
+from kcli.log.segment_reader import sound_batches
+from kcli.log.source import FileSource
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
@@ -335,3 +338,31 @@ def test_an_encrypted_log_beside_the_place_of_the_missing_one_is_named(directory
     log.unlink()
     what = f"{log.name}.locked ({len(data):,} bytes), beside it, does not begin with a batch"
     assert f"; {what}: it may be encrypted or damaged" in str(missing(directory).found)
+
+
+@pytest.mark.parametrize("at", ["begin", "middle"])
+@pytest.mark.parametrize("with_indexes", [True, False])
+@pytest.mark.parametrize("name", ["{}.log.1", "Copy of {}.log", "{} (1).log", ".nfs00000000012a3f4b00000c01"])
+def test_a_bad_sector_does_not_hide_what_a_log_under_another_name_has(
+    directory: Path, tmp_path: Path, name: str, at: str, *, with_indexes: bool
+) -> None:
+    """Every sound batch says its offsets."""
+    log = logs(directory)[1]
+    if not with_indexes:
+        for path in files_of(log):
+            if path.suffix in (".index", ".timeindex"):
+                path.unlink()
+    data = bytearray(log.read_bytes())
+    position = 0 if at == "begin" else len(data) // 1024 * 512
+    data[position : position + 512] = bytes(512)
+    log.unlink()
+    away = log.with_name(name.format(log.stem))
+    away.write_bytes(data)
+    with closing(FileSource(away)) as source:
+        sound = [(row.base_offset, row.crc) for row in sound_batches(source)]
+    told = [each for each in loud(directory) if each.kind in ("log-missing", "file-name")]
+    assert any(away.name in f"{each.path} {each.found}" for each in told)
+    new = tmp_path / "new"
+    kcli("recover", "--salvage", "--out", new, directory)
+    with closing(FileSource(new / PARTITION / log.name)) as source:
+        assert [(row.base_offset, row.crc) for row in sound_batches(source)] == sound

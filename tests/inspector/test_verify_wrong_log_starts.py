@@ -286,6 +286,24 @@ def test_segments_that_retention_had_deleted_are_there_again(
     )
 
 
+def test_leader_epochs_that_a_start_may_have_made_anew_delete_nothing(tmp_path: Path) -> None:
+    """They begin with a segment: after a crash Kafka makes a lost file anew from what it recovers."""
+    home = copied(tmp_path, SEGMENTS)
+    partition = home / "java-none-0"
+    (partition / "leader-epoch-checkpoint").write_text("0\n1\n2 265\n")
+    write(home, {"java-none-1": 0})
+    (finding,) = [each for each in loud(home) if each.kind == "log-start-offset"]
+    assert finding.command is None
+    assert finding.action.startswith("or a start after a crash has made a lost leader-epoch-checkpoint anew")
+    (row,) = [each for each in rows(home) if each["kind"] == "start-forgotten"]
+    assert row["doubtful"]
+    kcli("recover", "--salvage", "--out", tmp_path / "new", home)
+    assert {log.name for log in (tmp_path / "new/java-none-0").glob("*.log")} == {
+        log.name for log in partition.glob("*.log")
+    }
+    assert "java-none 0" not in (tmp_path / "new" / STARTS).read_text()
+
+
 def test_a_compacted_log_may_begin_below_its_leader_epochs(tmp_path: Path) -> None:
     """The log cleaner keeps the first batch of an epoch or not, and nobody deletes records of these topics."""
     home = copied(tmp_path, GROUPS)

@@ -190,3 +190,22 @@ def test_a_log_from_before_a_cleaning_fits_the_index_that_was_to_be_deleted(dire
     assert finding.kind == "index-foreign"
     text = f", and all {former.name} has do: the log is the one from before Kafka replaced it, put back"
     assert str(finding.found).endswith(text if fits else "fit none of the log's batches")
+
+
+@pytest.mark.parametrize("damage", ["emptied", "removed"])
+def test_a_lost_active_segment_is_an_error_also_where_the_recovery_point_is_where_it_began(
+    directory: Path, damage: str
+) -> None:
+    """Kafka has set the recovery point there when it began the segment, and the high watermark was further."""
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    log = max((directory / "java-none-0").glob("*.log"))
+    end, base = 298, int(log.stem)
+    points = directory / "recovery-point-offset-checkpoint"
+    points.write_text(points.read_text().replace(f"java-none 0 {end}\n", f"java-none 0 {base}\n"))
+    for path in log.parent.glob(f"{log.stem}.*"):
+        if path.suffix != ".snapshot":
+            path.unlink() if damage == "removed" else path.write_bytes(b"")
+    (finding,) = (each for each in loud(directory) if each.kind != "unclean-shutdown")
+    assert (finding.kind, finding.severity) == ("log-end", "error")
+    assert (finding.lost_first_offset, finding.lost_last_offset) == (base, end - 1)
+    assert (finding.path == str(log)) == (damage == "emptied")

@@ -19,7 +19,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kcli.export.source import SplitsPartition
 from kcli.pipelines import sink
@@ -31,13 +31,14 @@ from tests.interop.kit import SCRIPT
 from tests.interop.test_security_kafka import PLAIN, PLAIN_PASSWORD, certificate
 from tests.interop.test_tools_kafka import free_port, kafka
 from tests.pipelines.queries import LIVE_COLUMNS, Planned, live, named, on_disk
+from tests.pipelines.tables.places import Place
 from tests.pipelines.test_sink import Killed, dying, rows, spark_schema
 
 NODE = f"kcli-live-{os.getpid()}"
 ISOLATIONS = ("read_committed", "read_uncommitted")
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TOPICS = (*CODECS, "txn", "busy", "moving", "sunk")
+TOPICS = (*CODECS, "txn", "moving", "sunk")
 
 
 @dataclass
@@ -183,15 +184,20 @@ def test_the_live_source_is_the_disk_source_and_the_consumer(served: Served, iso
 
 
 def test_producers_write_meanwhile(served: Served) -> None:
+    """Partitions are added, too."""
+    admin = AdminClient({"bootstrap.servers": served.address})
+    topic = f"busy-{uuid4()}"  # another one each time that this runs
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
     done = threading.Event()
 
     def produce() -> None:
-        producer = Producer({"bootstrap.servers": served.address, "transactional.id": "busy", "linger.ms": 1})
+        settings = {"transactional.id": topic, "linger.ms": 1, "topic.metadata.refresh.interval.ms": 100}
+        producer = Producer({"bootstrap.servers": served.address, **settings})
         producer.init_transactions()
         for i in count():
             producer.begin_transaction()
             for j in range(300):
-                producer.produce("busy", f"{i}-{j}", partition=j % PARTITIONS)
+                producer.produce(topic, f"{i}-{j}", f"{i}-{j}")
             producer.flush()
             (producer.abort_transaction if i % 3 == 0 else producer.commit_transaction)()
             if done.is_set():
@@ -202,18 +208,21 @@ def test_producers_write_meanwhile(served: Served) -> None:
     try:
         for i in range(6):
             isolation = ISOLATIONS[i % 2]
-            options = {"isolation": isolation, "columns": LIVE_COLUMNS, "subscribe": "busy"}
+            options = {"isolation": isolation, "columns": LIVE_COLUMNS, "subscribe": topic}
             planned = Planned(**named(options, "kafka.bootstrap.servers", served.address))
             table, ends = planned.table(), ends_of(planned)
             if ends:
+                ends = {topic: {str(number): ends[topic].get(str(number), 0) for number in range(PARTITIONS + i)}}
                 limits = {"endingOffsets": json.dumps(ends), "beyondHighWatermark": "true"}
                 assert table.equals(on_disk(served.directory, **options, **limits))
                 assert rows_of(table) == consumed(served.address, ends, isolation)
+            admin.create_partitions([NewPartitions(topic, PARTITIONS + 1 + i)])[topic].result()
             done.wait(0.5)
     finally:
         done.set()
         thread.join()
-    assert live(served.address, subscribe="busy", isolation="read_committed").num_rows > 0
+    found = live(served.address, subscribe=topic, isolation="read_committed", columns=LIVE_COLUMNS)
+    assert {*found.column("partition").to_pylist()} == {*range(PARTITIONS + 6)}
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
@@ -278,6 +287,39 @@ def test_a_pipe(served: Served, tmp_path: Path) -> None:
     for column in ("key", "value", "partition", "headers"):
         assert found.column(column).to_pylist() == given.column(column).to_pylist()
     assert json.loads(kcli("pipe", *arguments, *more).stdout)["records"] == 0
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_pipe_into_a_table(served: Served, kind: str, tmp_path: Path) -> None:
+    """From the listener with TLS and logins, with executors of their own; a second run adds what is new."""
+    topic, out = f"lake-{uuid4()}", tmp_path / "out"
+    admin = AdminClient({"bootstrap.servers": served.address})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+    config = tmp_path / "client.properties"
+    config.write_text("".join(f"{name.removeprefix('kafka.')}={value}\n" for name, value in served.secured.items()))
+    source = f"kafka://{served.secured['kafka.bootstrap.servers']}/{topic}"
+    more = "--source-config", config, "--format", "jsonl", "--master", "local-cluster[2,1,1024]"
+    producer = Producer({"bootstrap.servers": served.address, "transactional.id": topic})
+    producer.init_transactions()
+    for run in range(2):
+        for commits in (True, False):
+            producer.begin_transaction()
+            for i in range(300):
+                producer.produce(topic, f"{run}-{i}", f"{i}", partition=i % PARTITIONS)
+            (producer.commit_transaction if commits else producer.abort_transaction)()
+        done = kcli("pipe", source, f"{kind}:{out}", *more, timeout=600)
+        assert done.status == 0, done
+        assert json.loads(done.stdout.splitlines()[-1])["records"] == 300
+        rows = Place("delta" if kind == "delta" else "directory", out).read()
+        keys = ("partition", "offset", "key", "value")
+        found = sorted(zip(*(rows[name].to_pylist() for name in keys), strict=True))
+        planned = Planned(
+            **named({"isolation": "read_committed"}, "kafka.bootstrap.servers", served.address),
+            subscribe=topic,
+        )
+        read = consumed(served.address, ends_of(planned), "read_committed")
+        assert found == [(number, offset, key, value) for _, number, offset, _, key, value, _ in read]
+        assert len(found) == 300 * (run + 1)
 
 
 def test_the_sink_writes_a_micro_batch_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

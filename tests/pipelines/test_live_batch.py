@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from confluent_kafka import Producer
 
 from kcli.errors import UsageError
 from kcli.export.columns import COLUMNS
+from kcli.export.options import Narrowed, SourceOptions
 from kcli.export.splits import DataLoss
 from kcli.pipelines import fetching
+from kcli.pipelines.cluster import BOOTSTRAP, Cluster
+from kcli.pipelines.planning import plan
 from kcli.testing.kafka import Kafka
 from tests.broker.running import running_node
 from tests.conftest import GOLDEN
@@ -146,9 +150,53 @@ def test_offsets_and_times(kafka: Kafka) -> None:
     assert live(at).num_rows == 11
 
 
+def test_offsets_of_other_partitions(kafka: Kafka) -> None:
+    """As with Spark's Kafka source: those of all partitions that are read, and no others. Filters of the query select
+    fewer partitions, and do not count."""
+    kafka.create_topic("t", 2)
+    kafka.produce("t", *({"value": f"{i}", "partition": i % 2} for i in range(8)))
+    kafka.produce("u", "x")
+    at = kafka.bootstrap_servers
+    for bound in ("startingOffsets", "endingOffsets", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp"):
+        for given, reason in (
+            ('{"t": {"0": 1, "1": 1, "2": 1}}', f"{bound}: the query reads no t-2 in {at}"),
+            ('{"t": {"0": 1, "1": 1}, "u": {"0": 1}}', f"{bound}: the query reads no u-0 in {at}"),
+            ('{"t": {"1": 1}}', f"{bound} lacks t-0, which the query reads too"),
+        ):
+            with pytest.raises(UsageError, match=reason):
+                live(at, subscribe="t", **{bound: given})
+    options = SourceOptions.parse({"startingOffsets": '{"t": {"0": 1, "1": 2}}', "subscribe": "t"}, live=True)
+    filtered = replace(options, narrowed=Narrowed(partitions=frozenset({1})))
+    assert [(each.partition.partition, each.start) for each in plan(filtered, Cluster(at))[1]] == [(1, 2)]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_offsets_beyond_the_end(kafka: Kafka, fails: bool, caplog: pytest.LogCaptureFixture) -> None:
+    kafka.produce("t", *map(str, range(3)))
+    options = {"startingOffsets": '{"t": {"0": 9}}', "failOnDataLoss": str(fails).lower()}
+    reason = "t-0: the log ends at 3, before 9"
+    if fails:
+        with pytest.raises(DataLoss, match=reason):
+            live(kafka.bootstrap_servers, **options)
+    else:
+        assert live(kafka.bootstrap_servers, **options).num_rows == 0
+        assert caplog.messages == [reason]
+    assert live(kafka.bootstrap_servers, startingOffsets='{"t": {"0": 3}}').num_rows == 0
+
+
+def test_tasks_without_number(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka.produce("t", *map(str, range(10)))
+    assert len(Planned(**named({"minPartitions": "100000"}, BOOTSTRAP, kafka.bootstrap_servers)).tasks) == 10
+    monkeypatch.setattr("kcli.export.splits.TASKS_MAX", 4)
+    with pytest.raises(UsageError, match="maxRecordsPerPartition=2 makes more than 4 tasks"):
+        live(kafka.bootstrap_servers, maxRecordsPerPartition="2")
+    assert live(kafka.bootstrap_servers, maxRecordsPerPartition="3").num_rows == 10
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        ({"minPartitions": "1000000000"}, "minPartitions='1000000000': above 100,000, the tasks"),
         ({"subscribe": "t,orders"}, "no topic 'orders' in 127.0.0.1:.*; did you mean 'order'"),
         ({"assign": '{"t": [0, 7]}'}, "no partition 7 of 't' in 127.0.0.1:.*, which has 0"),
         ({"kafka.max.poll.record": "1"}, "kafka.max.poll.record: not honoured by kafka-log"),
@@ -159,7 +207,8 @@ def test_offsets_and_times(kafka: Kafka) -> None:
         ({"kafka.request.timeout.ms": "soon"}, "kafka.request.timeout.ms='soon': not a whole number"),
         ({"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs='0': not above 0"),
         ({"kafka.client.id": "x" * 40_000}, "kafka.client.id='x{200}'...: not UTF-8 of at most 32,767 bytes"),
-        ({"fetchOffset.numRetries": "3"}, "kafka-log has no option fetchoffset.numretries"),
+        ({"fetchOffset.numRetries": "3"}, "fetchOffset.numRetries: kafka.request.timeout.ms says how long"),
+        ({"fetchOffset.retryIntervalMs": "3"}, "fetchOffset.retryIntervalMs: kafka.request.timeout.ms says"),
         ({"minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "2"}, "minOffsetsPerTrigger is above"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay='soon': not a time such as 15m"),
         ({"beyondHighWatermark": "true"}, "beyondHighWatermark: brokers show no consumer"),
@@ -244,6 +293,8 @@ def test_offsets_that_are_gone(kafka: Kafka, fails: bool, caplog: pytest.LogCapt
     else:
         assert offsets_of(planned.table()) == [*range(5, 10)]
         assert caplog.messages == [gone]
+        assert offsets_of(live(kafka.bootstrap_servers, **options)) == [*range(5, 10)]
+        assert caplog.messages == [gone, gone]
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -272,10 +323,10 @@ def batches(kafka: Kafka, count: int) -> Path:
     return kafka.data_dir / "t-0" / f"{0:020}.log"
 
 
-def flip(path: Path, text: bytes) -> None:
-    """Change a byte of a value under the running broker."""
+def flip(path: Path, text: bytes, *, last: bool = False) -> None:
+    """Change a byte of a value under the running broker. last: of the last such value, not the first."""
     data = path.read_bytes()
-    at = data.index(text)
+    at = data.rindex(text) if last else data.index(text)
     with path.open("r+b") as file:
         file.seek(at)
         file.write(b"V")
@@ -308,6 +359,4 @@ def test_a_log_that_ends_early(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def replace_end(fetch_range: Any, end: int) -> Any:
-    from dataclasses import replace
-
     return replace(fetch_range, end=end)

@@ -15,11 +15,13 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
+from formats.record_batch import parse_batch
+from kcli.client.log_appending import cut
 from kcli.client.wire import ErrorAnswer
 from kcli.errors import KcliError, UsageError
 from kcli.export.columns import HEADERS
 from kcli.pipelines import sink
-from kcli.pipelines.encoding import CODECS
+from kcli.pipelines.encoding import CODECS, Encoder
 from kcli.pipelines.source import KafkaDataSource
 from kcli.testing.kafka import Kafka
 
@@ -157,6 +159,45 @@ def test_rows_that_cannot_be_written(kafka: Kafka, columns: dict[str, Any], reas
     kafka.create_topic("t")
     with pytest.raises(UsageError, match=reason):
         writer(kafka).write(iter([rows(3, **columns)]))
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_topic_of_small_batches(kafka: Kafka, codec: str, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that are too large for it are cut, and the next ones are smaller."""
+    monkeypatch.setattr(sink, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(sink, "_place", lambda: ("query", 0, 0))
+    kafka.create_topic("t", config={"max.message.bytes": "20000"})
+    values = [random.Random(i).randbytes(300) for i in range(4_000)]
+    parts = [rows(1_000, value=values[i : i + 1_000], key=["k"] * 1_000) for i in range(0, 4_000, 1_000)]
+    kafka.clear_requests()
+    writer(kafka, {"topic": "t", "kafka.compression.type": codec}, stream=stream).write(iter(parts))
+    assert [each.value() for each in consumed(kafka, "t")] == values
+    refused = [each for each in kafka.requests() if each.api == "Produce"]
+    assert len(refused) < 3 * 4_000 * 300 / 20_000, "most batches are not cut"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_halves_of_a_batch(count: int) -> None:
+    """They have the records of the whole, with their sequences, times and headers."""
+    columns = {"key": [str(i) for i in range(count)], "headers": [[("h", b"x")]] * count}
+    encoder = Encoder(lambda _: 1, "t", "zstd", (7, 1))
+    encoder.encode(pa.Table.from_batches([rows(2, **columns | {"key": None, "headers": None})]))
+    ((batch,),) = encoder.encode(pa.Table.from_batches([rows(count, **columns)])).values()
+    whole, halves = parse_batch(batch), [parse_batch(each) for each in cut(batch)]
+    if count == 1:
+        assert not halves
+        return
+    assert [each.header.base_sequence for each in halves] == [2, 2 + count // 2]
+    assert sum(each.header.record_count for each in halves) == count
+    for half in halves:
+        assert [half.offset(each) for each in half.records] == [*range(half.header.record_count)]
+        assert half.header.last_offset_delta == half.header.record_count - 1
+        assert (half.header.producer_id, half.header.producer_epoch) == (7, 1)
+        assert half.header.attributes == whole.header.attributes
+        assert half.header.max_timestamp == max(map(half.timestamp_ms, half.records))
+    told = [(each.key, each.value, each.headers, each.timestamp_delta) for half in halves for each in half.records]
+    assert told == [(each.key, each.value, each.headers, each.timestamp_delta) for each in whole.records]
 
 
 def test_a_row_that_is_too_large(kafka: Kafka) -> None:

@@ -110,6 +110,9 @@ class Led(LogState):
     def plain_appended(self) -> int:
         return 0
 
+    def appended_aside(self) -> None:
+        """Do nothing: nobody waits."""
+
     def failed(self, _: Exception) -> None:
         self.runway = None
 

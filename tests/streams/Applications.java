@@ -12,7 +12,7 @@ import org.apache.kafka.streams.kstream.*;
 
 /**
  * Programs of tests/streams/applications.py for Kafka Streams: PROGRAM BOOTSTRAP_SERVERS STATE_DIR GUARANTEE runs until
- * standard input ends, then leaves the group.
+ * standard input ends, then leaves the group; whenever all tasks run, it prints a line.
  */
 public class Applications {
     public static void main(String[] args) throws Exception {
@@ -21,6 +21,7 @@ public class Applications {
             case "count" -> count(builder);
             case "windowed_count" -> windowedCount(builder);
             case "table_join" -> tableJoin(builder);
+            case "stream_table_join" -> streamTableJoin(builder);
             default -> throw new IllegalArgumentException(args[0]);
         }
         Properties config = new Properties();
@@ -37,6 +38,10 @@ public class Applications {
             error.printStackTrace();
             System.exit(1);
             return null;
+        });
+        streams.setStateListener((state, before) -> {
+            if (state == KafkaStreams.State.RUNNING)
+                System.out.println("running");
         });
         streams.start();
         InputStream in = System.in;
@@ -68,6 +73,11 @@ public class Applications {
         KTable<String, String> other = builder.table("b", Materialized.as("other"));
         one.outerJoin(other, (left, right) -> python(left) + "+" + python(right), Materialized.as("joined"))
             .toStream().to("out");
+    }
+
+    static void streamTableJoin(StreamsBuilder builder) {
+        KTable<String, String> table = builder.table("b", Materialized.as("table"));
+        builder.<String, String>stream("a").leftJoin(table, (one, other) -> one + "+" + python(other)).to("out");
     }
 
     static String python(String value) {

@@ -5,11 +5,14 @@ import java.io.InputStreamReader;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.SerializationException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -21,6 +24,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
+import org.apache.kafka.streams.errors.*;
 import org.apache.kafka.streams.kstream.*;
 import org.apache.kafka.streams.processor.PunctuationType;
 import org.apache.kafka.streams.processor.StateStore;
@@ -63,6 +67,7 @@ public class StreamsOracle {
     final StreamsBuilder builder = new StreamsBuilder();
     final Map<Integer, Object> made = new LinkedHashMap<>();
     final List<String> seen = new ArrayList<>();
+    final Properties given = new Properties();
 
     Object answer(JsonNode question) throws Exception {
         for (JsonNode step : question.get("steps"))
@@ -76,6 +81,7 @@ public class StreamsOracle {
         config.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
+        config.putAll(given);
         config.put(StreamsConfig.STATE_DIR_CONFIG, question.get("state_dir").asText());
         long interval = question.get("emit_interval_ms").asLong();
         config.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, interval);
@@ -102,7 +108,7 @@ public class StreamsOracle {
                 for (TestRecord<byte[], byte[]> record : driver.createOutputTopic(topic, plain, plain).readRecordsToList()) {
                     List<Object> headers = new ArrayList<>();
                     for (Header header : record.headers())
-                        headers.add(List.of(header.key(), text(header.value())));
+                        headers.add(Arrays.asList(header.key(), OWN_WORDS.contains(header.key()) ? "*" : text(header.value())));
                     List<Object> row = new ArrayList<>();
                     row.add(text(record.key()));
                     row.add(text(record.value()));
@@ -117,6 +123,40 @@ public class StreamsOracle {
             answer.put("seen", seen);
         }
         return answer;
+    }
+
+    static final List<String> OWN_WORDS =
+        List.of("__streams.errors.exception", "__streams.errors.message", "__streams.errors.stacktrace");
+
+    /** Leaves out what a sink cannot serialize. */
+    public static class ContinueProduction implements ProductionExceptionHandler {
+        @Override
+        public Response handleError(ErrorHandlerContext context, ProducerRecord<byte[], byte[]> record, Exception error) {
+            return Response.resume();
+        }
+
+        @Override
+        public Response handleSerializationError(
+            ErrorHandlerContext context, ProducerRecord record, Exception error, SerializationExceptionOrigin origin) {
+            return Response.resume();
+        }
+
+        @Override
+        public void configure(Map<String, ?> ignored) {
+        }
+    }
+
+    /** Text of at most two letters. */
+    static Serde<String> shortText() {
+        return Serdes.serdeFrom(
+            (topic, text) -> text == null ? null : atMostTwo(text).getBytes(UTF_8),
+            (topic, data) -> data == null ? null : atMostTwo(new String(data, UTF_8)));
+    }
+
+    static String atMostTwo(String text) {
+        if (text.length() > 2)
+            throw new SerializationException(text);
+        return text;
     }
 
     static Object stores(TopologyTestDriver driver) {
@@ -199,6 +239,7 @@ public class StreamsOracle {
             case "string" -> value == null ? null : string(value);
             case "long_only" -> value == null || string(value).length() < 3 ? null : value;
             case "first" -> first(value);
+            case "fails" -> atMostTwo(string(value));
             case "negated" -> value instanceof Long number ? -number : value;
             default -> throw new IllegalArgumentException(name);
         };
@@ -275,6 +316,7 @@ public class StreamsOracle {
             case "integer" -> Serdes.Integer();
             case "double" -> Serdes.Double();
             case "bytes" -> Serdes.ByteArray();
+            case "short" -> shortText();
             default -> throw new IllegalArgumentException(name);
         };
     }
@@ -360,6 +402,8 @@ public class StreamsOracle {
                 return ofTable(table, call);
             if (on instanceof KGroupedStream grouped)
                 return ofGroupedStream(grouped, call);
+            if (on instanceof CogroupedKStream || on instanceof TimeWindowedCogroupedKStream || on instanceof SessionWindowedCogroupedKStream)
+                return ofCogrouped(on, call);
             if (on instanceof TimeWindowedKStream windowed)
                 return ofWindowed(windowed, call);
             if (on instanceof SessionWindowedKStream sessions)
@@ -375,6 +419,9 @@ public class StreamsOracle {
 
         Object ofBuilder(String call) {
             switch (call) {
+                case "config":
+                    StreamsOracle.this.given.put(text(0), text(1).equals("continue") ? ContinueProduction.class : text(1));
+                    return call;
                 case "stream": {
                     List<String> topics = new ArrayList<>();
                     given.forEach(topic -> topics.add(topic.asText()));
@@ -469,6 +516,8 @@ public class StreamsOracle {
                 }
                 case "repartition": {
                     Repartitioned repartitioned = Repartitioned.with(serdeOf("key_serde"), serdeOf("value_serde"));
+                    if (has("number_of_partitions"))
+                        repartitioned = repartitioned.withNumberOfPartitions(about.get("number_of_partitions").asInt());
                     return stream.repartition(has("name") ? repartitioned.withName(text("name")) : repartitioned);
                 }
                 case "to_table":
@@ -633,6 +682,8 @@ public class StreamsOracle {
 
         Object ofGroupedStream(KGroupedStream grouped, String call) {
             switch (call) {
+                case "cogroup":
+                    return grouped.cogroup((k, v, a) -> StreamsOracle.aggregate(text(0), k, v, a));
                 case "count":
                     if (hasMaterialized())
                         return has("name") ? grouped.count(named(), materialized()) : grouped.count(materialized());
@@ -721,6 +772,39 @@ public class StreamsOracle {
             }
         }
 
+        Object ofCogrouped(Object on, String call) {
+            Initializer initializer = () -> initial(text(0));
+            Named named = has("name") ? named() : null;
+            if (on instanceof CogroupedKStream groups)
+                switch (call) {
+                    case "cogroup":
+                        return groups.cogroup((KGroupedStream) other(0), (k, v, a) -> StreamsOracle.aggregate(text(1), k, v, a));
+                    case "windowed_by":
+                        if (has("difference"))
+                            return groups.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms("difference"), ms("grace")));
+                        if (has("gap"))
+                            return groups.windowedBy(SessionWindows.ofInactivityGapAndGrace(ms("gap"), ms("grace")));
+                        TimeWindows windows = TimeWindows.ofSizeAndGrace(ms("size"), ms("grace"));
+                        return groups.windowedBy(has("advance") ? windows.advanceBy(ms("advance")) : windows);
+                    case "aggregate":
+                        if (hasMaterialized())
+                            return named != null ? groups.aggregate(initializer, named, materialized()) : groups.aggregate(initializer, materialized());
+                        return named != null ? groups.aggregate(initializer, named) : groups.aggregate(initializer);
+                    default:
+                        throw new IllegalArgumentException(call);
+                }
+            if (on instanceof TimeWindowedCogroupedKStream windowed) {
+                if (hasMaterialized())
+                    return named != null ? windowed.aggregate(initializer, named, materialized()) : windowed.aggregate(initializer, materialized());
+                return named != null ? windowed.aggregate(initializer, named) : windowed.aggregate(initializer);
+            }
+            SessionWindowedCogroupedKStream sessions = (SessionWindowedCogroupedKStream) on;
+            Merger merger = (k, one, two) -> two(text(1), one, two);
+            if (hasMaterialized())
+                return named != null ? sessions.aggregate(initializer, merger, named, materialized()) : sessions.aggregate(initializer, merger, materialized());
+            return named != null ? sessions.aggregate(initializer, merger, named) : sessions.aggregate(initializer, merger);
+        }
+
         Object ofGroupedTable(KGroupedTable grouped, String call) {
             switch (call) {
                 case "count":
@@ -783,6 +867,11 @@ public class StreamsOracle {
                 if (name.equals("clock"))
                     context.schedule(Duration.ofMillis(700), PunctuationType.WALL_CLOCK_TIME,
                         time -> context.forward(new Record("clock", "" + time + "/" + context.currentStreamTimeMs(), time)));
+                if (name.equals("fails"))
+                    context.schedule(Duration.ofMillis(40), PunctuationType.STREAM_TIME, time -> {
+                        context.forward(new Record("tick", "" + time, time));
+                        throw new IllegalStateException("fails");
+                    });
                 if (name.equals("flush")) {
                     counts = context.getStateStore(stores[0]);
                     context.schedule(Duration.ofMillis(15), PunctuationType.STREAM_TIME, time -> {
@@ -817,6 +906,10 @@ public class StreamsOracle {
                         context().forward(record.withValue(place.topic() + "/" + place.partition() + "/" + place.offset() + "@" + context().currentStreamTimeMs()));
                         return;
                     }
+                    case "fails":
+                        context().forward(record.withValue(atMostTwo(string(record.value()))).withTimestamp(record.timestamp() + 1));
+                        context().forward(record.withKey("again"));
+                        return;
                     default:
                         context().forward(record);
                 }

@@ -33,6 +33,8 @@ from kcli.streams import (
     Processor,
     PunctuationType,
     Record,
+    Response,
+    Serde,
     SessionStoreBuilder,
     SessionWindows,
     SlidingWindows,
@@ -56,7 +58,26 @@ CASES = Path(__file__).with_name("cases")
 APPLICATION = "app"
 SAMPLE = (3, 14)
 """Seed and length of the input whose answers are stored."""
-SERDES: dict[str, Any] = {"string": STRING, "long": LONG, "integer": INTEGER, "double": DOUBLE, "bytes": BYTES}
+
+
+def at_most_two(value: Any) -> str:
+    """Return a text of at most two letters; other texts are an error."""
+    if len(text(value)) > 2:
+        raise ValueError(text(value))
+    return text(value)
+
+
+SHORT: Serde[str] = Serde("SHORT", lambda value: at_most_two(value).encode(), lambda data: at_most_two(data.decode()))
+SERDES: dict[str, Any] = {
+    "string": STRING,
+    "long": LONG,
+    "integer": INTEGER,
+    "double": DOUBLE,
+    "bytes": BYTES,
+    "short": SHORT,
+}
+OWN_WORDS = ("__streams.errors.exception", "__streams.errors.message", "__streams.errors.stacktrace")
+"""Headers of dead letters that differ from language to language."""
 HIDDEN_STORES = ("SUBSCRIPTION-STATE-STORE", "-subscription-store", "-shared-join", "OUTERSHARED")
 
 Json = Any
@@ -143,6 +164,7 @@ VALUES = {
     "long": lambda chance: struct.pack(">q", chance.randint(-3, 6)),
     "integer": lambda chance: struct.pack(">i", chance.randint(-3, 6)),
     "double": lambda chance: struct.pack(">d", chance.randint(-3, 6) / 2),
+    "short": lambda chance: "".join(chance.choices(LETTERS, k=chance.randint(0, 4))).encode(),
     "bytes": lambda chance: bytes(chance.choices(range(256), k=chance.randint(0, 4))),
 }
 
@@ -210,6 +232,7 @@ VALUE_MAPPERS: dict[str, Callable[[Any], Any]] = {
     "string": lambda value: None if value is None else str(value),
     "long_only": lambda value: None if value is None or len(str(value)) < 3 else value,
     "first": first,
+    "fails": at_most_two,
     "negated": lambda value: -value if isinstance(value, int) else value,
 }
 NEW_KEYS: dict[str, Callable[[Any, Any], Any]] = {
@@ -275,11 +298,17 @@ class Named(Processor[Any, Any, Any, Any]):
                 )
             case "clock":
                 context.schedule(700, PunctuationType.WALL_CLOCK_TIME, self.tell_clock)
+            case "fails":
+                context.schedule(40, PunctuationType.STREAM_TIME, self.fail)
             case "flush":
                 context.schedule(15, PunctuationType.STREAM_TIME, self.flush)
 
     def tell_clock(self, time: int) -> None:
         self.context.forward(Record("clock", f"{time}/{self.context.current_stream_time_ms}", time))
+
+    def fail(self, time: int) -> None:
+        self.context.forward(Record("tick", str(time), time))
+        raise RuntimeError("fails")
 
     def flush(self, time: int) -> None:
         for key, count in self.store.all():
@@ -312,6 +341,10 @@ class Named(Processor[Any, Any, Any, Any]):
                     self.store.put(session, record.value)
                     near = self.store.find_sessions(record.key, record.timestamp - 10, record.timestamp + 10)
                     self.context.forward(record.with_value("".join(f"{each}:{value} " for each, value in near)))
+            case "fails":
+                changed = record.with_value(at_most_two(record.value))
+                self.context.forward(changed.with_timestamp(record.timestamp + 1))
+                self.context.forward(record.with_key("again"))
             case "upper":
                 self.context.forward(record.with_value(VALUE_MAPPERS["upper"](record.value)))
             case _:
@@ -319,12 +352,14 @@ class Named(Processor[Any, Any, Any, Any]):
 
 
 class Interpreter:
-    """Makes a topology of kcli.streams of a program's steps. seen: what peek and foreach have seen."""
+    """Makes a topology of kcli.streams of a program's steps. seen: what peek and foreach have seen. config: the
+    application's configuration."""
 
     def __init__(self) -> None:
         self.builder = StreamsBuilder(key_serde=STRING, value_serde=STRING)
         self.seen: list[str] = []
         self.made: list[Any] = []
+        self.config: dict[str, Any] = {}
 
     def run(self, steps: list[Json]) -> None:
         for step in steps:
@@ -340,6 +375,10 @@ class Interpreter:
         match call:
             case "item":
                 return on[args[0]]
+            case "config":
+                name, value = args
+                self.config[name] = (lambda _context, _error: Response(resumes=True)) if value == "continue" else value
+                return None
             case "stream" | "table" | "global_table":
                 if (times := about.pop("times", None)) is not None:
                     about["timestamp_extractor"] = EXTRACTORS[times]
@@ -394,6 +433,10 @@ class Interpreter:
                 return [self.see]
             case "reduce":
                 return [TWO[each] for each in args]
+            case "cogroup":
+                return [*args[:-1], AGGREGATES[args[-1]]]
+            case "aggregate" if "Cogrouped" in type(on).__name__:
+                return [INITIALS[args[0]], *(merger(TWO[each]) for each in args[1:])]
             case "aggregate":
                 is_session = type(on).__name__ == "SessionWindowedKStream"
                 more: list[Any] = [merger(TWO[each]) if is_session else AGGREGATES[each] for each in args[2:]]
@@ -443,7 +486,10 @@ def answer(asked: Json) -> Json:
         topology = interpreter.builder.build()
         described = topology.describe()
         with TopologyTestDriver(
-            topology, application_id=APPLICATION, emit_interval_ms=asked["emit_interval_ms"]
+            topology,
+            application_id=APPLICATION,
+            emit_interval_ms=asked["emit_interval_ms"],
+            config=interpreter.config,
         ) as driver:
             for each in asked["inputs"]:
                 if "wall" in each:
@@ -457,7 +503,7 @@ def answer(asked: Json) -> Json:
                         latin(one.key),
                         latin(one.value),
                         one.timestamp,
-                        [[name, latin(value)] for name, value in one.headers],
+                        [[name, "*" if name in OWN_WORDS else latin(value)] for name, value in one.headers],
                     ]
                     for one in driver.outputs(topic)
                 ]

@@ -103,6 +103,13 @@ def short_retention() -> None:
     strings().stream("a").group_by_key().windowed_by(TimeWindows(size_ms=10, grace_ms=5)).count(retention_ms=12)
 
 
+NO_WINDOWS: Any = 5
+
+
+def last(_key: object, value: object, _total: object) -> object:
+    return value
+
+
 class Silent(Processor[Any, Any, Any, Any]):
     def process(self, record: Record[Any, Any]) -> None:
         pass
@@ -123,6 +130,8 @@ class Silent(Processor[Any, Any, Any, Any]):
         (no_join_windows, "needs windows"),
         (short_retention, "must keep windows for 15 ms"),
         (lambda: strings().stream(), "a stream needs a topic"),
+        (lambda: strings().stream("a").repartition(number_of_partitions=0), "must be positive, not 0"),
+        (lambda: strings().stream("a").group_by_key().cogroup(last).windowed_by(NO_WINDOWS), "not 5"),
         (lambda: TimeWindows(size_ms=0), "size_ms must be positive"),
         (lambda: TimeWindows(size_ms=5, advance_ms=6), "advance_ms must be from 1 to"),
         (lambda: SessionWindows(inactivity_gap_ms=0), "inactivity_gap_ms must be positive"),

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
+from kcli.client.admin import Admin
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
+from kcli.client.processing import delete_before
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams import (
+    JSON,
     LONG,
     STRING,
     EmitStrategy,
+    ErrorContext,
     JoinWindows,
     ProcessingError,
     Processor,
     PunctuationType,
     Record,
+    Response,
     SessionWindows,
+    StreamsBuilder,
     StreamsError,
     Suppressed,
     TimeWindows,
@@ -32,6 +39,7 @@ from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
 from kcli.testing.kafka import Kafka
 from tests.streams.applications import (
     PROGRAMS,
+    START_MS,
     Input,
     Row,
     by_key,
@@ -44,6 +52,7 @@ from tests.streams.applications import (
     wait_until,
 )
 
+STANDBY = {"num.standby.replicas": 1}
 CONFIG = {"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
 
 pytestmark = pytest.mark.kafka_broker(config=CONFIG)
@@ -94,6 +103,16 @@ def test_tables_over_partitions_are_those_of_the_test_driver(kafka: Kafka, name:
         wait_until(lambda: last(consumed(kafka.bootstrap_servers, "out", 2)) == wanted)
 
 
+def test_what_was_read_of_repartition_topics_is_deleted(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.streams.local.kafka_streams.PURGE_INTERVAL_S", 0.0)
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x y z", START_MS)])
+    place = TopicPartition("app-counts-repartition", 0)
+    with running(kafka, PROGRAMS["count"]()):
+        wait_until(lambda: has(kafka, 3))
+        wait_until(lambda: Groups(Connection(kafka.bootstrap_servers)).starts([place])[place] >= 3)
+
+
 def test_instances_share_the_tasks(kafka: Kafka) -> None:
     kafka.seed({"a": 4, "out": 1})
     records = [each for each in inputs(200, seed=3) if each.topic == "a"]
@@ -114,9 +133,9 @@ def test_a_standby_has_the_stores_before_it_gets_the_task(kafka: Kafka) -> None:
     records = [each for each in inputs(300, seed=8) if each.topic == "a"]
     wanted = expected(PROGRAMS["windowed_count"](), records)
     produce(kafka.bootstrap_servers, records[:100])
-    with running(kafka, PROGRAMS["windowed_count"](), standby=True) as one:
+    with running(kafka, PROGRAMS["windowed_count"](), config=STANDBY) as one:
         wait_until(lambda: has(kafka, len(expected(PROGRAMS["windowed_count"](), records[:100]))))
-        with running(kafka, PROGRAMS["windowed_count"](), standby=True) as other:
+        with running(kafka, PROGRAMS["windowed_count"](), config=STANDBY) as other:
             wait_until(lambda: bool(one._standbys or other._standbys))
             standby = one if one._standbys else other
             (spare,) = standby._standbys.values()
@@ -156,8 +175,6 @@ def test_internal_topics(kafka: Kafka) -> None:
     kafka.seed({"a": 3})
     with running(kafka, builder.build()) as app:
         wait_until(lambda: len(app.running_tasks) >= 6)
-    from kcli.client.admin import Admin
-
     admin = Admin(Connection(kafka.bootstrap_servers))
     set_here = {"cleanup.policy", "retention.ms", "segment.bytes"}
     names = [name for name in admin.names() if name.startswith("app-")]
@@ -229,13 +246,14 @@ def test_offsets_are_committed_with_the_time_of_the_partition(kafka: Kafka) -> N
     groups.group("app")
     found = groups.committed("app")[TopicPartition("a", 0)]
     assert found.offset == 2
-    assert decode(found.metadata) == OffsetMetadata(7000, {})
+    metadata = decode(found.metadata)
+    assert (metadata.partition_time, [name[0] for name in metadata.processors]) == (7000, ["#"])
 
 
 def test_metadata_of_offsets() -> None:
     assert OffsetMetadata(7000).encode() == "AgAAAAAAABtY"
     full = OffsetMetadata(5, {"store": 9, "ö": -1})
-    assert decode(full.encode()) == full
+    assert decode(full.encode()) == full == decode(full.encode() + "\0")
     assert decode("AQAAAAAAABtY") == OffsetMetadata(7000)
     assert decode("") == decode("a text of a tool") == decode("AwAAAAAAABtY") == decode("Ag==") == OffsetMetadata()
 
@@ -282,8 +300,19 @@ def test_windows_of_a_key_share_a_partition(kafka: Kafka) -> None:
     assert len({record.partition for record in kafka.records("out") if record.key}) == 1
 
 
-def run_once(kafka: Kafka, topology: Topology) -> None:
-    KafkaStreams(topology, application_id="app", bootstrap_servers=kafka.bootstrap_servers).run()
+def run_once(kafka: Kafka, topology: Topology, **about: Any) -> None:
+    KafkaStreams(topology, application_id="app", bootstrap_servers=kafka.bootstrap_servers, **about).run()
+
+
+def committed_of(kafka: Kafka, topic: str = "a") -> int:
+    groups = Groups(Connection(kafka.bootstrap_servers))
+    groups.group("app")
+    found = groups.committed("app").get(TopicPartition(topic, 0))
+    return -1 if found is None else found.offset
+
+
+def delete(kafka: Kafka, topic: str) -> None:
+    assert list(Admin(Connection(kafka.bootstrap_servers)).delete([topic], if_exists=False)) == [topic]
 
 
 def refused(kafka: Kafka, topology: Topology) -> str:
@@ -319,19 +348,115 @@ def test_repartition_topics_match_the_topics_with_which_they_are_joined(kafka: K
         wait_until(lambda: has(kafka, 6))
 
 
-def test_a_lost_changelog_is_an_error(kafka: Kafka) -> None:
-    from kcli.client.admin import Admin
+def test_repartition_topics_have_as_many_partitions_as_the_program_gives(kafka: Kafka) -> None:
+    def program(count: int) -> Topology:
+        builder = new_builder()
+        by_value = builder.stream("a").select_key(lambda _, value: value)
+        by_value.repartition(name="given", number_of_partitions=count).left_join(
+            builder.table("b"), lambda one, other: f"{one}+{other}"
+        ).to("out")
+        return builder.build()
 
-    kafka.seed({"a": 1, "out": 1})
-    produce(kafka.bootstrap_servers, [Input("a", "k", "x", 1)])
-    with running(kafka, PROGRAMS["windowed_count"]()):
-        wait_until(lambda: has(kafka, 1))
-    assert list(Admin(Connection(kafka.bootstrap_servers)).delete(["app-counts-changelog"], if_exists=False)) == [
-        "app-counts-changelog"
-    ]
+    kafka.seed({"a": 1, "b": 3, "out": 1})
+    assert refused(kafka, program(2)) == (
+        "topics that are joined must have equally many partitions: app-given-repartition has 2, b has 3"
+    )
+    with running(kafka, program(3)) as app:
+        wait_until(lambda: app.running_tasks == ["0_0", "1_0", "1_1", "1_2"])
+
+
+def test_a_lost_changelog_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["windowed_count"]())
+    delete(kafka, "app-counts-changelog")
     assert refused(kafka, PROGRAMS["windowed_count"]()) == (
         "app has read a, but its internal topic app-counts-changelog is not there: restore the topic, or begin anew "
         "with kcli streams reset"
+    )
+
+
+def begun(kafka: Kafka, topology: Topology, **topics: int) -> None:
+    """Run a program over one record of the topic a."""
+    kafka.seed({"a": 1, "out": 1, **topics})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", START_MS)])
+    with running(kafka, topology):
+        wait_until(lambda: has(kafka, 1))
+
+
+ANEW = "restore the topic, or begin anew with kcli streams reset"
+
+
+def test_a_changelog_that_was_made_anew_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["count"]())
+    delete(kafka, "app-counts-changelog")
+    kafka.create_topic("app-counts-changelog", 1, config={"cleanup.policy": "compact"})
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        f"app-counts-changelog was deleted and made anew since app has committed offsets: what the store counts had is "
+        f"lost; {ANEW}"
+    )
+
+
+def test_a_changelog_without_its_first_records_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["count"]())
+    admin = Admin(Connection(kafka.bootstrap_servers))
+    for policy in ("delete", "compact"):
+        configs = {"cleanup.policy": policy}
+        (_,) = admin.alter_configs(["app-counts-changelog"], configs, validate_only=False, if_exists=False)
+        if policy == "delete":
+            delete_first(kafka, "app-counts-changelog", 1)
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        f"app-counts-changelog, partition 0 begins at offset 1: earlier records of the store counts are gone; {ANEW}"
+    )
+
+
+def delete_first(kafka: Kafka, topic: str, offset: int) -> None:
+    place = TopicPartition(topic, 0)
+    client = Connection(kafka.bootstrap_servers).admin()
+    delete_before(client, {place: offset})
+    wait_until(lambda: Groups(Connection(kafka.bootstrap_servers)).starts([place])[place] == offset)
+
+
+def test_topics_without_the_records_that_come_next(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["count"]())
+    groups, topic = Groups(Connection(kafka.bootstrap_servers)), "app-counts-repartition"
+    place = TopicPartition(topic, 0)
+    (_,) = groups.commit("app", {place: 99})
+    end = groups.ends([place])[place]
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        f"{topic}, partition 0 ends at offset {end}, and app has read it up to 99: it was deleted and made anew, or "
+        f"has lost records; {ANEW}"
+    )
+    (_,) = groups.commit("app", {place: 0})
+    delete_first(kafka, topic, 1)
+    assert refused(kafka, PROGRAMS["count"]()) == (
+        f"{topic}, partition 0 begins at offset 1, and app has read it up to 0: records between are lost; {ANEW}"
+    )
+
+
+def test_a_program_that_has_changed_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["windowed_count"]())
+
+    def changed(name: str, **about: Any) -> Topology:
+        builder = new_builder()
+        builder.stream("a").group_by_key().count(store_name=name, **about).to_stream().map_values(text).to("out")
+        return builder.build()
+
+    assert refused(kafka, changed("other")) == (
+        "app has read a, but its internal topic app-other-changelog is not there: the program has changed, which had "
+        f"app-counts-changelog (store_name and name keep names of topics); {ANEW}"
+    )
+    assert refused(kafka, changed("counts")) == (
+        "app-counts-changelog has cleanup.policy=compact,delete, and the program needs compact: its store has changed, "
+        f"or somebody has set it; {ANEW}"
+    )
+
+
+def test_a_store_of_another_type_is_an_error(kafka: Kafka) -> None:
+    begun(kafka, PROGRAMS["count"]())
+    builder = new_builder()
+    words = builder.stream("a").group_by(lambda _, word: word)
+    words.aggregate(dict, lambda _key, _value, total: total, store_name="counts", value_serde=JSON)
+    assert refused(kafka, builder.build()).startswith(
+        "app-counts-changelog, partition 0: what it has is none of the store counts: 8 bytes are no JSON: "
     )
 
 
@@ -351,6 +476,112 @@ def test_a_record_that_cannot_be_read_undoes_what_was_not_committed(kafka: Kafka
     with pytest.raises(ProcessingError, match="a, partition 0, offset 1: the record's value cannot be read"):
         run_once(kafka, builder.build())
     assert consumed(kafka.bootstrap_servers, "out", 1) == []
+
+
+CONTINUE = {
+    "deserialization.exception.handler": "LogAndContinueExceptionHandler",
+    "processing.exception.handler": "LogAndContinueProcessingExceptionHandler",
+    "errors.dead.letter.queue.topic.name": "dead",
+}
+
+
+def halves() -> Topology:
+    """Halve numbers; 0 has no inverse."""
+    builder = StreamsBuilder(key_serde=STRING, value_serde=JSON)
+    builder.stream("a").map_values(lambda value: 1 / value).to("out")
+    return builder.build()
+
+
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_dead_letters(kafka: Kafka, guarantee: ProcessingGuarantee) -> None:
+    kafka.seed({"a": 1, "out": 1, "dead": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", value, START_MS) for value in ("4", "none", "0", "2", "[")])
+    with running(kafka, halves(), processing_guarantee=guarantee, commit_interval_ms=50, config=CONTINUE):
+        wait_until(lambda: has(kafka, 3, topic="dead"))
+        wait_until(lambda: committed_of(kafka) == 5)
+    assert [value for _, value, _ in consumed(kafka.bootstrap_servers, "out", 1)] == [b"0.25", b"0.5"]
+    letters = kafka.records("dead")
+    assert [each.value for each in letters if each.key] == [b"none", b"0", b"["]
+    headers = dict(letters[1].headers)
+    assert headers["__streams.errors.exception"] == b"builtins.ZeroDivisionError"
+    assert headers["__streams.errors.offset"] == b"2"
+
+
+def test_a_dead_letter_topic_that_does_not_exist(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    with pytest.raises(StreamsError, match=r"errors\.dead\.letter\.queue\.topic\.name: there is no topic dead"):
+        run_once(kafka, PROGRAMS["count"](), config=CONTINUE)
+    assert not [name for name in kafka.topics() if name.startswith("app-")]
+
+
+def test_a_record_that_is_left_out_at_the_end_is_committed(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "none", START_MS)])
+    config = {"deserialization.exception.handler": "LogAndContinueExceptionHandler"}
+    with running(kafka, halves(), config=config):
+        wait_until(lambda: committed_of(kafka) == 1)
+
+
+def test_dead_letters_of_a_failure_are_sent_unless_they_are_undone(kafka: Kafka) -> None:
+    kafka.seed({"a": 1, "out": 1, "dead": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "0", START_MS)])
+    config = {"errors.dead.letter.queue.topic.name": "dead"}
+    for guarantee, count in (("exactly_once_v2", 0), ("at_least_once", 1)):
+        with pytest.raises(
+            ProcessingError, match="a, partition 0, offset 0: KSTREAM-MAPVALUES-0000000001: ZeroDivisionError: division"
+        ):
+            run_once(kafka, halves(), processing_guarantee=guarantee, config=config)
+        assert len(consumed(kafka.bootstrap_servers, "dead", 1)) == count
+
+
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_records_that_are_too_large(kafka: Kafka, guarantee: ProcessingGuarantee) -> None:
+    builder = new_builder()
+    builder.stream("a").map_values(lambda value: value * 2_000_000).to("out")
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", START_MS), Input("a", "k", "", START_MS)])
+    with pytest.raises(ProcessingError, match="out: MESSAGE_TOO_LARGE"):
+        run_once(kafka, builder.build(), processing_guarantee=guarantee)
+    seen: list[ErrorContext] = []
+
+    def leave_out(context: ErrorContext, _error: Exception) -> Response:
+        seen.append(context)
+        return Response(resumes=True)
+
+    config = {"production.exception.handler": leave_out}
+    with running(kafka, builder.build(), processing_guarantee=guarantee, commit_interval_ms=50, config=config):
+        wait_until(lambda: committed_of(kafka) == 2)
+    assert [value for _, value, _ in consumed(kafka.bootstrap_servers, "out", 1)] == [b""]
+    assert [context.node for context in seen] == ["out"]
+
+
+@pytest.mark.kafka_broker(config={**CONFIG, "message.max.bytes": "1000"})
+@pytest.mark.parametrize("guarantee", list(ProcessingGuarantee))
+def test_records_that_the_broker_does_not_take(kafka: Kafka, guarantee: ProcessingGuarantee) -> None:
+    builder = new_builder()
+    builder.stream("a").map_values(lambda value: value * 5000).to("out")
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", START_MS), Input("a", "k", "", START_MS)])
+    config = {"production.exception.handler": lambda _context, _error: Response(resumes=True)}
+    about: dict[str, Any] = {"processing_guarantee": guarantee, "commit_interval_ms": 50}
+    with pytest.raises(ProcessingError, match="out: MESSAGE_TOO_LARGE"):
+        run_once(kafka, builder.build(), **about)
+    if guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+        with pytest.raises(ProcessingError, match="out: MESSAGE_TOO_LARGE"):
+            run_once(kafka, builder.build(), **about, config=config)
+        return
+    with running(kafka, builder.build(), **about, config=config):
+        wait_until(lambda: committed_of(kafka) == 2)
+
+
+def test_configurations_that_make_no_sense(kafka: Kafka) -> None:
+    for config, says in (
+        ({"num.threads": "1"}, "num.threads is no configuration of streams; those are deserialization"),
+        ({"processing.exception.handler": "x"}, "is a function or one of LogAndFailProcessingExceptionHandler, Log"),
+        ({"processing.exception.handler.global.enabled": "x"}, "global.enabled is true or false, not 'x'"),
+    ):
+        with pytest.raises(TopologyError, match=says):
+            run_once(kafka, halves(), config=config)
 
 
 def test_no_broker(kafka: Kafka) -> None:

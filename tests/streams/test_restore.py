@@ -34,7 +34,7 @@ def test_stores_are_restored_from_their_changelogs(case: Case) -> None:
     interpreter = Interpreter()
     interpreter.run(asked["steps"])
     topology = interpreter.builder.build()
-    with TopologyTestDriver(topology, application_id="app") as driver:
+    with TopologyTestDriver(topology, application_id="app", config=interpreter.config) as driver:
         for each in asked["inputs"]:
             if "wall" in each:
                 driver.advance_wall_clock_time(each["wall"])

@@ -24,6 +24,7 @@ from kcli.client.processing import PartitionReader
 from kcli.export.session import cause
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams import LONG, STRING, StreamsBuilder, StreamsError, Topology, TopologyError, TopologyTestDriver
+from kcli.streams.config import DEAD_LETTER_TOPIC, DESERIALIZATION, STANDBYS, streams_config
 from kcli.streams.local.internal import partition_counts
 from kcli.streams.local.plan import input_topics, sub_topologies
 from kcli.streams.spark import SparkStreams
@@ -77,14 +78,18 @@ SAMPLE = (
     "global-left-join",
     "process-flush",
     "process-stream-time",
+    "cogroup-of-two-streams",
+    "repartition-with-a-number-of-partitions",
 )
 """Of the other cases `make soak` runs all."""
 
 
 def runnable() -> list[Case]:
-    """The cases that run on Spark."""
+    """The cases that run on Spark in one application, that is, without those that have a configuration."""
     found = [case for path in sorted(CASES.glob("*.txt")) for case in cases(path)]
-    return [case for case in found if case.name not in NOT_COMPARED]
+    return [
+        case for case in found if case.name not in NOT_COMPARED and all(step["call"] != "config" for step in case.steps)
+    ]
 
 
 def chosen() -> list[Case]:
@@ -224,9 +229,11 @@ def read_topics(topology: Topology) -> set[str]:
 
 
 def committed_rows(kafka: Kafka, topics: list[str]) -> dict[str, list[Row]]:
-    """The records of topics with one partition."""
-    reader = PartitionReader(Connection(kafka.bootstrap_servers), committed_only=True)
-    places = [TopicPartition(topic, 0) for topic in topics]
+    """The records of topics."""
+    connection = Connection(kafka.bootstrap_servers)
+    counts = partition_counts(connection)
+    reader = PartitionReader(connection, committed_only=True)
+    places = [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
     reader.add(places)
     found: dict[str, list[Row]] = {topic: [] for topic in topics}
     while not all(map(reader.is_done, places)):
@@ -315,6 +322,11 @@ def test_a_bad_record_ends_the_query(spark: SparkSession, kafka: Kafka, tmp_path
     with pytest.raises(PySparkException) as caught:
         spark_app(kafka, builder.build(), tmp_path / "checkpoint").run(spark)
     assert (cause(caught.value) or "").startswith(reason)
+    kafka.create_topic("dead", 1)
+    config = {DESERIALIZATION: "LogAndContinueExceptionHandler", DEAD_LETTER_TOPIC: "dead"}
+    app = spark_app(kafka, builder.build(), tmp_path / "checkpoint", config=config)
+    run(spark, app, lambda: has_settled(kafka, {"a"}))
+    assert [row[:2] for row in committed_rows(kafka, ["dead"])["dead"]] == [(b"k", b"no number")]
 
 
 def test_a_checkpoint_that_does_not_fit_the_group(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
@@ -349,7 +361,17 @@ def test_what_spark_does_not_run(name: str, reason: str) -> None:
     interpreter = Interpreter()
     interpreter.run(case.steps)
     with pytest.raises(TopologyError, match=reason):
-        refuse(interpreter.builder.build(), "app")
+        refuse(interpreter.builder.build(), "app", streams_config(None))
+
+
+def test_programs_that_workers_do_not_get() -> None:
+    builder = new_builder()
+    lock = threading.Lock()
+    builder.stream("a").map_values(lambda value: f"{value}{lock}").to("out")
+    with pytest.raises(StreamsError, match=r"cannot be sent to Spark's workers: cannot pickle '_thread\.lock' object"):
+        refuse(builder.build(), "app", streams_config(None))
+    with pytest.raises(TopologyError, match=r"num\.standby\.replicas: Spark's workers have no standbys"):
+        refuse(new_builder().build(), "app", streams_config({STANDBYS: 1}))
 
 
 def test_topics_joined_with_a_repartition_topic_are_read_later() -> None:

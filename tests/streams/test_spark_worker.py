@@ -12,6 +12,7 @@ from kcli.pipelines.cluster import Cluster
 from kcli.pipelines.fetching import read
 from kcli.pipelines.planning import FetchRange
 from kcli.protocol.topic_partition import TopicPartition
+from kcli.streams.config import streams_config
 from kcli.streams.local.internal import set_up
 from kcli.streams.local.plan import TaskId
 from kcli.streams.spark.inputs import ROW_COLUMNS, InputsReader, TaskPartition, input_options, mark
@@ -37,7 +38,7 @@ def test_cases_without_spark(kafka: Kafka, part: int) -> None:
     """The query's micro-batches on two workers in turns; `make soak` has all cases."""
     programs = Programs(kafka, runnable()[part::PARTS])
     topology, cluster = programs.topology, Cluster(kafka.bootstrap_servers)
-    plan = set_up(Connection(kafka.bootstrap_servers), topology, "app")
+    plan = set_up(Connection(kafka.bootstrap_servers), topology, "app", streams_config(None))
     workers = [Worker(Application(topology, "app", "run", cluster, plan, 0)) for _ in range(2)]
     topics = feeds(plan.sub_topologies)
     reader = InputsReader(input_options(topics, {}, None), cluster, topics)
@@ -61,7 +62,7 @@ class Workers:
     def __init__(self, kafka: Kafka, name: str, count: int) -> None:
         topology = PROGRAMS[name]()
         self.cluster = Cluster(kafka.bootstrap_servers)
-        plan = set_up(Connection(kafka.bootstrap_servers), topology, "app")
+        plan = set_up(Connection(kafka.bootstrap_servers), topology, "app", streams_config(None))
         self.workers = [Worker(Application(topology, "app", "run", self.cluster, plan, 0)) for _ in range(count)]
 
     def run(self, number: int, start: int, end: int) -> KeptTask:

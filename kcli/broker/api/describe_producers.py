@@ -44,7 +44,7 @@ def _partition(broker: Broker, call: types.DescribeProducersCall, topic: str, in
     else:
         try:
             log = broker.partitions.find(topic, index).log_for(leader_only=False)
-            producers = tuple(_producer(call, ProducerEntry._make(each)) for each in log.producers.table.entries())
+            producers = tuple(_producer(call, each) for each in log.producer_entries())
         except PartitionError as error:
             code = error.code
     return call.new(

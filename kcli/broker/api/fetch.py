@@ -777,6 +777,8 @@ class _Waiting:
         self._wake: Watcher = self._changed
         self._tracker.wake = self._wake
         self._timer = self._loop.call_later(0 if self._held is None else one.terms.max_wait_s, self._end)
+        if one.session is None and _may_have_grown(one):
+            self._changed()
 
     def answer(self) -> Later:
         """Return the awaitable response: it is made as soon as the changed partitions have min_bytes of records or an
@@ -846,6 +848,13 @@ class _Waiting:
             partitions = one.requested if one.session is None else one.to_read()
             laid = at_once(_answer(one, partitions, at_once(_read(one, partitions))))
         return laid
+
+
+def _may_have_grown(one: _Fetch) -> bool:
+    """Whether a data-plane thread may have appended to a partition of a Fetch without session after it was read, and
+    before it was watched. A session watches its partitions before they are read."""
+    is_sure = one.terms.min_bytes <= 1 and one.terms.isolation is not Isolation.LOG_END
+    return not is_sure or _has_any(one, one.requested)
 
 
 def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:

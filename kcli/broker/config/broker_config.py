@@ -292,10 +292,15 @@ class BrokerConfig:
         set for it."""
         return self._of_listener(listener, "max.connection.creation.rate")
 
-    def _of_listener(self, listener: str, name: str) -> int:
+    def network_threads_of(self, listener: str) -> int:
+        """Return the number of threads that may answer the listener's requests, by its own num.network.threads or by
+        that of all listeners."""
+        return self._of_listener(listener, "num.network.threads", self.number("num.network.threads"))
+
+    def _of_listener(self, listener: str, name: str, unset: int = INT_MAX) -> int:
         text = self.properties.get(f"listener.name.{listener.lower()}.{name}")
         found = None if text is None else java_integer(text.strip())
-        return INT_MAX if found is None else found
+        return unset if found is None else found
 
     @property
     def log_retention_time_ms(self) -> int:

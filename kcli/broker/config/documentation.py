@@ -170,7 +170,7 @@ BROKER: Mapping[str, str] = {
     "connection.failed.authentication.delay.ms": "How long a connection stays open after it failed to authenticate.",
     "queued.max.requests": "How many requests may wait before no more are read.",
     "queued.max.request.bytes": "How many bytes of requests may wait before no more are read; -1 is any number.",
-    "num.network.threads": "Threads that read requests and send answers, for each listener; kcli has one event loop and takes this as it is.",
+    "num.network.threads": "Threads that answer plain Produce requests beside the event loop; two less than there are processors at most.",
     # replication
     "controller.socket.timeout.ms": "How long the controller waits for a broker's answer.",
     "default.replication.factor": "The number of replicas of a topic whose creation names none, also of one that is created by its first use.",

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kcli.broker.config.broker_config import BrokerConfig
     from kcli.metadata.image import MetadataImage
 
-OF_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate")
+OF_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 """Configurations, other than those that secure a listener, that can be set for a single listener."""
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The only replica.selector.class that this broker implements (replication/selector.py)."""
@@ -124,7 +124,6 @@ HARMLESS: Final[Mapping[str, str]] = {
             "group.coordinator.background.threads",
             "group.coordinator.threads",
             "num.io.threads",
-            "num.network.threads",
             "num.replica.alter.log.dirs.threads",
         ),
         _POOLS,

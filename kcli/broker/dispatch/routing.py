@@ -21,6 +21,8 @@ from kcli.security.acls import Operation, ResourceType
 from kcli.security.authorizer import AuthorizerNotReady
 
 if TYPE_CHECKING:
+    from formats.kernels.produce import ProduceLanes
+    from kcli.broker.partition.partitions import Partition
     from kcli.broker.wire.types.fetch import FetchCall
 
 FETCH: Final = 1
@@ -55,12 +57,23 @@ class Router:
         return self.quotas.is_active or client.listener in self._controllers
 
     def serve(
-        self, fd: int, buffer: memoryview, kept_bytes: int, client: Client, request_max_bytes: int, turn_ns: int
+        self,
+        fd: int,
+        buffer: memoryview,
+        kept_bytes: int,
+        client: Client,
+        request_max_bytes: int,
+        turn_ns: int,
+        *,
+        lanes: ProduceLanes[Partition] | None = None,
     ) -> Served | None:
         """Receive from a client's socket, and answer the plain Produce requests at the front of the received bytes (see
         ProduceLanes.serve). Return None, with nothing received, if there is no partition for such requests, and in all
-        cases in which `at_once` returns None. Raises HangUp, OSError."""
-        broker, lanes = self.broker, self.broker.lanes
+        cases in which `at_once` returns None. lanes: those of a data-plane thread; None for the event loop's. Raises
+        HangUp, OSError."""
+        broker = self.broker
+        if lanes is None:
+            lanes = broker.lanes
         if not lanes or broker.is_read_only or self._decodes_all(client):
             return None
         may_write = broker.access.writes_unaudited(client)
@@ -68,6 +81,10 @@ class Router:
         if lanes.hangs_up:
             raise HangUp(REFUSED_WITHOUT_ACKS)
         return served
+
+    def lanes_beside(self) -> ProduceLanes[Partition]:
+        """Return lanes with which a data-plane thread may call `serve`."""
+        return self.broker.lanes.beside()
 
     def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | Later | None] | None:
         """Return the function that handles an API's plain requests; None for an API that has no plain requests. This

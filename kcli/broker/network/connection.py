@@ -9,6 +9,7 @@ taken, and if not, what it waits for:
     WAITING   the next request waits for a response: to a request that a thread decodes, to a request whose response
               takes time (a Fetch without data, a JoinGroup), or to all the Produce requests in front of it
     MUTED     the client is throttled: its response is sent, but until the throttle time is over no request is taken
+    LENT      a data-plane thread answers the client's requests (data_plane.py), until it gives the connection back
     STARVED   no memory for the next request is left (request_memory.py): the rest of that request stays in the socket
               until the responses to other requests are sent
     SENDING   the client reads its responses more slowly than they are made: no request is taken until all are sent
@@ -49,6 +50,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from kcli.broker.network.authentication import Authentication, Step
+from kcli.broker.network.data_plane import Returned
 from kcli.broker.network.outgoing import Outgoing
 from kcli.broker.network.tls_socket import TlsSocket
 from kcli.broker.process.turns import LONG_BYTES, apart, has_long_list
@@ -87,6 +89,9 @@ WAITING_APIS: Final = frozenset(api.key for api in APIS.values() if api.name in 
 UNDECODED: Final = -1
 ROOM_BYTES: Final = 1 << 20
 """The room, in bytes, for a request that arrives in pieces, before its client has sent a quarter of so much."""
+PLAIN_TURNS: Final = 64
+"""How often in a row compiled code must have answered all received bytes before the connection is lent to a data-plane
+thread."""
 LATE_MAX: Final = 32
 """The greatest number of Produce requests of one connection that may wait for their responses at a time."""
 
@@ -98,6 +103,7 @@ class State(StrEnum):
     YIELDING = "yielding"
     WAITING = "waiting"
     MUTED = "muted"
+    LENT = "lent"
     STARVED = "starved"
     SENDING = "sending"
     DRAINING = "draining"
@@ -113,6 +119,8 @@ class Event(StrEnum):
     ANSWERED = "the answer that the next request has waited for is there"
     THROTTLED = "an answer tells the client to send nothing for a time"
     UNMUTED = "that time is over"
+    LEND = "all requests have been plain for a while"
+    RETURNED = "the client has sent something else, or is to be closed"
     NO_MEMORY = "the requests of all connections take up all memory that they may"
     FREED = "some of that memory is free"
     UNSENT = "the socket does not take all answers"
@@ -121,8 +129,23 @@ class Event(StrEnum):
     CLOSE = "the client or the broker ends the connection"
 
 
-READING, YIELDING, WAITING, MUTED, STARVED, SENDING, DRAINING, CLOSED = State
-TURN_OVER, NEXT_TURN, HELD_UP, ANSWERED, THROTTLED, UNMUTED, NO_MEMORY, FREED, UNSENT, SENT, DRAIN, CLOSE = Event
+READING, YIELDING, WAITING, MUTED, LENT, STARVED, SENDING, DRAINING, CLOSED = State
+(
+    TURN_OVER,
+    NEXT_TURN,
+    HELD_UP,
+    ANSWERED,
+    THROTTLED,
+    UNMUTED,
+    LEND,
+    RETURNED,
+    NO_MEMORY,
+    FREED,
+    UNSENT,
+    SENT,
+    DRAIN,
+    CLOSE,
+) = Event
 
 _ENDS: Final = {DRAIN: DRAINING, CLOSE: CLOSED}
 TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
@@ -130,6 +153,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         TURN_OVER: YIELDING,
         HELD_UP: WAITING,
         THROTTLED: MUTED,
+        LEND: LENT,
         NO_MEMORY: STARVED,
         UNSENT: SENDING,
         **_ENDS,
@@ -137,6 +161,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
     YIELDING: {NEXT_TURN: READING, **_ENDS},
     WAITING: {ANSWERED: READING, **_ENDS},
     MUTED: {UNMUTED: READING, **_ENDS},
+    LENT: {RETURNED: READING, **_ENDS},
     STARVED: {FREED: READING, **_ENDS},
     SENDING: {SENT: READING, **_ENDS},
     DRAINING: {CLOSE: CLOSED},
@@ -200,6 +225,7 @@ class Connection:
         "_needed_bytes",
         "_out",
         "_pending",
+        "_plain_turns",
         "_rest_bytes",
         "_room",
         "_server",
@@ -247,6 +273,7 @@ class Connection:
         self._rest_bytes = 0
         self._needed_bytes = SIZE_BYTES  # how many of these bytes the whole next request, or its length, needs
         self._taken_bytes = 0  # the request memory that the next request occupies
+        self._plain_turns = 0
         self._pending: deque[_Pending] = deque()
         self._out = Outgoing(sock)
         self._timer: asyncio.TimerHandle | None = None  # fires when the client's throttle time ends
@@ -258,6 +285,8 @@ class Connection:
         line."""
         if self.is_closed:
             return
+        if self._state is LENT:
+            self._server.take_back(self)
         self._enter(CLOSE)
         refusal = None if self._authentication is None else self._authentication.refusal
         if refusal is not None:
@@ -281,6 +310,8 @@ class Connection:
 
     def drain(self) -> None:
         """Handle no further request. The responses to earlier requests are still sent."""
+        if self._state is LENT:
+            self._server.take_back(self)
         self._enter(DRAIN)
         self._pause()
 
@@ -371,14 +402,55 @@ class Connection:
         if unsent:
             self._out.add([unsent])
         if answered < kept_bytes + count:
+            if not answered:
+                self._plain_turns = 0
             self._received(buffer, kept_bytes, answered, count)
-        elif kept_bytes:
-            del buffer
-            self._served_rest()
+        else:
+            if kept_bytes:
+                del buffer
+                self._served_rest()
+            self._plain_turns += 1
         if unsent and self._state is READING:
             self._flush()
+        if self._plain_turns >= PLAIN_TURNS and not self._rest_bytes and self._state is READING:
+            self._lend()
         if self._tls is not None:
             self._read_on()
+
+    def _lend(self) -> None:
+        """Let a data-plane thread answer the requests that come next, if there are such threads."""
+        self._plain_turns = 0
+        self._pause()
+        if self._server.lend(self, self._fd):
+            self._enter(LEND)
+        else:
+            self._listen()
+
+    def recall(self) -> None:
+        """Take the connection back from its data-plane thread, if one has it."""
+        if self._state is LENT:
+            returned = self._server.take_back(self)
+            if returned is not None:
+                self.returned(returned)
+
+    def returned(self, returned: Returned) -> None:
+        """Go on after a data-plane thread has given the connection back."""
+        if self.is_closed:
+            return
+        if returned.unsent:
+            self._out.add([returned.unsent])
+            self._flush()
+        if returned.is_ended:
+            self.close("by the client")
+        elif isinstance(returned.error, OSError):
+            self.close(str(returned.error))
+        elif returned.error is not None:
+            self._fail(APIS[PRODUCE], returned.error)
+        else:
+            self._needed_bytes = SIZE_BYTES
+            if returned.rest:
+                self._keep(memoryview(returned.rest))
+            self._go_on(RETURNED)
 
     def _receive_buffer(self) -> tuple[memoryview, int]:
         """Return the buffer to receive into, and how many of its first bytes are those of an incomplete request. With

@@ -18,7 +18,7 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from formats.kernels.wire import room
 from kcli.broker.config.served import CannotServe
@@ -26,6 +26,7 @@ from kcli.broker.network.authentication import REASON_MAX, Authentication
 from kcli.broker.network.complaints import Complaints
 from kcli.broker.network.connection import Connection
 from kcli.broker.network.connection_limits import ConnectionLimits
+from kcli.broker.network.data_plane import DataPlane, Returned
 from kcli.broker.network.request_memory import RequestMemory
 from kcli.broker.network.secured import SecuredListener
 from kcli.broker.network.tls_handshake import Handshakes
@@ -38,6 +39,7 @@ from kcli.java.addresses import host_address
 from kcli.security.principals import ANONYMOUS
 
 if TYPE_CHECKING:
+    from formats.kernels.produce import ProduceLanes
     from kcli.broker.config import BrokerConfig
     from kcli.broker.quotas.client import Quotas
     from kcli.broker.wire.answers import Answer, Laid, Later, Served
@@ -82,12 +84,24 @@ class Requests(Protocol):
         and change nothing, for a request that has to be decoded. frame: the request without its length."""
 
     def serve(
-        self, fd: int, buffer: memoryview, kept_bytes: int, client: Client, request_max_bytes: int, turn_ns: int
+        self,
+        fd: int,
+        buffer: memoryview,
+        kept_bytes: int,
+        client: Client,
+        request_max_bytes: int,
+        turn_ns: int,
+        *,
+        lanes: ProduceLanes[Any] | None = None,
     ) -> Served | None:
         """Receive from a client's socket, answer the plain requests at the front of the received bytes that wait for
         nothing, and send the responses. Return None, with nothing received, if the client has no such requests now.
         buffer: for the received bytes; its first kept_bytes bytes are received already. turn_ns: the time, in ns, after
-        which no further request is answered. Raises HangUp, OSError."""
+        which no further request is answered. lanes: what `lanes_beside` has returned, in a data-plane thread. Raises
+        HangUp, OSError."""
+
+    def lanes_beside(self) -> ProduceLanes[Any]:
+        """Return the partitions to which another thread may append plain requests by `serve`."""
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """Return the response to a request, or an awaitable of it. wire/answers.py lists the types that a response may
@@ -168,6 +182,7 @@ class Server:
         self.serve_plain: Callable[[int, memoryview, int, Client, int, int], Served | None] = _not_served
         self._handle: Handle
         self._requests: Requests | None = None
+        self._data_plane: DataPlane | None = None
         self._listening: list[tuple[socket.socket, str]] = []
         self.limits = ConnectionLimits(config)
         self._held: list[_Held] = []
@@ -207,6 +222,20 @@ class Server:
     @handle.setter
     def handle(self, handle: Handle) -> None:
         self._handle, self.at_once, self.serve_plain = handle, _not_at_once, _not_served
+        for connection in self.connections:
+            connection.recall()
+
+    def lend(self, connection: Connection, fd: int) -> bool:
+        """Let a data-plane thread answer the requests of a connection (see DataPlane.lend)."""
+        return (
+            self._data_plane is not None
+            and self.serve_plain is not _not_served
+            and self._data_plane.lend(connection, fd)
+        )
+
+    def take_back(self, connection: Connection) -> Returned | None:
+        """Take a connection back from its data-plane thread (see DataPlane.recall)."""
+        return None if self._data_plane is None else self._data_plane.recall(connection)
 
     def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
         """Listen on an address, and return the host and port bound. port: 0 for a free port. host: "" for all
@@ -236,6 +265,7 @@ class Server:
         if self._requests is not requests:
             self._requests, self._handle = requests, requests.handle
             self.at_once, self.serve_plain = requests.at_once, requests.serve
+            self._data_plane = DataPlane(self.config, self.loop, requests)
         for sock, listener in self._listening:
             if listeners is None or listener in listeners:
                 self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
@@ -476,3 +506,5 @@ class Server:
             shaking.cancel()
         for connection in list(self.connections):
             connection.close("the broker stops")
+        if self._data_plane is not None:
+            self._data_plane.close()

@@ -25,7 +25,6 @@ from uuid import UUID
 
 from formats.checkpoint import EpochEntry
 from formats.kernels.produce import Lane, ProduceLanes
-from formats.kernels.producers import producer_entry
 from formats.producer_snapshot import ProducerEntry
 from kcli.broker.partition.commit_waits import CommitWaits, Outcome, done
 from kcli.broker.partition.leadership import Follower, IsrChange, Leadership
@@ -359,11 +358,19 @@ class Partition:
         self._appended(log)
         return log.log_start_offset
 
+    def appended_aside(self) -> None:
+        """Note that a data-plane thread has appended batches to the log. It has moved the high watermark already, if no
+        other replica has to have them first."""
+        log = self._log
+        if log is not None and not self.is_offline:
+            self._advance(log)
+            self._wake_followers(is_urgent=True)
+            self._high_watermark_moved(log)
+
     def producer(self, producer_id: int) -> ProducerEntry | None:
         """Return the state of a producer in the log; None if the log does not know the producer id. Raises
         LogFailed."""
-        entry = producer_entry(self.log.producers.table, producer_id)
-        return None if entry is None else ProducerEntry._make(entry)
+        return self.log.producer_entry(producer_id)
 
     def _appended(self, log: PartitionLog) -> None:
         before = log.high_watermark

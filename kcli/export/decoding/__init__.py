@@ -24,7 +24,6 @@ from kcli.export.decoding.json_text import JsonDecoder, VariantDecoder
 from kcli.export.decoding.plain import RawDecoder, StringDecoder
 from kcli.export.decoding.spec import DecoderSpec
 from kcli.export.decoding.survey import Survey, survey
-from kcli.export.decoding.unify import settle
 from kcli.schema_client.errors import RegistryError, SchemaError
 from kcli.schema_client.registry import is_log_directory, open_registry
 from kcli.schema_client.sources import Registry, SchemaSource, read_schema_file, schema_text
@@ -59,7 +58,7 @@ def _json_decoder(spec: DecoderSpec, known: Survey) -> Decoder:
     if spec.variant:
         return VariantDecoder()
     if spec.schema is None:
-        return JsonDecoder(settle(by_name(known.json)), strict=True)
+        return JsonDecoder(by_name(known.json), strict=True)
     if not _is_file(spec.schema):
         return JsonDecoder(parse_ddl(spec.schema), strict=False)
     source = _source(spec.schema, None)

@@ -60,7 +60,7 @@ class SchemaDecoder(ProgramDecoder):
         """Prepare the schema and its program. Raises SchemaError."""
         self.language = Named(language)
         self.source = language.prepare(source)
-        super().__init__(settle(language.type_of(self.source, b"")))
+        super().__init__(language.type_of(self.source, b""))
         _ = self.program
 
     def make_program(self) -> Program:
@@ -101,7 +101,7 @@ class RegistryDecoder(ProgramDecoder):
             except SchemaError as error:
                 raise SchemaError(f"schema {schema_id(header)} of {registry.name}: {error}") from error
             self.sources[header] = source
-        super().__init__(settle(unify_all(types)))
+        super().__init__(unify_all(types))
         _ = self.program
 
     def make_program(self) -> Program:

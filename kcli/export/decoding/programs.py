@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from formats.kernels.payload import payloads as kernel
 from kcli.export.decoding.shapes import Node, run, tree
+from kcli.export.decoding.unify import settle
 
 
 class Program(Protocol):
@@ -22,10 +23,13 @@ class Program(Protocol):
 
 
 class ProgramDecoder(ABC):
-    """A decoder that runs a program. Its pickle has the type and the schemas, but not the program made from them."""
+    """A decoder that runs a program. Its pickle has the type and the schemas, but not the program made from them.
 
-    def __init__(self, kind: pa.DataType) -> None:
-        self.type = kind
+    open_type: the type, with null types for what nothing is known of; in `type` these are strings.
+    """
+
+    def __init__(self, found: pa.DataType) -> None:
+        self.type, self.open_type = settle(found), settle(found, keeps_nulls=True)
 
     @cached_property
     def root(self) -> Node:

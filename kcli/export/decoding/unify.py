@@ -13,7 +13,7 @@ JSON value has a text.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -49,17 +49,18 @@ def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str
     raise SchemaError(f"{path.lstrip('.') or 'the value'} is {one} in one schema and {other} in another")
 
 
-def settle(found: pa.DataType) -> pa.DataType:
+def settle(found: pa.DataType, *, keeps_nulls: bool = False) -> pa.DataType:
     """Return the type with null types and structs without fields replaced by string, because a table can have
-    neither."""
+    neither. keeps_nulls: whether null types stay."""
+    kept = partial(settle, keeps_nulls=keeps_nulls)
     if pt.is_null(found):
-        return pa.string()
+        return found if keeps_nulls else pa.string()
     if pt.is_map(found):
-        return pa.map_(found.key_type, settle(found.item_type))
+        return pa.map_(found.key_type, kept(found.item_type))
     if pt.is_list(found):
-        return pa.list_(settle(found.value_type))
+        return pa.list_(kept(found.value_type))
     if pt.is_struct(found):
-        return pa.struct([field.with_type(settle(field.type)) for field in found]) if found.num_fields else pa.string()
+        return pa.struct([field.with_type(kept(field.type)) for field in found]) if found.num_fields else pa.string()
     return found
 
 

@@ -27,10 +27,10 @@ from kcli.inspector.verify.lost_offsets import RENAMED_SHOWN
 from kcli.inspector.verify.segment_names import (
     INDEX_KINDS,
     Header,
+    first_any_header,
     log_name,
     other_case,
     read_any_headers,
-    read_header,
 )
 from kcli.log.linked_files import is_link_to_batches
 from kcli.log.recovery.special_files import is_foretold, outcome_of
@@ -41,6 +41,8 @@ _KINDS = (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 _APPLE_DOUBLE = b"\x00\x05\x16\x07"
 _CANONICAL = re.compile(r"[0-9]{20}")
 _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
+_NAMED = re.compile(r"(?<![0-9])[0-9]{20}(?![0-9])")
+"""The base offset in a name that a program has made of that of a .log file, as "Copy of <offset>.log"."""
 
 
 class OddFiles(NamedTuple):
@@ -267,17 +269,21 @@ def _offset(name: str) -> int | None:
 
 
 def _base_of(name: str, headers: Mapping[str, Header], directory: Path) -> int | None:
-    """Return the base offset of a .log file with an odd name; None if the file does not begin with a batch.
+    """Return the base offset of a .log file with an odd name; None if the file has no batch.
 
-    It is the offset that the digits of the name say, perhaps with too few or too many zeros before it, if the file can
-    be the segment of that base offset: the first batch is at or above it, as in a compacted topic, and the .log file
-    before ends at or below it. Otherwise it is the offset of the first batch. headers: the headers of the first batches
-    of the directory's .log files, by name.
+    It is the offset that the digits of the name say, perhaps with too few or too many zeros before it, or with other
+    text around 20 digits, if the file can be the segment of that base offset: the first batch is at or above it, as in
+    a compacted topic, and the .log file before ends at or below it. Otherwise it is the offset of the first batch.
+    headers: the headers of the first batches of the directory's .log files, by name.
     """
     if name not in headers:
         return None
     first, offset = headers[name].first, _offset(name)
-    if offset is None or not name.removesuffix(FileKind.LOG).isdecimal() or offset >= first:
+    stem = name.removesuffix(FileKind.LOG)
+    if not stem.isdecimal():
+        named = _NAMED.search(stem)
+        offset = None if named is None else int(named[0])
+    if offset is None or offset >= first:
         return first
     before = max(
         (each for each in headers if headers[each].first < first), key=lambda each: headers[each].first, default=None
@@ -286,12 +292,13 @@ def _base_of(name: str, headers: Mapping[str, Header], directory: Path) -> int |
 
 
 def _first_headers(directory: Path, names: Iterable[str]) -> dict[str, Header]:
-    """Return the headers of the first batches of .log files, by name, without those that do not begin with a batch."""
+    """Return the headers of the first batches of .log files, by name, of a file that begins with damage that of the
+    first sound batch; without those that have no batch."""
     headers = {}
     for name in names:
         if name.endswith(FileKind.LOG) and (directory / name).is_file():
             with suppress(UnreadableInput), closing(FileSource(directory / name)) as source:
-                header = read_header(source, 0)
+                header = first_any_header(source)
                 if header is not None:
                     headers[name] = header
     return headers

@@ -48,6 +48,7 @@ AHEAD = (
 PUTS_BACK = "; salvage puts the base offset right, in a copy"
 """The end of the advice for a batch whose right base offset is known."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
+REORDER_TORN = "consumers do not get past a torn batch: salvage puts the others in order, in a copy"
 LOADS_BOTH = (
     "Kafka keeps them, and the coordinator of this partition loads them as its own, or ignores those of another topic: "
     "salvage leaves them out, in a copy"

@@ -17,12 +17,17 @@ from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.config import InvalidConfig
 from kcli.log.log_directory import LogDirectory
-from kcli.log.recovery.epoch_starts import start_by_epochs
+from kcli.log.recovery.epoch_starts import may_be_made_anew, start_by_epochs
 from kcli.log.recovery.wrong_log_starts import wrong_log_starts
 from kcli.protocol.topic_partition import TopicPartition
 
 NAMES_SHOWN = 3
 WRITE = "before a start, write the file anew with these offsets"
+COMPARE = (
+    "or a start after a crash has made a lost leader-epoch-checkpoint anew, and nothing was deleted: compare with "
+    "another replica, as Kafka deletes what is below such an offset"
+)
+"""The advice where segments begin where the leader epochs do, and no offset is missing before."""
 BELOW = ("log-start-offset", "checkpoint-duplicate")
 """The kinds of findings about single entries that follow from a file that is wrong as a whole."""
 
@@ -57,11 +62,12 @@ def or_forgotten_starts(finding: Finding, around: Surroundings) -> Finding:
     """Return the finding. The note that log-start-offset-checkpoint has no bytes becomes a warning if the leader epochs
     of logs show that their first records were deleted: without entries Kafka serves these records again."""
     is_note = finding.kind == "checkpoint-empty" and Path(finding.path).name == FileKind.LOG_START_OFFSETS
-    starts = _starts(around) if is_note else {}
+    found = _starts(around) if is_note else {}
+    starts = {each: start for each, start in found.items() if _is_certain(around, each, start)}
     if not starts:
         return finding
-    found = "0 bytes: the records below, which were deleted, are served again"
-    return _with_starts(replace(finding, severity="warning", found=found), starts, starts)
+    text = "0 bytes: the records below, which were deleted, are served again"
+    return _with_starts(replace(finding, severity="warning", found=text), starts, starts)
 
 
 def forgotten_starts(around: Surroundings) -> Iterator[Finding]:
@@ -74,21 +80,27 @@ def forgotten_starts(around: Surroundings) -> Iterator[Finding]:
         return
     if known is None or not around.is_broker:
         return
-    starts = {each: start for each, start in _starts(around).items() if start > known.get(each, 0)}
-    if not starts:
-        return
-    first = next(iter(starts))
-    finding = Finding(
-        path=str(path),
-        kind="log-start-offset",
-        severity="warning",
-        position=0,
-        found=f"{f'{known[first]:,}' if first in known else 'no entry'} for {first}, as where it was moved here from "
-        "another log directory, where deleted segments are there again, or where the file is older: the records below, "
-        "which were deleted, are served again",
-        action=WRITE,
-    )
-    yield _with_starts(finding, starts, known | starts)
+    found = {each: start for each, start in _starts(around).items() if start > known.get(each, 0)}
+    certain = {each: start for each, start in found.items() if _is_certain(around, each, start)}
+    doubtful = {each: start for each, start in found.items() if each not in certain}
+    for starts in filter(None, (certain, doubtful)):
+        first = next(iter(starts))
+        finding = Finding(
+            path=str(path),
+            kind="log-start-offset",
+            severity="warning",
+            position=0,
+            found=f"{f'{known[first]:,}' if first in known else 'no entry'} for {first}, as where it was moved here "
+            "from another log directory, where deleted segments are there again, or where the file is older: the "
+            "records below, which were deleted, are served again",
+            action=WRITE,
+        )
+        finding = _with_starts(finding, starts, known | certain)
+        yield replace(finding, action=COMPARE, command=None) if starts is doubtful else finding
+
+
+def _is_certain(around: Surroundings, partition: TopicPartition, start: int) -> bool:
+    return not may_be_made_anew(around.path / f"{partition}", start)
 
 
 def _with_starts(

@@ -326,22 +326,25 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
     directory: the partition's. renamed: the .log files that were found, at least one.
     """
     end, last = renamed[-1].end, finding.lost_last_offset
+    ranges: list[tuple[int, int | None]] = [hole for each in renamed for hole in each.holes]
+    ranges += [(end, last)] if end is not None and (last is None or end <= last) else []
+    lost = "".join(f"; {offsets_text(*each)} lost" for each in ranges[:RANGES_SHOWN])
+    more = len(ranges) - RANGES_SHOWN
+    lost += f", and {more:,} more range{'s' if more > 1 else ''}" if more > 0 else ""
+    finding = replace(
+        finding,
+        path=str(directory / log_name(renamed[0].base_offset)),
+        lost_first_offset=ranges[0][0] if ranges else None,
+        lost_last_offset=ranges[-1][1] if ranges else None,
+    )
     if end is not None and len(renamed) == 1:
-        ranges: list[tuple[int, int | None]] = [*renamed[0].holes]
-        ranges += [(end, last)] if last is None or end <= last else []
-        lost = "".join(f"; {offsets_text(*each)} lost" for each in ranges[:RANGES_SHOWN])
-        more = len(ranges) - RANGES_SHOWN
-        lost += f", and {more:,} more range{'s' if more > 1 else ''}" if more > 0 else ""
         is_all = not ranges and last is not None
         which = (
             f"it is {renamed[0].text}" if is_all else f"a part of it, up to offset {end - 1:,}, is {renamed[0].text}"
         )
         return replace(
             finding,
-            path=str(directory / log_name(renamed[0].base_offset)),
             found=f"no such file: {which}{lost}",
-            lost_first_offset=ranges[0][0] if ranges else None,
-            lost_last_offset=ranges[-1][1] if ranges else None,
             action="salvage puts it in place, in a copy"
             if is_all
             else "look for the whole file; salvage keeps this part in a copy",
@@ -349,7 +352,8 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
         )
     paths = names_text([each.text for each in renamed], RENAMED_SHOWN)
     paths += next(filter(None, (other_case(each.path.name, log_name(each.base_offset)) for each in renamed)), "")
-    if len(renamed) > RENAMED_SHOWN and all(each.path.parent == directory for each in renamed):
+    is_any_part = any(each.end is not None for each in renamed)
+    if is_any_part or (len(renamed) > RENAMED_SHOWN and all(each.path.parent == directory for each in renamed)):
         action, command = "salvage gives the files their names, in a copy", next_steps.salvage(directory)
     else:
         action = f"stop the broker, and give the {'file its name' if len(renamed) == 1 else 'files their names'}"
@@ -357,25 +361,26 @@ def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog
         command = " && ".join(each.command for each in renamed)
     return replace(
         finding,
-        path=str(directory / log_name(renamed[0].base_offset)),
         severity="error",
-        found=f"no such file: its batches are in {paths}",
-        lost_first_offset=None,
-        lost_last_offset=None,
+        found=f"no such file: its batches are in {paths}{lost}",
         action=action,
         command=command,
     )
 
 
-def empty_segment(directory: Path) -> Finding:
-    """Return the note that a partition lacks its first .log file, which had no batch."""
+def empty_segment(directory: Path, *, is_clean: bool) -> Finding:
+    """Return the note that a partition lacks its first .log file, which had no batch; a warning after a crash, right
+    before which it may have got one. is_clean: whether the shutdown was clean."""
+    why = "the recovery point 0 of a clean shutdown"
+    if not is_clean:
+        why = "a high watermark and a recovery point of 0, unless it got some right before the crash"
     return Finding(
         path=str(directory / log_name(0)),
         kind="log-missing",
-        severity="info",
+        severity="info" if is_clean else "warning",
         offset=0,
         expected="the logs of the index files",
-        found="no such file: it had no batch, by its indexes and the recovery point 0 of a clean shutdown",
+        found=f"no such file: it had no batch, by its indexes and {why}",
         action="nothing to do: Kafka makes it anew",
     )
 
@@ -606,13 +611,15 @@ def believed(
     return index
 
 
-def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, int]]:
+def witnesses(end: int, known: Known, snapshots: int, *, is_rolled: bool = False) -> list[tuple[FileKind, int]]:
     """Return the end offsets above `end` that the log once had according to other files, each with the kind of file.
 
     end: the log end offset now. snapshots: the end offset that the log had according to its producer snapshots. Returns
     an empty list if there is too little evidence: only the last leader epoch begins above `end`; or only one checkpoint
     has an offset above `end`, while the other one has `end` itself. A recovery point of 0 does not agree with an empty
-    log: each log has it until Kafka first flushes one of its segments.
+    log: each log has it until Kafka first flushes one of its segments. Nor does one where a segment was begun, unless
+    the shutdown was clean: it is there until Kafka begins the next one. is_rolled: whether a segment was begun at
+    `end`.
     """
     stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
     beyond = [(kind, offset) for kind, offset in stated if offset > end]
@@ -620,7 +627,8 @@ def witnesses(end: int, known: Known, snapshots: int) -> list[tuple[FileKind, in
     if not beyond and not others:
         return []
     others += [(FileKind.LEADER_EPOCHS, start) for _, start in known.epochs[-1:] if start > end]
-    agreed = [offset for kind, offset in stated if offset == end and (offset or kind is not FileKind.RECOVERY_POINTS)]
+    is_point = bool(end) and (known.is_clean or not is_rolled)
+    agreed = [offset for kind, offset in stated if offset == end and (is_point or kind is not FileKind.RECOVERY_POINTS)]
     if agreed and not others:
         return []
     return beyond + others

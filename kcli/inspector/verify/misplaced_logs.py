@@ -1,11 +1,18 @@
 """The .log files in the directory of another partition: swapped with its .log files, moved there, or copied.
 
-A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A .log
-file does not fit its own place if its first batch, its last batch or most entries of the place's indexes contradict
-that. Two more kinds of .log files count as another partition's, if they do not begin where the .log file before them
-ends: one without index files, if it fits the indexes that are left of another partition's missing .log file; and one
-with index entries, if another partition has a gap that begins at the same base offset. Such .log files are compared
-with the places in the other partitions of the log directory:
+A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A
+.log file does not fit its own place if its first batch, its last batch or most entries of the place's indexes
+contradict that. A .log file that does not begin where the one before it ends does not fit, either, if another
+partition lacks a .log file at these offsets, and one of these shows that it is this one:
+
+    indexes   those that are left of the missing .log file
+    snapshot  the producer snapshot at the end of the missing .log file, which has the same base offset
+    gap       the missing offsets begin and end with this .log file, and this partition has no gap without it
+
+or if a .log file of another partition, which fits its place, has all its batches at the same bytes, and these have
+several timestamps. Only sound batches are compared, so that damage in a .log file does not hide whose it is.
+
+The .log files that do not fit are compared with the places in the other partitions of the log directory:
 
     keys      the topic is a coordinator's, and the hash of the records' keys is the number of the partition to which
               the file belongs
@@ -20,20 +27,21 @@ All other checks of a partition use the .log files that belong to it, so that a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 
-from formats.file_name import FileKind, build_directory, parse, parse_directory
-from formats.kernels.columns import LAST_OFFSET, POSITION
+from formats.file_name import FileKind, FileName, build, build_directory, parse, parse_directory
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.copied_partitions import StoredLog, copied_partitions
+from kcli.inspector.verify.copied_partitions import LEAST_TIMESTAMPS, StoredLog, copied_partitions
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from kcli.inspector.verify.missing_log_proofs import fits_snapshot, fits_time_index
 from kcli.inspector.verify.segment_names import (
     INDEX_KINDS,
     Header,
@@ -45,7 +53,9 @@ from kcli.inspector.verify.segment_names import (
 )
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.recovery.exchanged import indexes_fit
-from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.recovery.foreign import bytes_at
+from kcli.log.recovery.stray_copies import is_named_copy
+from kcli.log.segment_reader import sound_batches
 from kcli.log.source import FileSource
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -60,10 +70,10 @@ class _Place:
     names. is_cleaned: whether the .log file may have gaps. last_entry: the last (relative offset, position) of the
     offset index. last_time_entry: the last (timestamp in ms, relative offset) of the time index. header: the header of
     the .log file's first sound batch. end: one above the last offset of the .log file's last whole batch. is_odd:
-    whether the .log file does not fit the place. is_damaged: whether a .log file that does not fit has bytes that are
-    no sound batch, so that it may have had offsets before the first batch and after the last. reached: the partition's
-    recovery point, in its last place only; 0 in others, or if it is not known. is_known_by_keys: whether the keys in
-    the .log file show that it belongs to another partition.
+    whether the .log file does not fit the place. damage: of a .log file that may be another partition's, the bytes that
+    are no sound batch, so that it may have had offsets before the first batch and after the last. reached: the
+    partition's recovery point, in its last place only; 0 in others, or if it is not known. is_known_by_keys: whether
+    the keys in the .log file show that it belongs to another partition.
     """
 
     directory: Path
@@ -76,7 +86,7 @@ class _Place:
     header: Header | None = None
     end: int = 0
     is_odd: bool = False
-    is_damaged: bool = False
+    damage: list[range] = field(default_factory=list)
     reached: int = 0
     is_known_by_keys: bool = False
 
@@ -91,14 +101,18 @@ class _Place:
         return f"{self.directory.name}/{log_name(self.base)}"
 
     @property
+    def is_damaged(self) -> bool:
+        return bool(self.damage)
+
+    @property
     def has_entries(self) -> bool:
         """Whether an index of this place has an entry."""
         return (self.last_entry, self.last_time_entry) != (None, None)
 
-    def indexes(self, log: Path, base: int) -> bool:
+    def indexes(self, log: Path, base: int, damage: Sequence[range] = ()) -> bool:
         """Whether most entries in the index files of this place point to batches of the .log file `log`, assuming that
-        `base` is the base offset of that .log file. False if the index files have no entry."""
-        return bool(indexes_fit(self.directory / log_name(self.base), log, base))
+        `base` is the base offset of that .log file. False if the index files have no entry outside of `damage`."""
+        return bool(indexes_fit(self.directory / log_name(self.base), log, base, damage))
 
     def has_room_for(self, first: int, end: int, *, is_damaged: bool = False) -> bool:
         """Return whether a .log file with the offsets [first, end) fits this place: it has all offsets from the base
@@ -113,7 +127,7 @@ class _Place:
         enough that the offsets reach from the base offset of this place to that of the next segment."""
         if other.header is None or not self.has_room_for(other.header.first, other.end, is_damaged=other.is_damaged):
             return False
-        if self.indexes(other.log, self.base) or other.indexes(other.log, self.base):
+        if any(each.indexes(other.log, self.base, other.damage) for each in (self, other)):
             return True
         has_indexed_log = self.has_entries and FileKind.LOG in self.files
         return not self.is_cleaned and not other.is_damaged and self.until is not None and not has_indexed_log
@@ -153,6 +167,12 @@ class MisplacedLogs:
                 taken.append(finding)
         self._findings = [each for each in self._findings if each[0] not in taken]
         return taken
+
+    @property
+    def foreign(self) -> dict[str, set[str]]:
+        """The names of the .log files that are another partition's, by the name of the directory in which they lie."""
+        directories = {*self.copies, *self.moved}
+        return {each: {*self.copies.get(each, ()), *self.moved.get(each, ())} for each in directories}
 
     @property
     def findings(self) -> list[Finding]:
@@ -203,15 +223,16 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
     holes = [hole for places in partitions for hole in _holes(places)]
     places = {hole.directory / log_name(hole.base): hole for hole in holes} | places
     targets: dict[_Place, _Place] = {}
-    for place in (each for places in partitions for each in _without_index(places)):
-        takers = [hole for hole in holes if hole.directory != place.directory and _is_known_by_indexes(place, hole)]
+    copies: dict[_Place, _Place] = {}
+    for before, place in (each for places in partitions for each in _strangers(places, targets, copies)):
+        takers = [hole for hole in holes if _are_apart(hole, place) and _is_missing_in(hole, place, before)]
+        twin = _twin(place, partitions, LEAST_TIMESTAMPS) if not takers else None
         if len(takers) == 1:
-            place.is_odd, targets[place] = True, takers[0]
-    for before, place in (each for places in partitions for each in _intruders(places)):
-        ends = [hole for hole in holes if hole.directory != place.directory and not hole.has_entries]
-        takers = [hole for hole in ends if hole.base == place.base and hole.takes(place)]
-        if len(takers) == 1 and place not in targets:
-            place.is_odd, targets[place] = True, takers[0]
+            targets[place] = takers[0]
+        elif twin is not None:
+            copies[place] = twin
+        place.is_odd = place in targets or place in copies
+        if place.is_odd and before is not None:
             before.until = place.until
             before.is_odd = before.has_entries and not before.indexes(before.log, before.base)
     odd = [place for places in partitions for place in places if place.is_odd]
@@ -220,13 +241,13 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
     open_places = [*odd, *holes]
     targets |= {places[log]: places[path] for path, log in by_keys.items() if path in places and log in places}
     for place in (each for each in odd if not each.is_known_by_keys and each not in targets):
-        takers = [each for each in open_places if each.directory != place.directory and each.takes(place)]
+        takers = [each for each in open_places if _are_apart(each, place) and each.takes(place)]
         if len(takers) == 1:
             targets[place] = takers[0]
     for chain in _chains(targets):
         _move(found, chain, targets)
     for place in odd:
-        twin = None if place in targets else _twin(place, partitions)
+        twin = None if place in targets else copies.get(place) or _twin(place, partitions)
         if twin is not None:
             _set_aside(found, place, twin)
     return found
@@ -311,22 +332,18 @@ def _survey(place: _Place, end: int | None) -> None:
 
 
 def _survey_around_damage(place: _Place) -> None:
-    """Set `header`, `end` and `is_damaged` of a place by all sound batches of its .log file, also those after damage.
+    """Set `header`, `end` and `damage` of a place by all sound batches of its .log file, also those after damage.
     Raises UnreadableInput."""
-    source = FileSource(place.log)
-    place.header = None
-    try:
-        for part in read_segment(source):
-            if isinstance(part, Damage):
-                place.is_damaged = True
-                continue
-            if place.header is None:
-                place.header = read_header(source, part.batches.field(0, POSITION))
-            place.end = part.batches.field(part.batches.count - 1, LAST_OFFSET) + 1
-            place.is_damaged = place.is_damaged or part.batches.first_fault() >= 0
-            part.release()
-    finally:
-        source.close()
+    place.header, end = None, 0
+    place.damage.clear()
+    with closing(FileSource(place.log)) as source:
+        for row in sound_batches(source):
+            if row.position > end:
+                place.damage.append(range(end, row.position))
+            place.header = place.header or read_header(source, row.position)
+            place.end, end = row.last_offset + 1, row.position + row.size
+        if end < source.size():
+            place.damage.append(range(end, source.size()))
 
 
 def _last_entry(path: Path, entry_bytes: int) -> tuple[int, int] | None:
@@ -371,40 +388,46 @@ def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
             yield _Place(place.directory, place.end, None, {}, is_cleaned=False)
 
 
-def _intruders(places: Sequence[_Place]) -> Iterator[tuple[_Place, _Place]]:
-    """Yield the places whose .log file fits its indexes but does not begin where the .log file before it ends, each
-    with the place before it. A place counts only if the partition, without the .log file of the place, would have
-    neither a gap nor an overlap there."""
-    logs = [place for place in places if FileKind.LOG in place.files and place.header is not None]
-    for before, place in pairwise(logs):
-        is_apart = before.end != place.base and place.until in {None, before.end}
-        if is_apart and place.has_entries and not before.is_cleaned:
-            yield before, place
-
-
-def _without_index(places: Sequence[_Place]) -> Iterator[_Place]:
-    """Yield the places whose .log file fits them, but has no index file and does not begin where the .log file before
-    it ends."""
+def _strangers(places: Sequence[_Place], *known: Container[_Place]) -> Iterator[tuple[_Place | None, _Place]]:
+    """Yield the places whose .log file fits them, but does not begin where the .log file before it ends, each with the
+    place before it. The first .log file counts if it does not end where the next one begins; then there is no place
+    before it. known: the places, of those yielded before, whose .log files are another partition's."""
     logs = [place for place in places if FileKind.LOG in place.files]
-    for before, place in pairwise(logs):
-        has_index = any(kind in place.files for kind in INDEX_KINDS)
-        if not place.is_odd and not has_index and place.header is not None and before.end != place.base:
-            yield place
+    before = None
+    for place, following in zip(logs, [*logs[1:], None], strict=False):
+        is_apart = following is not None and place.end != following.base
+        if not place.is_odd and (is_apart if before is None else before.end != place.base):
+            yield before, place
+        if not any(place in each for each in known):
+            before = place
 
 
-def _is_known_by_indexes(place: _Place, hole: _Place) -> bool:
-    """Return whether the .log file of `place` belongs to `hole`, a place without a .log file, because the .log file
-    fits both indexes of `hole`: its batches lie at the positions in the offset index, and its largest timestamp is that
-    of the last entry in the time index. The offset index alone is no proof: two partitions whose batches have equal
-    sizes have equal offset indexes."""
-    if None in (hole.last_entry, hole.last_time_entry) or not hole.takes(place):
+def _are_apart(one: _Place, other: _Place) -> bool:
+    """Whether two places are of two partitions, and not of one and of a copy of its directory."""
+    pair = one.directory, other.directory
+    return pair[0] != pair[1] and not (is_named_copy(*pair) or is_named_copy(*reversed(pair)))
+
+
+def _is_missing_in(hole: _Place, place: _Place, before: _Place | None) -> bool:
+    """Return whether the .log file of `place`, one of the `_strangers`, belongs to `hole`, a place without a .log file.
+    before: the place before it. Raises UnreadableInput."""
+    is_below = hole.base <= place.base and (hole.until is None or place.base < hole.until)
+    if not is_below or not place.log.stat().st_size:
         return False
-    assert hole.last_entry is not None
-    assert hole.last_time_entry is not None
-    timestamp, relative = hole.last_time_entry
-    reached = (each for each in headers(place.log) if each.last >= hole.base + relative)
-    header = next(reached, None)
-    return header is not None and (header.last, header.max_timestamp) == (hole.base + relative, timestamp)
+    if not place.damage:
+        _survey_around_damage(place)
+    if place.header is None or not hole.has_room_for(place.header.first, place.end, is_damaged=place.is_damaged):
+        return False
+    if hole.has_entries:
+        times = hole.files.get(FileKind.TIME_INDEX)
+        is_indexed = hole.last_entry is None or hole.indexes(place.log, hole.base, place.damage)
+        return is_indexed and times is not None and fits_time_index(place.log, hole.base, times)
+    if hole.base != place.base:
+        return False
+    if hole.until is not None and fits_snapshot(place.log, hole.base, _snapshot(hole.directory, hole.until)):
+        return True
+    is_whole_without = before is not None and not before.is_cleaned and place.until in {None, before.end}
+    return is_whole_without and place.has_entries and hole.takes(place)
 
 
 def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
@@ -464,22 +487,49 @@ def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place
     found.add(finding, {each.directory.name for each in chain})
 
 
-def _twin(place: _Place, partitions: Sequence[Sequence[_Place]]) -> _Place | None:
-    """Return a place of another partition whose .log file fits it and has the same bytes as the .log file of `place`;
-    None if there is none."""
-    for places in partitions:
-        for other in places:
-            is_like = other.header == place.header and not other.is_odd and other.directory != place.directory
-            if is_like and FileKind.LOG in other.files and _is_same(place.log, other.log):
-                return other
+def _twin(place: _Place, partitions: Sequence[Sequence[_Place]], least: int = 0) -> _Place | None:
+    """Return a place of another partition whose .log file fits it and has the sound batches of the .log file of
+    `place`; None if there is none. least: the minimum number of different timestamps in these batches."""
+    for other in (each for places in partitions for each in places):
+        is_other = FileKind.LOG in other.files and not other.is_odd and _are_apart(other, place)
+        is_like = place.is_damaged or place.header in (None, other.header)
+        if is_other and is_like and _has_batches_of(other.log, place.log, least):
+            return other
     return None
 
 
+def _has_batches_of(log: Path, copy: Path, least: int) -> bool:
+    """Whether a .log file has the size of another one, and all of its sound batches at the same bytes; False if that
+    one has none, or if a file cannot be read. least: the minimum number of different timestamps in those batches that
+    have records and are no control batches: what transactions and the cleaner write may be equal in two partitions."""
+    timestamps: set[int] = set()
+    is_same = False
+    try:
+        if log.stat().st_size != copy.stat().st_size:
+            return False
+        with closing(FileSource(copy)) as source:
+            for row in sound_batches(source):
+                mine, other = (bytes_at(each, row.position, row.size) for each in (log, copy))
+                if mine != other:
+                    return False
+                is_same = True
+                if row.count and not row.is_control and len(timestamps) < least:
+                    timestamps.add(row.max_timestamp)
+    except (OSError, UnreadableInput):
+        return False
+    return is_same and len(timestamps) >= least
+
+
 def _is_same(log: Path, other: Path) -> bool:
+    """Whether two files are equal."""
     try:
         return log.stat().st_size == other.stat().st_size and ends_with(log, 0, other)
     except (OSError, UnreadableInput):
         return False
+
+
+def _snapshot(directory: Path, offset: int) -> Path:
+    return directory / build(FileName(FileKind.PRODUCER_SNAPSHOT, offset))
 
 
 def _set_aside(found: MisplacedLogs, place: _Place, twin: _Place) -> None:
@@ -489,7 +539,7 @@ def _set_aside(found: MisplacedLogs, place: _Place, twin: _Place) -> None:
     files = [place.files[kind] for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
     left = {kind: path for kind, path in place.files.items() if path not in files and place.has_entries}
     found.put(place, SegmentFiles(place.base, left) if left else None)
-    snapshot, other = (each.directory / f"{each.base:020}{FileKind.PRODUCER_SNAPSHOT}" for each in (place, twin))
+    snapshot, other = (_snapshot(each.directory, each.base) for each in (place, twin))
     if snapshot.is_file() and other.is_file() and _is_same(snapshot, other):
         files.append(snapshot)
     found_text = f"a copy of {twin.name}, another partition's log"

@@ -22,7 +22,15 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
-from kcli.inspector.verify.log_findings import PUTS_BACK, REORDER, SALVAGE, TAIL_DAMAGE, LogFindings, flipped_epoch
+from kcli.inspector.verify.log_findings import (
+    PUTS_BACK,
+    REORDER,
+    REORDER_TORN,
+    SALVAGE,
+    TAIL_DAMAGE,
+    LogFindings,
+    flipped_epoch,
+)
 from kcli.inspector.verify.lost_offsets import (
     REFETCH,
     Known,
@@ -741,13 +749,15 @@ class LogVerifier:
         disk = repeated_bytes(parts)
         disk_text = "" if disk is None else f"{disk}: "
         missing_text = "" if found.lost is None else f"; {offsets_text(*found.lost)} in no batch"
+        torn = min((each.position or 0 for each in of_log if is_damage(each)), default=None)
+        torn_text = "" if torn is None else f"; the batch at byte {torn:,} is torn"
         cause = replace(
             noticed,
             expected="batches in the order of their offsets",
-            found=f"{disk_text}{found.text}{missing_text}",
+            found=f"{disk_text}{found.text}{missing_text}{torn_text}",
             lost_first_offset=lost[0],
             lost_last_offset=lost[1],
-            action=REORDER,
+            action=REORDER if torn is None else REORDER_TORN,
             command=next_steps.salvage(path.parent),
             consequences=kinds,
         )
@@ -971,8 +981,11 @@ class LogVerifier:
         behind = [base for base in self._orphans if base >= end]
         snapshots = [snapshot.reached(offset) for offset, snapshot in self._snapshots]
         known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
-        beyond = without_older_topics(witnesses(end, known, max(snapshots, default=0)), directory, known.strays)
-        short = short_log(self._segments[-1].files[FileKind.LOG], self._segments[0].base, end, beyond, known)
+        last_log, last_base = self._segments[-1].files[FileKind.LOG], self._segments[-1].base
+        is_rolled = end in {last_base, *(offset for offset, _ in self._snapshots)}
+        beyond = witnesses(end, known, max(snapshots, default=0), is_rolled=is_rolled)
+        beyond = without_older_topics(beyond, directory, known.strays)
+        short = short_log(last_log, self._segments[0].base, end, beyond, known)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:
             self._close_tail(None if last is None else last + 1)
@@ -1060,7 +1073,8 @@ class LogVerifier:
         if self._known.directory is None or (last < 0 and not self._orphans):
             return
         if self._was_empty():
-            self._causes.add(empty_segment(self._known.directory), lambda other: other.kind == "orphan-file")
+            empty = empty_segment(self._known.directory, is_clean=self._known.is_clean)
+            self._causes.add(empty, lambda other: other.kind == "orphan-file")
             return
         why = f"a log up to {last + 1:,}" if last >= 0 else "the logs of the index files"
         first = min(starts, default=0)
@@ -1068,9 +1082,11 @@ class LogVerifier:
         self._miss(self._known.directory, first, last if last >= 0 else None, "error", why, base=base)
 
     def _was_empty(self) -> bool:
-        """Return whether the only missing .log file is the one with base offset 0, and had no batch at a clean
-        shutdown: the recovery point is 0, no other file has an offset above 0, and the indexes have no entry."""
-        if not self._known.is_clean or set(self._orphans) != {0} or FileKind.RECOVERY_POINTS not in self._known.ends:
+        """Return whether the only missing .log file is the one with base offset 0, and had no batch: the recovery point
+        is 0, after a crash the high watermark, too, no other file has an offset above 0, and the indexes have no
+        entry."""
+        kinds = {FileKind.RECOVERY_POINTS} | (set() if self._known.is_clean else {FileKind.REPLICATION_OFFSETS})
+        if set(self._orphans) != {0} or not kinds <= self._known.ends.keys():
             return False
         reached = [*self._known.ends.values(), *(start for _, start in self._known.epochs)]
         if any(reached) or any(offset for offset, _ in self._snapshots):

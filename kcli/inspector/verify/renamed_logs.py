@@ -27,7 +27,8 @@ beside an empty .log file at the end of the log. Thus the .log file of a small p
 whose indexes have no entry yet. The keys of a coordinator's records may not all belong to other partitions.
 Such a file that begins at the first missing offset but has no other of these proofs, is a part of the missing .log
 file, unless it is a copy of another partition's .log file: its batches are kept. Joined parts with such a name that
-lack none of the offsets are the whole file.
+lack none of the offsets are the whole file. Damage hides no file: of one that begins with damage the first sound batch
+counts, and the offsets in its damage are named.
 """
 
 from __future__ import annotations
@@ -47,10 +48,19 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps, split_logs
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
-from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_any_headers
+from kcli.inspector.verify.segment_names import (
+    INDEX_KINDS,
+    Header,
+    SegmentFiles,
+    first_any_header,
+    log_name,
+    read_any_header,
+    read_any_headers,
+)
 from kcli.log.inflated import InflatedSource, archive_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
 from kcli.log.partition_view import ContentSource
+from kcli.log.recovery.batch_length import MAGIC
 from kcli.log.recovery.files_beside import FILES_MAX, files_beside, is_named_for, listed
 from kcli.log.recovery.foreign import is_of_another
 from kcli.log.recovery.offset_ranges import OffsetRanges
@@ -103,8 +113,8 @@ class RenamedLog(NamedTuple):
     """A file with the batches of a missing segment, or a longer version of a .log file. command: the shell command that
     gives the file, and the files that belong to the same segment, their right names. end: for a file with only a part
     of the missing .log file, the last offset of its last batch plus 1; else None. others: if the .log file was cut into
-    parts, those after `path`, in their order. holes: the offsets below `end` that the file lacks, as ranges (first,
-    last), both inclusive."""
+    parts, those after `path`, in their order. holes: the offsets below its last batch that the file lacks, as ranges
+    (first, last), both inclusive."""
 
     path: Path
     base_offset: int
@@ -158,73 +168,88 @@ def _fitting(candidates: Iterable[_Files], directory: Path, gap: Gap) -> list[Re
     found: dict[int, list[_Files]] = {}
     spans: dict[int, list[tuple[int, _Files]]] = {}
     named: dict[int, list[tuple[int, _Files]]] = {}
-    parts: list[RenamedLog] = []
+    parts: dict[int, list[RenamedLog]] = {}
+    holes: dict[_Files, tuple[tuple[int, int], ...]] = {}
     is_bare = gap.is_exact and not gap.indexes and gap.until is not None
     for files in candidates:
         with suppress(UnreadableInput, FormatError), closing(_open(*files)) as source:
-            first = next(read_any_headers(source, 0), None)
+            first = first_any_header(source)
             if first is None or (first.first < gap.first and not gap.is_whole):
                 continue
             base = _base_of(source, first, gap)
-            part = None if base is None or len(files) == 1 else _part(files, source, directory, gap, base)
+            part = (
+                None if base is None or len(files) == 1 else _part(files, source, directory, gap, base, is_proven=True)
+            )
             if part is not None and part.end is not None:
-                parts.append(part)
+                parts.setdefault(part.base_offset, []).append(part)
                 continue
             if base is not None:
                 found.setdefault(base, []).append(files)
+                holes[files] = _holes(_offsets(source)[0], base) if gap.is_exact else ()
                 continue
+            begin = first.first if read_any_header(source, 0) is not None else gap.first
             end = _end(read_any_headers(source, 0)) if is_bare else None
             if end is not None and (gap.until is None or end <= gap.until):
                 spans.setdefault(first.first, []).append((end, files))
-            name = _base_of_nfs(files[0], directory, first) or _base_in_name(files[0], directory)
+                holes[files] = _holes(_offsets(source)[0], first.first)
+            name = _base_of_nfs(files[0], directory, begin) or _base_in_name(files[0], directory)
+            if name is None or not gap.first <= name <= first.first:
+                continue
             is_beside = len(files) == 1 and directory in files[0].parents
-            if is_beside and name is not None and gap.first <= name <= first.first:
+            if is_beside:
                 end = _sound_end(source, name, gap)
                 if end is not None and not _is_of_others(source, directory, gap.keys):
                     named.setdefault(name, []).append((end, files))
-            if first.first == gap.first == name:
-                part = _part(files, source, directory, gap)
-                if part is not None and part.end is None:
-                    found.setdefault(gap.first, []).append(files)
-                elif part is not None:
-                    parts.append(part)
+            part = _part(files, source, directory, gap, name, is_proven=False)
+            if part is not None and part.end is None:
+                found.setdefault(name, []).append(files)
+            elif part is not None:
+                parts.setdefault(name, []).append(part)
     if is_bare:
         found |= _chain(gap, spans)
     found |= _by_name(gap, named, found)
     whole = [
-        RenamedLog(each[0][0], base, _command(each[0], directory, base), others=each[0][1:])
-        for base, each in sorted(found.items())
+        RenamedLog(each[0][0], base, _command(each[0], directory, base), None, each[0][1:], holes.get(each[0], ()))
+        for base, each in found.items()
         if len(each) == 1 and (base in gap.foreign or not (directory / log_name(base)).exists())
     ]
-    if whole:
-        return whole
-    if not parts or gap.first in found or (directory / log_name(gap.first)).exists():
-        return []
-    return [max(parts, key=lambda each: each.end or 0)]
+    for base, each in parts.items():
+        if base not in found and not (directory / log_name(base)).exists():
+            whole.append(max(each, key=lambda part: part.end or 0))
+    return sorted(whole, key=lambda each: each.base_offset)
 
 
-def _part(
-    files: _Files, source: Source, directory: Path, gap: Gap, proven_base: int | None = None
-) -> RenamedLog | None:
-    """Return the part of the missing .log file that a file, or the joined parts in `files`, have; None if they have no
+def _offsets(source: Source) -> tuple[OffsetRanges, int]:
+    """Return the offsets of a file's sound batches, and the bytes of these batches. Raises UnreadableInput."""
+    offsets, sound_bytes = OffsetRanges(), 0
+    for row in sound_batches(source):
+        header = None if row.magic >= MAGIC else read_any_header(source, row.position)
+        offsets.add(row.base_offset if header is None else header.first, row.last_offset)
+        sound_bytes += row.size
+    return offsets, sound_bytes
+
+
+def _holes(offsets: OffsetRanges, base: int) -> tuple[tuple[int, int], ...]:
+    """Return the offsets from `base` up to the last one that a file lacks."""
+    return tuple(offsets.lacking(base, max((last for _, last in offsets), default=base - 1)))
+
+
+def _part(files: _Files, source: Source, directory: Path, gap: Gap, base: int, *, is_proven: bool) -> RenamedLog | None:
+    """Return the part of a missing .log file that a file, or the joined parts in `files`, have; None if they have no
     part of it. The `end` of the result is None if joined parts lack none of the offsets, or a sound file with the name
     of the .log file.
 
-    source: the content of the files. proven_base: the base offset of the missing .log file if an index leads to a batch
-    of the files; else the files begin at the first offset of the gap. Raises UnreadableInput.
+    source: the content of the files. base: the base offset of the missing .log file. is_proven: whether an index leads
+    to a batch of the files; else only their name says so. Raises UnreadableInput.
     """
-    base = gap.first if proven_base is None else proven_base
-    offsets, sound_bytes = OffsetRanges(), 0
-    for row in sound_batches(source):
-        offsets.add(row.base_offset, row.last_offset)
-        sound_bytes += row.size
+    offsets, sound_bytes = _offsets(source)
     end = max((last + 1 for _, last in offsets), default=base)
     if end <= base or (gap.until is not None and end > gap.until) or _is_of_others(source, directory, gap.keys):
         return None
-    holes = tuple(offsets.lacking(base, end - 1)) if gap.is_exact else ()
+    holes = _holes(offsets, base) if gap.is_exact else ()
     # A .log file of a compacted topic may lack offsets, also at its end: it is whole if it has no damage.
     is_sound = not holes if gap.is_exact else sound_bytes == source.size()
-    ends_well = gap.until in (None, end) or (proven_base is not None and not gap.is_exact)
+    ends_well = gap.until in (None, end) or (is_proven and not gap.is_exact)
     is_kept = _has_own_name(files[0], base) and sound_bytes == source.size()  # not a download that broke off
     is_whole = (len(files) > 1 or is_kept) and is_sound and ends_well
     return RenamedLog(
@@ -252,10 +277,10 @@ def _base_in_name(path: Path, directory: Path) -> int | None:
     return int(name[1]) if name is not None and is_other else None
 
 
-def _base_of_nfs(path: Path, directory: Path, first: Header) -> int | None:
-    """Return the first offset of a file of the directory that NFS keeps because it was removed while it was open: its
-    name is that of no log any more. Return None for any other file."""
-    return first.first if path.parent == directory and path.name.startswith(".nfs") else None
+def _base_of_nfs(path: Path, directory: Path, first: int) -> int | None:
+    """Return `first`, the first offset of a file, if it is a file of the directory that NFS keeps because it was
+    removed while it was open: its name is that of no log any more. Return None for any other file."""
+    return first if path.parent == directory and path.name.startswith(".nfs") else None
 
 
 def _sound_end(source: Source, base: int, gap: Gap) -> int | None:

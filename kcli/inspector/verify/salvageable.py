@@ -68,19 +68,21 @@ def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
 
 
 class Misplaced(NamedTuple):
-    """The .log files that lie in the directory of another partition. found: each as a StartRefused with its path
+    """The .log files that lie in the directory of another partition. told: each as a StartRefused with its path
     relative to the log directory and the reason; unlike other StartRefused, these do not keep Kafka from starting.
-    of_partition: the paths of those that a partition lacks, by the name of its directory."""
+    of_partition: the paths of those that a partition lacks, by the name of its directory. foreign: the names of those
+    that lie in a directory, by its name."""
 
-    found: Sequence[StartRefused] = ()
+    told: Sequence[StartRefused] = ()
     of_partition: Mapping[str, Sequence[Path]] = {}
+    foreign: Mapping[str, Collection[str]] = {}
 
 
 def misplaced(directory: Path, server: Mapping[str, str], *, salvage: bool) -> Misplaced:
     """Return the .log files that lie in the directory of another partition.
 
-    directory: a partition's, or a log directory. server: the entries of server.properties. salvage: whether to return
-    only those that salvage keeps there.
+    directory: a partition's, or a log directory. server: the entries of server.properties. salvage: whether to tell
+    only of those that salvage keeps there.
     """
     is_home = is_log_directory(directory)
     home = directory if is_home else directory.absolute().parent
@@ -95,7 +97,8 @@ def misplaced(directory: Path, server: Mapping[str, str], *, salvage: bool) -> M
         if is_home or path.parent.name == directory.absolute().name:
             outcome = "Kafka starts, and serves another partition's records here"
             found.append(StartRefused(str(path.relative_to(home)), f"{finding.found}: {outcome}"))
-    return Misplaced(found, {} if salvage else {name: [*logs.values()] for name, logs in around.found.items()})
+    of_partition = {} if salvage else {name: [*logs.values()] for name, logs in around.found.items()}
+    return Misplaced(found, of_partition, around.foreign)
 
 
 class KnownTopics:

@@ -596,6 +596,14 @@ def ends_with(log: Path, position: int, other: Path) -> bool:
     return size > 0
 
 
+def first_any_header(source: Source) -> Header | None:
+    """Return the header of the first batch of an open .log file, of any magic; of a file that begins with damage that
+    of the first sound batch; None if there is no batch. Raises UnreadableInput."""
+    first = next(read_any_headers(source, 0), None)
+    row = next(sound_batches(source), None) if first is None else None
+    return first if row is None else read_any_header(source, row.position)
+
+
 def first_header(log: Path) -> Header | None:
     """Return the header of the first batch; None if there is no valid one, or if the file cannot be read."""
     try:

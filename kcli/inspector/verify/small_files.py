@@ -95,8 +95,11 @@ def _without_count(path: Path) -> Finding:
 
 def mark_text(data: bytes) -> str:
     """Return the words that begin the finding of a properties file with a byte order mark; "" if it has none."""
+    from formats.checkpoint import is_utf16
     from formats.properties import BYTE_ORDER_MARK
 
+    if is_utf16(data):
+        return "UTF-16, not ISO-8859-1: "
     has_mark = data.startswith(BYTE_ORDER_MARK)
     return "begins with a UTF-8 byte order mark, which Kafka reads as a part of the first key: " if has_mark else ""
 

@@ -25,6 +25,7 @@ from kcli.inspector.verify.log_findings import (
     RECOVER,
     RENAME,
     REORDER,
+    REORDER_TORN,
     SALVAGE,
     SERVES_BOTH,
 )
@@ -51,7 +52,10 @@ CUTS_HERE = "Kafka cuts the file here when it starts"
 TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
 SWAP = "swap-log"
 OF_BLOCKS = (LOADS_BOTH, SERVES_BOTH, LIES_ELSEWHERE)
-GUESSED = (RECOVER, SALVAGE, AHEAD, RENAME, REORDER, NextStart.PASSES_OVER.value, *OF_BLOCKS, *TRUSTED)
+GUESSED = (
+    *(RECOVER, SALVAGE, AHEAD, RENAME, REORDER, REORDER_TORN, NextStart.PASSES_OVER.value),
+    *(*OF_BLOCKS, *TRUSTED),
+)
 
 
 def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:

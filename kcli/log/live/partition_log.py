@@ -10,8 +10,10 @@
     compact   swap in segments that were cleaned in another thread
     remove    truncate, delete records, retention; files get the suffix `.deleted`, the caller removes them later
 
-No threads and no clock: times are arguments, later work is returned (Removal, flush_due). After an OSError the log must
-not be used any more: its directory is offline. Source: UnifiedLog, LocalLog.
+No clock: times are arguments, later work is returned (Removal, flush_due). One thread uses the object, but data-plane
+threads append plain batches through its runway, and hold the log meanwhile (LogState.hold): each method that changes
+what an append needs or changes is marked `@_held`. After an OSError the log must not be used any more: its directory is
+offline. Source: UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
@@ -19,16 +21,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import wraps
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from formats.checkpoint import EpochEntry, build_leader_epochs
 from formats.kernels.append import LogState, Runway, survey_batches
 from formats.kernels.batches import BatchTable
 from formats.kernels.columns import ATTRIBUTES, PRODUCER_ID, BatchRow
+from formats.kernels.producers import producer_entry
 from formats.kernels.scan import SCAN_BAD_LENGTH, scan
+from formats.producer_snapshot import ProducerEntry
 from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError
 from kcli.log.cleaner.partition import CleanerLog, StoredSegment, active_producers
@@ -65,6 +70,8 @@ from kcli.log.recovery.loader import LoadOptions
 from kcli.log.retention import Tier, find_due
 from kcli.protocol.error_code import ErrorCode
 
+P = ParamSpec("P")
+T = TypeVar("T")
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NONE = -1
 LONG_MAX = 2**63 - 1
@@ -139,6 +146,22 @@ class OpenOptions:
     may_be_tiered: bool = False
 
 
+def _held(
+    method: Callable[Concatenate[PartitionLog, P], T],
+) -> Callable[Concatenate[PartitionLog, P], T]:
+    """Return the method, during which no other thread appends to the log."""
+
+    @wraps(method)
+    def held(log: PartitionLog, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        log.hold()
+        try:
+            return method(log, *args, **kwargs)
+        finally:
+            log.let_go()
+
+    return held
+
+
 class PartitionLog(LogState):
     """The log of one partition. Methods that change it may raise OSError, and take now_ms if they need the time.
 
@@ -205,6 +228,7 @@ class PartitionLog(LogState):
         self.high_watermark = self.log_start_offset
         self.update_high_watermark(options.high_watermark)
 
+    @_held
     def set_config(self, config: LogConfig) -> None:
         """Change the configuration; existing segments keep their index interval and sizes."""
         self.config = config
@@ -222,6 +246,7 @@ class PartitionLog(LogState):
         self._rules = append_rules(config, self._schemas)
         self.runway = None
 
+    @_held
     def set_schemas(self, schemas: SchemaRules | None) -> None:
         """Change the rules for the schema ids of a leader's records; None: records need no schema id."""
         self._schemas = schemas
@@ -230,6 +255,7 @@ class PartitionLog(LogState):
 
     # appending batches
 
+    @_held
     def append_as_leader(
         self,
         data: bytearray | memoryview,
@@ -348,6 +374,7 @@ class PartitionLog(LogState):
                 raise
             return check_producer(table, row, data, origin, transaction_version, verification)
 
+    @_held
     def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
         """Append the leader's batches in `data` as they are, without an incomplete one at its end.
 
@@ -477,6 +504,7 @@ class PartitionLog(LogState):
         if self.log_end_offset - self.recovery_point >= self._flush_messages:
             self.flush(now_ms)
 
+    @_held
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Begin a new segment at the log's end, or at `expected_offset` if that is above the log's end."""
         self.runway = None
@@ -547,6 +575,7 @@ class PartitionLog(LogState):
             self.high_watermark if unstable is None else min(max(unstable, self.log_start_offset), self.high_watermark)
         )
 
+    @_held
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark to `offset`, or to the local log start or log end offset if it lies outside of these.
         Returns the high watermark."""
@@ -586,6 +615,7 @@ class PartitionLog(LogState):
         base_offset."""
         return self._epochs.entries_in(base_offset, next_offset)
 
+    @_held
     def start_epoch(self, epoch: int) -> None:
         """Begin a leader epoch at the log end offset. leader-epoch-checkpoint is written with the epoch's first batch,
         or when the log is closed: until then no record needs the entry."""
@@ -676,6 +706,7 @@ class PartitionLog(LogState):
 
     # removing batches and segments
 
+    @_held
     def truncate_to(self, offset: int, now_ms: int) -> list[Removal]:
         """Remove the batch with `offset` and all batches after it. Returns the removals of whole segments."""
         if offset >= self.log_end_offset:
@@ -700,6 +731,7 @@ class PartitionLog(LogState):
         self.update_high_watermark(self.high_watermark)
         return removals
 
+    @_held
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int, *, log_start_offset: int | None = None
     ) -> list[Removal]:
@@ -719,6 +751,7 @@ class PartitionLog(LogState):
         self.update_high_watermark(offset)
         return removals
 
+    @_held
     def delete_records(self, offset: int) -> bool:
         """Move the log start offset forward to `offset`. Returns whether it moved: False if it is at `offset` or above
         already. No segment is deleted: `delete_old_segments` deletes those below `offset`. Raises OffsetOutOfRange if
@@ -738,6 +771,7 @@ class PartitionLog(LogState):
         whether it moved; False also if the log is not tiered (any more). Raises OffsetOutOfRange."""
         return self.is_tiered and self.delete_records(offset)
 
+    @_held
     def delete_old_segments(self, now_ms: int) -> list[Removal]:
         """Delete old segments: those below the log start offset; if cleanup.policy has `delete`, also those beyond
         retention.bytes and retention.ms. With tiered storage, only segments that have been copied there are deleted, if
@@ -827,6 +861,7 @@ class PartitionLog(LogState):
                 )
         return found
 
+    @_held
     def start_from_tier(
         self,
         local_start: int,
@@ -856,6 +891,7 @@ class PartitionLog(LogState):
 
     # compaction
 
+    @_held
     def cleaner_view(self, now_ms: int) -> CleanerLog:
         """Return the log as the cleaner sees it now. Raises OSError."""
         segments = [
@@ -931,10 +967,22 @@ class PartitionLog(LogState):
         if compaction is not None and from_offset < compaction.selection.first_uncleanable_offset:
             compaction.abort()
 
+    @_held
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
         self._recalled.clear()
         return self.producers.expire(now_ms)
+
+    @_held
+    def producer_entries(self) -> tuple[ProducerEntry, ...]:
+        """Return the state of each producer, by producer id."""
+        return tuple(ProducerEntry._make(each) for each in self.producers.table.entries())
+
+    @_held
+    def producer_entry(self, producer_id: int) -> ProducerEntry | None:
+        """Return the state of a producer; None if the log does not know the producer id."""
+        entry = producer_entry(self.producers.table, producer_id)
+        return None if entry is None else ProducerEntry._make(entry)
 
     def _rebuild_producers(self, now_ms: int) -> None:
         self.runway = None
@@ -951,6 +999,7 @@ class PartitionLog(LogState):
             flush.run()
             self.end_flush(flush, now_ms)
 
+    @_held
     def begin_flush(self, to_offset: int | None = None, *, including: bool = False) -> Flush | None:
         """Return a flush of the log below `to_offset` (None: of all of it), which runs in steps; None if that is
         durable already. including: also flush the segment that begins at `to_offset`."""
@@ -990,6 +1039,7 @@ class PartitionLog(LogState):
         self.end_flush(flush, now_ms)
         return True
 
+    @_held
     def close(self, now_ms: int) -> None:
         """Shut the log down cleanly: flush it, write a snapshot, trim the indexes.
 
@@ -1009,6 +1059,7 @@ class PartitionLog(LogState):
             self.close_handles()
             raise
 
+    @_held
     def rename(self, directory: Path) -> None:
         """Rename the partition's directory: to -delete, -future, -stray, or back. The log stays in use."""
         self._abort_compaction(NONE)
@@ -1020,6 +1071,7 @@ class PartitionLog(LogState):
         for segment in self._segments.all:
             segment.move(directory)
 
+    @_held
     def delete(self) -> None:
         """Remove the directory and all files in it. The caller calls this file.delete.delay.ms after the directory was
         renamed to -delete."""
@@ -1034,6 +1086,7 @@ class PartitionLog(LogState):
             if segment.base_offset < self.recovery_point:
                 segment.release()
 
+    @_held
     def close_handles(self) -> None:
         """Close all descriptors and leave the files as they are, as after an OSError."""
         self.runway = None

@@ -306,6 +306,10 @@ class ReadOnlyLog:
             raise LogFailed(str(error)) from error
         return Producers(table)
 
+    def producer_entries(self) -> tuple[ProducerEntry, ...]:
+        """Return the state of each producer, by producer id. Raises LogFailed."""
+        return tuple(ProducerEntry._make(each) for each in self.producers.table.entries())
+
     # leader epochs
 
     def _leader_epochs(self) -> LeaderEpochCache:

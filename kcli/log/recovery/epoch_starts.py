@@ -2,6 +2,10 @@
 DeleteRecords does so within a segment, too, whose earlier batches stay in the file; whole segments below are deleted,
 and may be there again, as from a backup.
 
+Where the first epoch begins with a segment, right behind the last offset of the segment before, retention may have
+deleted those before, which are there again; or the file was lost, and a start after a crash made it anew from the
+segments that it recovered (`may_be_made_anew`). Then nothing was deleted.
+
 A checkpoint of another partition is no evidence about this log. It contradicts the batches; or it equals the checkpoint
 of another partition, while this log still has whole segments below, which a broker deletes soon after DeleteRecords.
 
@@ -14,6 +18,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
@@ -30,6 +35,14 @@ COMPARED_MAX_BYTES = 1 << 20
 """The largest leader-epoch-checkpoint that is compared with those of other partitions."""
 OFFSETS_MAX = 1_000
 """The largest number of offsets at which the leader epochs of a log and of its checkpoint are compared."""
+
+
+class _Batch(NamedTuple):
+    """The leader epoch of a batch, and its first and last offset."""
+
+    epoch: int
+    start_offset: int
+    last_offset: int
 
 
 def first_epoch_start(directory: Path) -> int | None:
@@ -64,6 +77,19 @@ def start_by_epochs(directory: Path) -> int:
     return 0 if is_others else start
 
 
+def may_be_made_anew(directory: Path, start: int) -> bool:
+    """Return whether the leader epochs of the log in a partition's directory may begin at the offset `start` because a
+    start of Kafka has made leader-epoch-checkpoint anew. False if the files cannot be read."""
+    try:
+        logs = files_of_kind(directory, FileKind.LOG)
+        if not all(log.is_file() for _, log in logs):
+            return False
+        before = _last_batch([each for each in logs if each[1].stat().st_size], start - 1)
+    except (KcliError, OSError, ValueError):  # the plan reports such an error
+        return False
+    return before is not None and before.last_offset + 1 == start and any(base == start for base, _ in logs)
+
+
 def same_as(checkpoint: Path) -> Iterator[Path]:
     """Yield the checkpoints of this name, and of the same bytes, in the other directories beside that of a partition.
     Raises OSError."""
@@ -95,9 +121,9 @@ def _contradicts(epochs: Sequence[EpochEntry], logs: Sequence[tuple[int, Path]])
     )
 
 
-def _last_batch(logs: Sequence[tuple[int, Path]], until: int) -> EpochEntry | None:
-    """Return leader epoch and base offset of a log's last batch that begins at or below the offset `until`; None if
-    there is none, or if the file has other bytes there. logs: base offset and path of each .log file that is not empty.
+def _last_batch(logs: Sequence[tuple[int, Path]], until: int) -> _Batch | None:
+    """Return a log's last batch that begins at or below the offset `until`; None if there is none, or if the file has
+    other bytes there. logs: base offset and path of each .log file that is not empty.
     Raises KcliError, OSError."""
     below = [each for each in logs if each[0] <= until]
     if not below:
@@ -113,15 +139,14 @@ def _last_batch(logs: Sequence[tuple[int, Path]], until: int) -> EpochEntry | No
     return found
 
 
-def _batches(log: Path, position: int) -> Iterator[EpochEntry]:
-    """Yield leader epoch and base offset of each batch of a .log file from a byte on, up to bytes that are no batch.
-    Raises OSError."""
+def _batches(log: Path, position: int) -> Iterator[_Batch]:
+    """Yield the batches of a .log file from a byte on, up to bytes that are no batch. Raises OSError."""
     with log.open("rb", buffering=0) as file:
         while len(data := os.pread(file.fileno(), HEADER.size, position)) == HEADER.size:
-            offset, length, epoch, magic, *_ = HEADER.unpack(data)
+            offset, length, epoch, magic, _, _, last_delta = HEADER.unpack(data)
             if magic != MAGIC or length < HEADER.size:
                 break
-            yield EpochEntry(epoch, offset)
+            yield _Batch(epoch, offset, offset + last_delta)
             position += length + LENGTH_EXTRA_BYTES
 
 

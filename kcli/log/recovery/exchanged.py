@@ -81,14 +81,16 @@ def _fits(log: Path, place: Path) -> bool:
     return first[0] == base if is_indexed is None else is_indexed and first[0] >= base
 
 
-def indexes_fit(place: Path, log: Path, base: int) -> bool | None:
+def indexes_fit(place: Path, log: Path, base: int, damage: Sequence[range] = ()) -> bool | None:
     """Return whether most entries of the indexes beside the path `place` point to batches of the .log file `log`,
-    assuming that `base` is the base offset of that .log file; None if these indexes have no entry.
+    assuming that `base` is the base offset of that .log file; None if these indexes have no entry. damage: bytes of the
+    .log file; an entry that points into them does not count.
 
     If the offset index has no entry, as when the .log file is smaller than index.interval.bytes, the last entry of the
     time index decides.
     """
     entries = _sample(place.with_suffix(FileKind.OFFSET_INDEX), INDEX_ENTRY, ENTRIES_MAX)
+    entries = [each for each in entries if not any(each[1] in bad for bad in damage)]
     if entries:
         batches = ((batch_at(log, position), relative) for relative, position in entries)
         fitting = sum(batch is not None and batch[1] == base + relative for batch, relative in batches)

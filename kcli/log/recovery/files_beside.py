@@ -4,8 +4,9 @@
                     .bak, .gz, -20261129, .part; .<offset>.log.<any text> of rsync; .nfs<number>, a file that was
                     removed while it was open), and those in its subdirectories, as rsync's .rsync-partial
     versions        of these, the ones that may have batches of one .log file, and the files of its name in copies of
-                    the directory. The first bytes decide: a batch with an offset of the segment; or zeros, if the file
-                    has the name of the .log file: a log that was cut while Kafka wrote it begins so
+                    the directory: a file that has the name of the .log file, or whose first sound batch has an offset
+                    of the segment
+    files_with      of these, the ones that begin with a batch of given offsets
     lacking         the offsets that such a file has, and the .log file lost
 
 A batch of a file beside fills damage if the batches on both sides of the damage are the same in both files (see
@@ -17,7 +18,6 @@ the same offset, and the file may not be a copy of another partition's log.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -31,13 +31,11 @@ from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedR
 from kcli.log.recovery.foreign import is_of_another
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.stray_copies import BATCHES_COMPARED, lacking_in
-from kcli.log.segment_reader import SMALLEST_LENGTH, sound_batches
+from kcli.log.segment_reader import sound_batches
 from kcli.log.source import SEGMENT_BYTES_MAX, FileSource, Source
 
 FILES_MAX = 10_000
 """The maximum number of files that are examined."""
-HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch (magic 2) or CRC, magic
-MAGIC_MAX = 2
 INT_MAX = 2**31 - 1
 
 
@@ -63,6 +61,21 @@ def is_named_for(path: Path, base: int) -> bool:
     return path.name.removeprefix(".").startswith(f"{base:020}.")
 
 
+def files_with(directory: Path, first: int, until: int) -> Iterator[Path]:
+    """Yield the files beside the log in a partition's directory whose first sound batch has an offset from `first` on
+    and below `until`, and that are no copies of another partition's log."""
+    for path in islice(files_beside(directory), FILES_MAX):
+        with suppress(UnreadableInput), closing(_opened(path)) as source:
+            if _may_be_of(source, first, until) and not is_of_another(source, directory):
+                yield path
+
+
+def _opened(path: Path) -> Source:
+    """Return the content of a file, decompressed if it is compressed. Raises UnreadableInput."""
+    archive = archive_of(path)
+    return FileSource(path) if archive is None else InflatedSource(path, archive)
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """A file that may have batches of a .log file. content: its bytes, decompressed. is_beside: whether it is one of
@@ -80,8 +93,8 @@ def versions(log: Path, until: int | None, copies: Iterable[Path] = ()) -> Itera
     for path in islice(files_beside(log.parent), FILES_MAX):
         with suppress(UnreadableInput):  # it is none of Kafka's files
             archive = archive_of(path)
-            with closing(FileSource(path) if archive is None else InflatedSource(path, archive)) as source:
-                if not _may_be_of(source, base, until, is_named=is_named_for(path, base)):
+            with closing(_opened(path)) as source:
+                if not (is_named_for(path, base) or _may_be_of(source, base, until)):
                     continue
             if archive is not None:
                 yield Version(
@@ -97,15 +110,9 @@ def versions(log: Path, until: int | None, copies: Iterable[Path] = ()) -> Itera
             yield Version(path, Content((FileRange(path, 0, path.stat().st_size),)), is_beside=False)
 
 
-def _may_be_of(source: Source, base: int, until: int | None, *, is_named: bool) -> bool:
-    head = bytearray(HEAD.size)
-    if source.read_at(0, memoryview(head)) < len(head):
-        return False
-    if not any(head):
-        return is_named
-    offset, length, _, magic = HEAD.unpack(head)
-    limit = base + INT_MAX if until is None else until
-    return bool(base <= offset < limit and length >= SMALLEST_LENGTH and 0 <= magic <= MAGIC_MAX)
+def _may_be_of(source: Source, base: int, until: int | None) -> bool:
+    first = next(sound_batches(source), None)
+    return first is not None and base <= first.base_offset < (base + INT_MAX if until is None else until)
 
 
 def lacking(log: Path, own: Source, version: Version, until: int | None, *, is_compacted: bool) -> OffsetRanges:

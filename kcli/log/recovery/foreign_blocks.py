@@ -15,7 +15,7 @@ coordinator's topic, the keys of the records tell (kcli.log.recovery.misdirected
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from formats.file_name import parse
 from formats.kernels.columns import BatchRow
-from kcli.log.partition_view import Content, ContentSource
+from kcli.log.partition_view import Content, ContentSource, paths_in
 from kcli.log.recovery.foreign import HEADER_BYTES, bytes_at, logs_beside, position_of
 from kcli.log.recovery.misdirected import Run
 from kcli.log.recovery.readable import first_offset
@@ -81,12 +81,13 @@ def runs_of_others(directory: Path, name: str, content: Content) -> list[Run]:
     """Return the batches of other partitions in a damaged .log file, in the order of the file; none if the file has no
     damage, or if all its batches are another partition's.
 
-    directory: that of the partition. name: of the file. content: the file's bytes. Raises UnreadableInput.
+    directory: that of the partition. name: of the file. content: the file's bytes, which may lie in the directory of
+    another partition. Raises UnreadableInput.
     """
     stretches = _stretches(name, content)
     if len(stretches) < 2:
         return []
-    logs = _Logs(directory)
+    logs = _Logs(directory, {path.resolve() for path in paths_in(content)})
     with closing(ContentSource(name, content)) as source:
         places = [logs.place_of(source, each) for each in stretches]
         taken: dict[int, _Place] = {}
@@ -154,12 +155,14 @@ def _sound_or_none(source: Source) -> Iterator[BatchRow | None]:
 
 
 class _Logs:
-    """The .log files of the other partitions in a log directory. directory: that of the partition itself."""
+    """The .log files of the other partitions in a log directory. directory: that of the partition itself. own: .log
+    files that are the partition's, though they lie in another directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, own: Container[Path]) -> None:
         self._logs: dict[Path, list[tuple[int, Path]]] = defaultdict(list)
         for path, base in logs_beside(directory):
-            self._logs[path.parent].append((base, path))
+            if path.resolve() not in own:
+                self._logs[path.parent].append((base, path))
 
     def place_of(self, source: Source, stretch: _Stretch) -> _Place | None:
         """Return where another partition has a stretch of the .log file `source`; None if none has it."""

@@ -1,4 +1,5 @@
-"""Offsets between two segments of a log that no file has: all files of a segment were lost, or the end of one.
+"""Offsets between two segments of a log that no .log file has: all files of a segment were lost, the end of one, or the
+content of its .log file.
 
 Kafka does not notice: it starts with the segments that are there, and consumers read past the gap. A topic that was
 ever compacted may have such gaps anyway. Only the end of each segment is read: from the last entry of its offset index
@@ -12,17 +13,19 @@ from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
 
-from formats.file_name import FileKind, FileName, build
+from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
 from formats.offset_index import ENTRY
 from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.deleted import epoch_starts
+from kcli.log.recovery.retention import NEVER, Retention, largest_timestamp
 from kcli.log.recovery.salvage import begin_offset, behind_damage, is_log
 from kcli.log.segment_reader import Window, read_segment
 
 
 class Gap(NamedTuple):
-    """Offsets, `first` to `last`, that the .log file `before` should have, or a missing .log file between it and
-    `following`."""
+    """Offsets, `first` to `last`, that the .log file `before` should have, or other .log files between it and
+    `following`. before: "" if no .log file is before these."""
 
     before: str
     following: str
@@ -31,24 +34,64 @@ class Gap(NamedTuple):
 
 
 def gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
-    """Yield the gaps from the log start offset on between the .log files in a partition's directory, except those whose
-    offsets a file under another name has, such as *.log.deleted. files: the content of the directory's files by name.
-    Raises UnreadableInput."""
-    bases = sorted(int(name[:20]) for name in files if is_log(name) and files[name].size)
-    numbered = {int(name[:20]) for name in files if name[:20].isdecimal() and FileKind.LOG in name}
+    """Yield the gaps from the log start offset on between the .log files in a partition's directory, adjacent ones
+    joined, except those whose offsets a file has that a start deletes, such as *.log.deleted. files: the content of the
+    directory's files by name. Raises UnreadableInput."""
+    gap: Gap | None = None
+    for each in _gaps(files, log_start_offset):
+        if gap is not None and gap.last + 1 == each.first:
+            gap = gap._replace(following=each.following, last=each.last)
+            continue
+        if gap is not None:
+            yield gap
+        gap = each
+    if gap is not None:
+        yield gap
+
+
+def lost_begin(files: Mapping[str, Content], log_start_offset: int, retention: Retention | None) -> Gap | None:
+    """Return the offsets before the first .log file in a partition's directory that no file has, though its leader
+    epochs begin there; None if there are none, and if retention can have deleted them. retention: the topic's; None if
+    it has none. Raises UnreadableInput."""
+    bases = sorted(int(name[:20]) for name in files if is_log(name))
+    first = max([log_start_offset, *epoch_starts(files)[:1]])
+    if not bases or not epoch_starts(files) or not log_start_offset <= first < bases[0]:
+        return None
+    if any(first <= each < bases[0] for each in _removed(files)):
+        return None
+    name = build(FileName(FileKind.LOG, bases[0]))
+    if retention is not None:
+        kept = sum(files[build(FileName(FileKind.LOG, each))].size for each in bases)
+        before = next((row.max_timestamp for row in _rows(name, files[name], 0)), NEVER)
+        with closing(ContentSource(name, files[name])) as source:
+            if retention.by_size(kept) or retention.by_time(before, largest_timestamp(source)):
+                return None
+    return Gap("", name, first, bases[0] - 1)
+
+
+def _removed(files: Mapping[str, Content]) -> set[int]:
+    """Return the base offsets of the .log files that a start deletes or renames, such as *.log.deleted."""
+    parsed = (parse(name) for name in files)
+    return {each.base_offset or 0 for each in parsed if each and each.kind is FileKind.LOG and each.state}
+
+
+def _gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
+    """Yield the gaps between each two .log files."""
+    bases = sorted(int(name[:20]) for name in files if is_log(name))
+    removed = _removed(files)
     for base, following in pairwise(bases):
         if following <= log_start_offset:
             continue
         name, behind = (build(FileName(FileKind.LOG, each)) for each in (base, following))
         first = max(_end(name, files, base, following), log_start_offset)
-        if first < following and not any(first <= each < following for each in numbered):
+        if first < following and not any(first <= each < following for each in removed):
             begin = begin_offset(behind, files[behind])
             if begin is None or begin >= following:
                 yield Gap(name, behind, first, following - 1)
 
 
 def _end(name: str, files: Mapping[str, Content], base: int, following: int) -> int:
-    """Return the offset behind the last sound batch of a .log file, at most `following`."""
+    """Return the offset behind the last sound batch of a .log file, at most `following`; `base` if it has none."""
     position = _last_position(files.get(build(FileName(FileKind.OFFSET_INDEX, base))), base, following)
     last = -1
     if 0 < position < files[name].size:

@@ -130,6 +130,7 @@ class LoadOptions:
     indexes_swaps: bool = False  # salvage rebuilds the indexes of a .log.swap file that lacks one; Kafka does not
     home: Home | None = None  # the partition; None if its topic's number of partitions is not known
     retention: Retention | None = None  # None: it deletes no segments, or its configuration is not known
+    foreign: Container[str] = ()  # the .log files of the directory that are another partition's
     preallocated_bytes: int = 0  # the size with which a segment begins; 0: it is not preallocated
 
 

@@ -45,8 +45,9 @@ from kcli.log.recovery.displaced_blocks import (
 )
 from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
+from kcli.log.recovery.files_beside import files_with
 from kcli.log.recovery.foreign_blocks import identities, runs_of_others
-from kcli.log.recovery.gaps import gaps
+from kcli.log.recovery.gaps import gaps, lost_begin
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery.metadata_start import fit_to_snapshots
@@ -91,10 +92,13 @@ from kcli.log.recovery.special_files import is_foretold, outcome_of, type_of
 from kcli.log.recovery.swap import has_all_batches_of, is_sound, lost_last_values, lost_with_swap
 from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
 from kcli.log.recovery.wrong_log_starts import HiddenOffsets
+from kcli.printable import names_text
 
 LOG = FileKind.LOG
 NOT_CHECKED = Checked()
 UNREAD = -2
+BESIDE_SHOWN = 2
+"""The maximum number of files beside a log that a reason names."""
 NO_LOG = "it begins with no batch, and has none that the other logs lack"
 
 
@@ -347,10 +351,17 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
     if not options.finds_gaps or options.is_compacted or options.is_metadata or options.is_deleted:
         return
     named = {int(each.file[:20]) for each in planned.events if each.file[:20].isdecimal()}
-    for before, following, first, last in gaps(planned.view.original, options.log_start_offset):
+    files = _own_files(planned)
+    begin = None if options.is_tiered else lost_begin(files, options.log_start_offset, options.retention)
+    for before, following, first, last in [*filter(None, (begin,)), *gaps(files, options.log_start_offset)]:
         if not any(first <= each <= last + 1 for each in named):
-            reason = f"no file has offsets {first:,}..{last:,}, behind {before}: Kafka starts without them"
-            yield Event(EventKind.PASSED_OVER, following, reason)
+            where = f"{'in' if before[:20] == f'{first:020}' else 'behind'} {before}"
+            where = where if before else f"before {following}, where its leader epochs begin"
+            beside = [path.name for path in files_with(planned.view.directory, first, last + 1)]
+            verb = "have" if len(beside) > 1 else "has"
+            found = f"; {names_text(beside, BESIDE_SHOWN)}, beside it, {verb} batches of them" if beside else ""
+            what = f"no {'log' if beside else 'file'} has offsets {first:,}..{last:,}, {where}{found}"
+            yield Event(EventKind.PASSED_OVER, following, f"{what}: Kafka starts without them")
 
 
 def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
@@ -473,7 +484,7 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
     if options.is_metadata or options.is_deleted:
         return []
     found = missed_logs(
-        planned.view.original,
+        _own_files(planned),
         reached=options.reached,
         is_compacted=options.is_compacted,
         log_start_offset=options.log_start_offset,
@@ -481,6 +492,11 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
         retention=options.retention,
     )
     return [each for each in found if each.is_lost]
+
+
+def _own_files(planned: PartitionPlan) -> dict[str, Content]:
+    """Return the content of the files of the directory by name, without .log files of another partition."""
+    return {name: each for name, each in planned.view.original.items() if name not in planned.options.foreign}
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:

@@ -121,7 +121,7 @@ def in_place(
             left_out(part.row)
             continue
         if held is not None:
-            placed = None if room is None else _put_back(before, held, first_offset(part.row), room, is_known)
+            placed = None if room is None else _put_back(before, held, part.row, room, is_known)
             if placed is None and _has_wrong_offsets(before, held, part.row, is_known):
                 left_out(held)
             else:
@@ -129,7 +129,7 @@ def in_place(
                 yield before
         held = part.row
     if held is not None:
-        placed = None if room is None or room.end is None else _put_back(before, held, room.end, room, is_known)
+        placed = None if room is None else _put_back(before, held, content.size, room, is_known)
         yield held if placed is None else placed
 
 
@@ -169,31 +169,45 @@ def _with_resized(name: str, content: Content, home: Home, room: Room | None) ->
 
 
 def _put_back(
-    before: BatchRow | None, row: BatchRow, end: int, room: Room, is_known: Callable[[int], bool] = lambda _: False
+    before: BatchRow | None,
+    row: BatchRow,
+    behind: BatchRow | int,
+    room: Room,
+    is_known: Callable[[int], bool] = lambda _: False,
 ) -> BatchRow | None:
     """Return the batch with the right base offset, if that differs from the present one in one bit and is the only
-    possible base offset; else None. is_known: returns whether a batch of the file has a base offset, which is then not
-    possible.
+    possible base offset; else None. behind: the next batch; of the last one the size of the file. is_known: returns
+    whether a batch of the file has a base offset, which is then not possible.
 
     No CRC covers a base offset. A base offset is the only possible one if no other that differs in one bit leaves the
-    batch between the batch before (or the beginning of the room) and `end`, where the next batch begins; the present
-    one does not. A copy of another batch, written over this one, is not changed.
+    batch between the batch before (or the beginning of the room) and the one behind it (or the end of the room); the
+    present one does not. Where bytes between these batches are damaged, others may have been there, so that it also has
+    to be next to one of them, in bytes and in offsets, or in sequence with one. A copy of another batch, written over
+    this one, is not changed.
     """
     begin = room.begin if before is None else before.last_offset + 1
+    end = room.end if isinstance(behind, int) else first_offset(behind)
     span = row.last_offset - row.base_offset + 1
-    if row.magic < MAGIC_WITH_HEADER or begin is None or begin <= row.base_offset <= end - span:
+    if row.magic < MAGIC_WITH_HEADER or begin is None or end is None or begin <= row.base_offset <= end - span:
         return None
     flipped = (row.base_offset ^ (1 << bit) for bit in range(OFFSET_BITS))
     possible = [each for each in flipped if begin <= each <= end - span]
-    if (
-        len(possible) != 1
-        or is_known(possible[0])
-        or room.is_copy(row)
-        or (possible[0] == begin and not _follows(before, row))
-    ):
+    if len(possible) != 1 or is_known(possible[0]) or room.is_copy(row):
+        return None
+    found = row._replace(base_offset=possible[0], last_offset=possible[0] + span - 1)
+    following = None if isinstance(behind, int) else behind
+    is_next = found.base_offset == begin, found.last_offset + 1 == end
+    if (is_next[0] and not _follows(before, found)) or (is_next[1] and following and not _follows(found, following)):
+        return None
+    touches = (
+        row.position == (0 if before is None else before.position + before.size),
+        row.position + row.size == (behind if isinstance(behind, int) else behind.position),
+    )
+    is_fixed = all(touches) or any(map(all, zip(touches, is_next, strict=True)))
+    if not is_fixed and not any(each is not None and in_sequence(each, found) for each in (before, following)):
         return None
     room.moved[row.position] = row.base_offset
-    return row._replace(base_offset=possible[0], last_offset=possible[0] + span - 1)
+    return found
 
 
 def _has_wrong_offsets(
@@ -204,7 +218,9 @@ def _has_wrong_offsets(
 
     Either the batch's last offset is beyond the offset of its last record, and the next batch begins right after that
     record; or the batch's base offset does not follow the batch before it, though the two neighbours leave exactly as
-    many offsets as the batch spans, and no other batch has these.
+    many offsets as the batch spans, and no other batch has these. Where bytes beside it are damaged, the lost batch may
+    have had these: then the base offset is wrong only if it differs from the expected one in one bit, and the batch is
+    not in sequence with the one before it.
     """
     span = row.last_offset - row.base_offset + 1
     if row.magic >= MAGIC_WITH_HEADER and span > row.count and row.base_offset + row.count == first_offset(behind):
@@ -212,7 +228,21 @@ def _has_wrong_offsets(
     expected = None if before is None else before.last_offset + 1
     if expected is None or first_offset(row) == expected or expected + span != first_offset(behind):
         return False
+    assert before is not None, "an offset is expected behind it"
+    is_alone = before.position + before.size < row.position or row.position + row.size < behind.position
+    is_one_bit = (first_offset(row) ^ expected).bit_count() == 1
+    if is_alone and (not is_one_bit or in_sequence(before, row)):
+        return False
     return not is_known(expected)
+
+
+def in_sequence(one: BatchRow, other: BatchRow) -> bool:
+    """Return whether two batches are of the same producer and epoch, and as many sequence numbers apart as offsets."""
+    if one.producer_id < 0 or (one.producer_id, one.producer_epoch) != (other.producer_id, other.producer_epoch):
+        return False
+    if min(one.base_sequence, other.base_sequence) < 0:
+        return False
+    return (other.base_sequence - one.base_sequence - other.base_offset + one.base_offset) % SEQUENCES == 0
 
 
 def _follows(before: BatchRow | None, row: BatchRow) -> bool:
@@ -251,4 +281,4 @@ def first_unread(
     until = reached if following is None else following
     if last is None or until is None or last.last_offset < until:
         return None
-    return None if _put_back(before, last, until, Room()) is None else last.position
+    return None if _put_back(before, last, content.size, Room(end=until)) is None else last.position

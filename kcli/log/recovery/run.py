@@ -65,7 +65,7 @@ from kcli.log.recovery.coordinator_keys import KEYS_OF
 from kcli.log.recovery.coordinator_load import Altered, Disorder, load_end
 from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
 from kcli.log.recovery.doubtful_ends import is_doubtful
-from kcli.log.recovery.epoch_starts import start_by_epochs
+from kcli.log.recovery.epoch_starts import may_be_made_anew, start_by_epochs
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
 from kcli.log.recovery.loader import Event, EventKind, LoadOptions
@@ -136,6 +136,7 @@ class Recovery:
     of_others    the checkpoints that another broker wrote: a start uses them, but they say nothing about the logs
                  here
     finds_points whether there is a recovery-point-offset-checkpoint for the start; False: the file is set aside
+    foreign      by the name of a partition's directory, the .log files in it that are another partition's
     node         the other log directories of the broker; None if there are none, or they are not known
     complete     called with the recovered log directory, the copy or the original, once all its files are written;
                  not called if only a partition's directory is recovered
@@ -174,6 +175,7 @@ class Recovery:
     count: Callable[[str], int] = lambda _: 0
     of_others: Mapping[FileKind, OthersCheckpoint] = field(default_factory=dict)
     finds_points: bool = True
+    foreign: Mapping[str, Collection[str]] = field(default_factory=dict)
     node: NodeDirectories | None = None
     complete: Callable[[Path], None] = lambda _: None
     looks_around: bool = True
@@ -469,7 +471,9 @@ class Recovery:
         deleted_below = 0
         if not (is_metadata or directory.name.state or leaves_out_start or config.only_compact or is_tiered):
             deleted_below = start_by_epochs(directory.path)
-        raises_start = self.salvage and deleted_below > log_start
+        # A raised log start offset deletes the segments below.
+        is_certain = deleted_below > log_start and not may_be_made_anew(directory.path, deleted_below)
+        raises_start = self.salvage and is_certain
         right_start = deleted_below if raises_start else right_start
         options = LoadOptions(
             now_ms=self.now_ms,
@@ -490,6 +494,7 @@ class Recovery:
             is_tiered=is_tiered,
             home=self._home(directory),
             retention=Retention.of(config, self._homes),
+            foreign=self.foreign.get(directory.path.absolute().name, ()),
             preallocated_bytes=0 if is_metadata else config.preallocated_bytes,
         )
         if is_metadata:

@@ -9,9 +9,10 @@ put back   a sound batch with a wrong base offset gets the right one, if the bat
 in order   batches that come after others with higher offsets are put before them: a .log file whose batches were
            exchanged, moved or rotated is whole again
 left out   are all bytes between kept batches, and these batches: one that cannot be read; in a coordinator's topic, one
-           whose key belongs to another partition; one with offsets that another batch has, such as a copy; one whose
-           last offset is wrong, as the batches beside it show; one with offsets so high that the log would have none
-           left for appends. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
+           whose key belongs to another partition; one with offsets that another batch has, such as a copy, or a batch
+           that contradicts others (kcli.log.recovery.contradicting); one whose last offset is wrong, as the batches
+           beside it show; one with offsets so high that the log would have none left for appends. Offsets without a
+           batch are a gap, as in a compacted log: Kafka reads past it
 renamed    a .log file whose name is above its first offset gets the name of that offset, if the .log files before it
            end at or below that offset
 exchanged  .log files that have each other's names, by the offsets of most of their batches, get their own names back
@@ -42,6 +43,7 @@ from kcli.log.partition_view import Content, ContentSource, FileRange, Part, Par
 from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.batch_magic import RightMagic, has_doubtful_magic, mended_rows, with_right_magics, wrong_magics
+from kcli.log.recovery.contradicting import contradicting
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.files_beside import Version, lacking, versions
 from kcli.log.recovery.foreign import foreign_owner
@@ -70,6 +72,8 @@ class Gap:
 
     first_offset, last_offset: the offsets, both inclusive, that no batch has after salvage; no offset if last_offset is
     below first_offset. last_offset is None at the end of the log, if it is not known how many offsets are missing.
+    contradicting: the first and last offset of the sound batches in these bytes that are not the log's own (see
+    kcli.log.recovery.contradicting), or that have the offsets of other batches; None if there are none.
     """
 
     file: str
@@ -77,6 +81,7 @@ class Gap:
     length: int
     first_offset: int
     last_offset: int | None
+    contradicting: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -762,7 +767,8 @@ class _Rows:
     """The batches of a .log file that salvage may keep, in the order of their offsets.
 
     is_ordered: whether the batches have that order in the file. claims: unless is_ordered, the position of each batch
-    that is left out, with the first and last offset in its header.
+    that is left out, with the first and last offset in its header. contradicting: as claims, of the batches among these
+    that contradict others (see kcli.log.recovery.contradicting).
     """
 
     def __init__(self, name: str, home: Home, content: Content, room: Room) -> None:
@@ -771,6 +777,7 @@ class _Rows:
         self._content = content
         self._room = room
         self.claims: list[tuple[int, int, int]] = []
+        self.contradicting: list[tuple[int, int, int]] = []
         self.is_ordered = self._is_ordered()
 
     def _is_ordered(self) -> bool:
@@ -793,13 +800,20 @@ class _Rows:
     def _sorted(self) -> Iterator[BatchRow]:
         width = len(BatchRow._fields)
         cells = array("q")
-        for row in in_place(self._name, self._content, self._home, self._claim, self._room):
-            cells.extend(row)
-        firsts = array(
-            "q", (first_offset(BatchRow._make(cells[at : at + width])) for at in range(0, len(cells), width))
-        )
-        for i in sorted(range(len(firsts)), key=firsts.__getitem__):
-            yield BatchRow._make(cells[i * width : (i + 1) * width])
+        for kept in in_place(self._name, self._content, self._home, self._claim, self._room):
+            cells.extend(kept)
+
+        def row(number: int) -> BatchRow:
+            return BatchRow._make(cells[number * width : (number + 1) * width])
+
+        firsts = array("q", (first_offset(row(number)) for number in range(len(cells) // width)))
+        foreign = set(contradicting(len(firsts), row))
+        for each in map(row, sorted(foreign)):
+            self._claim(each)
+            self.contradicting.append(self.claims[-1])
+        for number in sorted(range(len(firsts)), key=firsts.__getitem__):
+            if number not in foreign:
+                yield row(number)
 
 
 @dataclass(slots=True)
@@ -902,13 +916,17 @@ class _Kept:
         kept: list[tuple[int, int]] = []  # position and end of each kept batch
         missing: list[_Missing] = []
         end = 0
+        last: BatchRow | None = None
         for row in rows:
             next_offset = self.next_offset
             if self._batch(content, row, saved_from, self._room):
+                last = row
                 if first_offset(row) > next_offset:
                     missing.append(_Missing(next_offset, first_offset(row) - 1, end, row.position))
                 end = row.position + row.size
                 kept.append((row.position, end))
+            elif last is not None and first_offset(row) <= last.last_offset and _identity(row) != _identity(last):
+                rows.contradicting.append((row.position, first_offset(row), row.last_offset))
         missing.append(_Missing(self.next_offset, None, end, content.size))
         least = content.size
         for position, _ in reversed(kept):
@@ -916,7 +934,8 @@ class _Kept:
             least = min(least, position)
         kept.sort()
         between = zip([0, *(stop for _, stop in kept)], [*(start for start, _ in kept), content.size], strict=True)
-        self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
+        found = _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
+        self.gaps += [_with_contradicting(gap, rows.contradicting) for gap in found]
 
     def add_to(self, salvaged: Salvaged) -> None:
         """Add to `salvaged` the changes of this .log file: batches put in the order of their offsets, corrected base
@@ -1004,6 +1023,13 @@ def _accounted(
         else:
             nothing = missing[-1].first if missing else 0
             yield Gap(name, start, stop - start, nothing, nothing - 1)
+
+
+def _with_contradicting(gap: Gap, batches: Iterable[tuple[int, int, int]]) -> Gap:
+    """Return the gap with the offsets of those of the `batches` (see _Rows) that lie in its bytes."""
+    inside = [each for each in batches if gap.position <= each[0] < gap.position + gap.length]
+    bounds = (min(each[1] for each in inside), max(each[2] for each in inside)) if inside else None
+    return replace(gap, contradicting=bounds)
 
 
 def _is_there(each: _Missing, start: int, stop: int, stated: list[tuple[int, int]]) -> bool:

@@ -16,6 +16,7 @@ from kcli.export.session import QUICK_START, SparkSettings, interruptible, spark
 from kcli.export.steps import JobProgress
 from kcli.pipelines.pipe.plan import Part, PipeProgress, Plan
 from kcli.pipelines.tables.job import TableJob
+from kcli.pipelines.tables.table import ChangedMeanwhile
 
 if TYPE_CHECKING:
     from kcli.export.steps import Spark
@@ -35,6 +36,7 @@ class TablePipe:
         self._ends = source, target
         self._make = make
         self._orders = orders
+        self._has_table = False
 
     def plan(self) -> Plan:
         """Return what the pipe would read. Raises what TableJob raises."""
@@ -61,13 +63,15 @@ class TablePipe:
     def _patiently(
         self, spark: Spark, done: PipeProgress, watch: Callable[[PipeProgress], None], runs: int
     ) -> PipeProgress:
-        """Run an export; after the first run ask brokers that do not answer again, for PATIENCE_S."""
+        """Run an export. After the first run repeat it, for PATIENCE_S, if no broker answers, or if another writer has
+        committed to the table meanwhile."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 return self._once(spark, done, watch)
-            except NobodyAnswers as error:
-                if not runs or isinstance(error.error, LoginFailed) or time.monotonic() > deadline:
+            except (NobodyAnswers, ChangedMeanwhile) as error:
+                is_refused = isinstance(error, NobodyAnswers) and isinstance(error.error, LoginFailed)
+                if not runs or is_refused or time.monotonic() > deadline:
                     raise
                 time.sleep(RETRY_S)
 
@@ -78,8 +82,10 @@ class TablePipe:
                 watch(replace(done, records=done.records + job.records, rate=rate, ended=False))
 
         began = time.monotonic()
-        outcome = self._make(spark, show).run()
+        job = self._make(spark, show)
+        outcome = job.run(continues=self._has_table)
         read = sum(each.records for each in outcome.topics)
+        self._has_table = not job.is_new or read > 0
         if not read:
             return done
         undecoded = done.undecoded + sum(file.records for file in outcome.dead_letters)

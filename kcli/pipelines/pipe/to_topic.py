@@ -142,6 +142,7 @@ class TopicPipe:
             known = self._checkpoint.offsets()
             start = reader.initialOffset() if known is None else known
             end = reader.latestOffset(start, ReadAllAvailable())
+            reader.partitions(start, end)  # data loss is told before Spark starts
         finally:
             reader.stop()
         parts = self._origin.parts(start, end)

@@ -9,7 +9,8 @@
 Creating a table is one commit, and so is each append. New columns are added in a commit before the append: a kill
 between the two leaves a column without values. A table of the latest record of each key is changed by a MERGE, which
 rewrites the files that have these keys. A commit is tried once: if another writer has committed since the table was
-loaded, it fails. Source: Delta's protocol, "Transaction Identifiers".
+loaded, it fails. Rules that each writer has to check (constraints, generated columns) are refused: nobody looks at the
+rows of added files. Source: Delta's protocol, "Transaction Identifiers", "Writer Requirements".
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ import pyarrow.types as pt
 
 from formats.message import uuid_bytes, uuid_text
 from kcli.errors import KcliError, UsageError, needing
-from kcli.pipelines.tables.evolution import evolved, storable
-from kcli.pipelines.tables.table import Commit, NotCommitted, PlacedFile, Position
+from kcli.pipelines.tables.evolution import evolved, refuse_required, storable
+from kcli.pipelines.tables.table import ChangedMeanwhile, Commit, NotCommitted, PlacedFile, Position
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
@@ -43,6 +44,11 @@ BY_KEY = "The latest record of each key of a Kafka topic's partitions, by kcli"
 """The description of a table with by_key: it has only the latest record of each key."""
 SAME_KEY = " and ".join(f'old."{name}" = new."{name}"' for name in ("topic", "partition", "key"))
 HALVES = struct.Struct(">qq")
+CONSTRAINT = "delta.constraints."
+RULES = ("delta.invariants", "delta.generationExpression", "delta.identity.start")
+"""The keys in a column's metadata that are rules for writers."""
+REFUSED = ("Unsupported table features", "append-only")
+"""Parts of deltalake's messages for commits that the table's protocol or properties do not allow."""
 STRING_CHARACTERS = 32
 """A column with longer strings gets no statistics: Delta's upper bound may be a shorter string, but must not be below
 any value."""
@@ -115,8 +121,18 @@ class DeltaLakeTable:
             raise UsageError("--latest-by-key needs the columns topic, partition, key and value")
         columns = [pa.field(name, PARTITION_COLUMNS[name]) for name in self._layout if name not in rows.names]
         new = storable(pa.schema([*rows, *columns]), self.name, has_times=False)
-        self._schema = new if self._table is None else evolved(self._known(), new, self.name, lambda *_: False)
+        if self._table is not None:
+            self._refuse_rules(self._table)
+        known = None if self._table is None else self._known()
+        self._schema = evolved(known, new, self.name, lambda *_: False)
         return pa.schema([each for each in self._schema if self.is_whole or each.name not in self._layout])
+
+    def _refuse_rules(self, table: DeltaTable) -> None:
+        refuse_required(pa.schema(table.schema().to_arrow()), self.name)
+        rules = [each for each in table.metadata().configuration if each.startswith(CONSTRAINT)]
+        rules += [f"{rule} of {each.name}" for each in table.schema().fields for rule in RULES if rule in each.metadata]
+        if rules:
+            raise UsageError(f"{self.name} has {rules[0]}, a rule that kcli does not check: drop it")
 
     def _known(self) -> pa.Schema:
         assert self._table is not None
@@ -193,7 +209,9 @@ class DeltaLakeTable:
         try:
             yield
         except CommitFailedError as error:
-            raise NotCommitted(f"{self.name} has changed meanwhile, and nothing was added: export again") from error
+            if any(each in str(error) for each in REFUSED):
+                raise NotCommitted(f"{self.name}: {_line(error)}: nothing was added") from error
+            raise ChangedMeanwhile(f"{self.name} has changed meanwhile, and nothing was added: export again") from error
         except DeltaError as error:
             reason = f"{self.name}: {_line(error)}"
             raise KcliError(f"{reason}; the next export finds out whether the rows are in it") from error

@@ -4,9 +4,11 @@
     one that only the table has                  stays; new rows have null
     a number of a type narrower than the table's is widened in the rows
     a wider one                                  the table's is widened, where its format can do that
+    an unknown one (null), as of tombstones      is that of the table; string, if the table has no such column yet
     any other difference                         SchemaError, before anything is written
 
-Types that no table has are refused. Integers of 8 and 16 bits are stored as 32, times of ms as us.
+Types that no table has are refused, and tables with a column or field that takes no null: records may lack it. Integers
+of 8 and 16 bits are stored as 32, times of ms as us.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from kcli.export.decoding.json_text import VARIANT
-from kcli.export.decoding.unify import unify
+from kcli.export.decoding.unify import settle, unify
 from kcli.schema_client.errors import SchemaError
 
 Widens = Callable[[pa.DataType, pa.DataType], bool]
@@ -25,11 +27,11 @@ Widens = Callable[[pa.DataType, pa.DataType], bool]
 
 
 def storable(rows: pa.Schema, name: str, *, has_times: bool) -> pa.Schema:
-    """Return the schema of an export's rows with the types in which tables store them. name: the table's name, for
-    errors. has_times: whether the format has times of day. Raises SchemaError."""
+    """Return the schema of an export's rows with the types in which tables store them; null types stay. name: the
+    table's name, for errors. has_times: whether the format has times of day. Raises SchemaError."""
 
     def kind_of(kind: pa.DataType, path: str) -> pa.DataType:
-        if kind == VARIANT or pt.is_null(kind) or (pt.is_time(kind) and not has_times):
+        if kind == VARIANT or (pt.is_time(kind) and not has_times):
             what = "VARIANT" if kind == VARIANT else str(kind)
             raise SchemaError(f"{name}: {path} is {what}, which such a table cannot have")
         if pt.is_struct(kind):
@@ -48,12 +50,26 @@ def storable(rows: pa.Schema, name: str, *, has_times: bool) -> pa.Schema:
     return pa.schema([pa.field(each.name, kind_of(each.type, each.name)) for each in rows])
 
 
-def evolved(table: pa.Schema, rows: pa.Schema, name: str, widens: Widens) -> pa.Schema:
-    """Return the schema that the table needs for its present rows and the new ones. name: the table's name, for errors.
-    Raises SchemaError."""
+def refuse_required(table: pa.Schema, name: str) -> None:
+    """Raise SchemaError if a column or field of the table, at any depth, takes no null. name: the table's name."""
+    due = [(each, each.name) for each in table]
+    while due:
+        field, path = due.pop()
+        if not field.nullable:
+            raise SchemaError(f"{name}: {path} takes no null, and records may lack it: drop its NOT NULL")
+        kind = field.type
+        if pt.is_map(kind):
+            due.append((kind.item_field, f"{path}.value"))
+        elif pt.is_struct(kind) or pt.is_list(kind) or pt.is_large_list(kind):
+            due += [(each, f"{path}.{each.name}") for each in map(kind.field, range(kind.num_fields))]
+
+
+def evolved(table: pa.Schema | None, rows: pa.Schema, name: str, widens: Widens) -> pa.Schema:
+    """Return the schema that the table needs for its present rows and the new ones. table: None for a new table. name:
+    the table's name, for errors. Raises SchemaError."""
 
     def column(old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
-        if old == new:
+        if old == new or pt.is_null(new):
             return old
         if pt.is_struct(old) and pt.is_struct(new):
             return pa.struct(fields(list(old), list(new), f"{path}."))
@@ -78,6 +94,6 @@ def evolved(table: pa.Schema, rows: pa.Schema, name: str, widens: Widens) -> pa.
             match = theirs.pop(each.name, None)
             kind = each.type if match is None else column(each.type, match.type, path + each.name)
             found.append(pa.field(each.name, kind))
-        return [*found, *(pa.field(each.name, each.type) for each in theirs.values())]
+        return [*found, *(pa.field(each.name, settle(each.type)) for each in theirs.values())]
 
-    return pa.schema(fields(list(table), list(rows), ""))
+    return pa.schema(fields(list(table or ()), list(rows), ""))

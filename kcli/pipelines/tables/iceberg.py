@@ -33,8 +33,8 @@ import pyarrow.types as pt
 
 from kcli.errors import KcliError, UsageError, needing
 from kcli.export.conform import conform_rows
-from kcli.pipelines.tables.evolution import evolved, storable
-from kcli.pipelines.tables.table import JOINED, Commit, NotCommitted, PlacedFile, Position
+from kcli.pipelines.tables.evolution import evolved, refuse_required, storable
+from kcli.pipelines.tables.table import JOINED, ChangedMeanwhile, Commit, NotCommitted, PlacedFile, Position
 from kcli.protocol.topic_partition import TopicPartition
 
 with needing("tables"):
@@ -67,7 +67,7 @@ with needing("tables"):
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
     from pyiceberg.table.snapshots import ancestors_of
-    from pyiceberg.table.update import AssertTableUUID
+    from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, TableUpdate
     from pyiceberg.typedef import Properties, Record
     from pyiceberg.utils.config import Config
     from sqlalchemy.exc import SQLAlchemyError
@@ -209,13 +209,17 @@ class IcebergTable:
                         self._opened.create_namespace_if_not_exists(space)
                 properties = {"format-version": FORMAT_VERSION, **({BY_KEY: "true"} if self.by_key else {})}
                 self._transaction = self._opened.create_table_transaction(
-                    self._identifier, new, f"file://{self._directory}", properties=properties
+                    self._identifier,
+                    evolved(None, new, self.name, _can_widen),
+                    f"file://{self._directory}",
+                    properties=properties,
                 )
                 with self._transaction.update_spec() as spec:
                     for term in self._layout:
                         spec.add_field(*_field(term))
             else:
                 self._transaction = _Once(self._table)
+                refuse_required(schema_to_pyarrow(self._table.schema()), self.name)
                 known = storable(small_schema(self._table.schema()), self.name, has_times=True)
                 wanted = evolved(known, new, self.name, _can_widen)
                 if wanted != known:
@@ -229,7 +233,7 @@ class IcebergTable:
             if column not in rows.names:
                 raise UsageError(f"--partition-by {term}: --columns leaves out {column}")
             kind = rows.field(column).type
-            if transform.startswith("bucket") and not (pt.is_binary(kind) or pt.is_string(kind)):
+            if transform.startswith("bucket") and not (pt.is_binary(kind) or pt.is_string(kind) or pt.is_null(kind)):
                 raise UsageError(f"--partition-by {term}: only keys of bytes or text have a bucket, not {kind}")
 
     def append(self, files: Sequence[PlacedFile], reached: Position) -> None:
@@ -296,7 +300,7 @@ class IcebergTable:
         try:
             transaction.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
-            raise NotCommitted(f"{self.name} has changed meanwhile, and {undone}: export again") from error
+            raise ChangedMeanwhile(f"{self.name} has changed meanwhile, and {undone}: export again") from error
         except NoSuchTableError as error:
             raise NotCommitted(f"{self.name} has been dropped meanwhile: {undone}") from error
         except (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError) as error:
@@ -482,12 +486,25 @@ def _statistics(metadata: pq.FileMetaData, schema: Schema, properties: Propertie
 
 
 class _Once(Transaction):
-    """A transaction that is tried once, as a second try would not compare the offsets again."""
+    """A transaction that is tried once, as a second try would not compare the offsets again. Its snapshot is not older
+    than the table's last change, whatever the clock says: readers in Java refuse a table whose snapshots are not in the
+    order of their times."""
 
     def commit_transaction(self) -> Table:
-        requirements = (*self._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))
-        self._table.catalog.commit_table(self._table, requirements, self._updates)
+        metadata = self._table.metadata
+        requirements = (*self._requirements, AssertTableUUID(uuid=metadata.table_uuid))
+        updates = tuple(_not_before(metadata.last_updated_ms, each) for each in self._updates)
+        self._table.catalog.commit_table(self._table, requirements, updates)
         return self._table
+
+
+def _not_before(time_ms: int, update: TableUpdate) -> TableUpdate:
+    """Return an update whose snapshot, if it adds one, has no earlier time than `time_ms`."""
+    if not isinstance(update, AddSnapshotUpdate):
+        return update
+    snapshot = update.snapshot
+    later = snapshot.model_copy(update={"timestamp_ms": max(snapshot.timestamp_ms, time_ms)})
+    return update.model_copy(update={"snapshot": later})
 
 
 class _Rest(RestCatalog):

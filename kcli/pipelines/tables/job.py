@@ -72,8 +72,9 @@ class TableJob:
         self._compacts = compacts
         self._read: Read = read
 
-    def run(self) -> Outcome:
-        """Run the export. Raises UsageError, SchemaError, UnreadableInput, CorruptLog, SparkFailed, Busy; KcliError if
+    def run(self, *, continues: bool = False) -> Outcome:
+        """Run the export. continues: whether the table must exist, as an earlier run of the same pipe has written to
+        it. Raises UsageError, SchemaError, UnreadableInput, CorruptLog, SparkFailed, Busy; KcliError if
         a catalog does not answer or the disk is full."""
         began = time.monotonic()
         try:
@@ -81,6 +82,8 @@ class TableJob:
             _refuse_taken(self._options.out)
             with TableStaging(self._options.out, self._has_committed) as staging:
                 self._table.load()
+                if continues and not self._table.exists:
+                    raise UsageError(f"{self._table.name} was dropped meanwhile: the same command makes a new one")
                 self._refuse_leftovers()
                 start, due = self._plan(staging.run)
                 reports = self._steps().run(staging.run, due)

@@ -32,6 +32,10 @@ class NotCommitted(KcliError):
     """A commit was certainly not made: the table is unchanged, and does not name the files."""
 
 
+class ChangedMeanwhile(NotCommitted):
+    """Another writer has committed since the table was loaded: a commit of the present table may be made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """How far a table is. offsets: the first offset that is not in the table, by partition. topic_ids: the ids of the

@@ -1,7 +1,8 @@
 """The local runner: a program as a process that joins a consumer group and processes its share of the partitions.
 
     plan           sub-topologies and their tasks; internal topics, and what is wrong with those that exist
-    internal       makes internal topics; refuses to begin if a topic is missing, lost or of another size
+    internal       makes internal topics; refuses to begin if a topic is missing or of another size
+    checks         refuses to go on if topics of the application are lost, or the program has changed
     active_task    a task with its partitions: restored from changelogs, then fed with records
     kafka_streams  KafkaStreams: the loop that polls, processes and commits; begin here
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.streams.errors import StreamsError
-from kcli.streams.local.plan import SubTopology, TaskId
+from kcli.streams.errors import SerializationError, StreamsError
+from kcli.streams.local.checks import id_name
+from kcli.streams.local.plan import Plan, TaskId
 from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.topology.input_queues import RawRecord
 from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
+from kcli.streams.topology.stores.key_value import KeyValueStore
+from kcli.streams.topology.stores.session import SessionStore
+from kcli.streams.topology.stores.window import WindowStore
 from kcli.streams.topology.task import Task
 
 QUEUE_MAX = 1000
@@ -19,17 +23,21 @@ QUEUE_MAX = 1000
 
 @dataclass(eq=False)
 class ActiveTask:
-    """A task. inputs, changelogs: its partitions; a changelog's with the name of the store. is_running: whether its
-    stores are restored. has_news: whether it has processed something since the last commit."""
+    """A task. inputs, changelogs: its partitions; a changelog's with the name of the store. ids: of its changelogs, by
+    the names under which they are committed. is_running: whether its stores are restored. has_news: whether it has
+    processed something since the last commit."""
 
     id: TaskId
     task: Task
     inputs: tuple[TopicPartition, ...]
     changelogs: Mapping[TopicPartition, str]
+    ids: Mapping[str, int]
     committed: dict[TopicPartition, tuple[int, str]] | None = None
     is_running: bool = False
     has_news: bool = False
     paused: set[TopicPartition] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
+    skipped: int = 0
 
     def restore(self, place: TopicPartition, offset: int, key: bytes | None, value: bytes | None, time: int) -> None:
         """Take a record of a changelog. Raises StreamsError."""
@@ -38,6 +46,8 @@ class ActiveTask:
             if key is None:
                 raise ValueError("it has no key")  # noqa: TRY301 (the same message as for other damage)
             self.task.stores[store].restore(key, value, time)
+            if store not in self.checked:
+                self._check(store, place)
         except (ValueError, struct.error) as error:
             where = f"{place.topic}, partition {place.partition}, offset {offset}"
             raise StreamsError(f"{where}: the record is none of the store {store}: {error}") from None
@@ -45,19 +55,39 @@ class ActiveTask:
     def start(self) -> dict[TopicPartition, int | None]:
         """Begin to run after the committed offsets. Returns the offset from which each input is to be read, None for
         its first one."""
-        committed, known = self.committed or {}, self.task.metadata_of_processors
-        for place, (_, text) in committed.items():
+        committed = self.committed or {}
+        known = self.task.metadata_of_processors
+        for place, (offset, text) in committed.items():
             metadata = decode(text)
+            self.task.queues.by_topic[place.topic].next_offset = offset
             self.task.queues.set_partition_time(place.topic, metadata.partition_time)
             for name, time in metadata.processors.items():
                 known[name] = max(known.get(name, NO_TIMESTAMP), time)
-        self.task.start(known)
+        known.update(self.ids)
+        for topic in self.task.queues.by_topic.keys() - {place.topic for place in self.inputs}:
+            self.task.queues.by_topic[topic].reach_end(0)
+        self.task.start()
         self.is_running = True
         return {place: committed[place][0] if place in committed else None for place in self.inputs}
+
+    def _check(self, store: str, place: TopicPartition) -> None:
+        """Read the first entry of a store that is being restored. Raises StreamsError if its serdes do not take it."""
+        found = self.task.stores[store]
+        try:
+            if not isinstance(found, KeyValueStore | WindowStore | SessionStore) or next(iter(found.all()), None):
+                self.checked.add(store)
+        except SerializationError as error:
+            where = f"{place.topic}, partition {place.partition}"
+            raise StreamsError(f"{where}: what it has is none of the store {store}: {error}") from None
 
     def add(self, record: RawRecord) -> None:
         """Take a record of an input."""
         self.task.add(record)
+
+    def has_skipped(self) -> bool:
+        """Whether records were left out since the last call."""
+        before, self.skipped = self.skipped, self.task.queues.skipped
+        return self.skipped > before
 
     @property
     def is_full(self) -> bool:
@@ -78,11 +108,11 @@ class ActiveTask:
         }
 
 
-def places(topics: Iterable[str], partition: int) -> tuple[TopicPartition, ...]:
-    """Return the partition of this number of each topic."""
-    return tuple(TopicPartition(topic, partition) for topic in topics)
-
-
-def changelogs(part: SubTopology, partition: int) -> dict[TopicPartition, str]:
-    """Return the changelogs of a task, each with the name of its store."""
-    return {TopicPartition(topic, partition): store for store, topic in part.changelogs.items()}
+def active_task(plan: Plan, task_id: TaskId, task: Task) -> ActiveTask:
+    """Return a task with its partitions."""
+    part, number = plan.sub_topologies[task_id.sub_topology], task_id.partition
+    known = plan.changelog_ids
+    ids = {id_name(topic): known[topic] for topic in part.changelogs.values() if topic in known}
+    inputs = tuple(TopicPartition(topic, number) for topic in plan.inputs(part, number))
+    changelogs = {TopicPartition(topic, number): store for store, topic in part.changelogs.items()}
+    return ActiveTask(task_id, task, inputs, changelogs, ids)

@@ -51,15 +51,15 @@ class StoreKey(NamedTuple):
     end: int | None
 
 
-def of_cluster(connection: Connection, topic: str) -> list[Logged]:
-    """Return what a changelog has for each key, by partition and key. Raises StreamsError if there is no such topic,
-    KcliError."""
+def of_cluster(connection: Connection, topic: str, until_ms: int | None = None) -> list[Logged]:
+    """Return what a changelog has for each key, by partition and key. until_ms: without records of a later timestamp.
+    Raises StreamsError if there is no such topic, KcliError."""
     count = partition_counts(connection).get(topic)
     if count is None:
         raise StreamsError(f"there is no topic {topic}")
     places = [TopicPartition(topic, number) for number in range(count)]
     reader = PartitionReader(connection, committed_only=True)
-    last = _Last()
+    last = _Last(until_ms)
     try:
         reader.add(places)
         while not all(map(reader.is_done, places)):
@@ -70,10 +70,12 @@ def of_cluster(connection: Connection, topic: str) -> list[Logged]:
     return last.rows()
 
 
-def of_directories(directories: Iterable[Path], topic: str, on_error: ErrorHandler) -> list[Logged]:
+def of_directories(
+    directories: Iterable[Path], topic: str, on_error: ErrorHandler, until_ms: int | None = None
+) -> list[Logged]:
     """Return the same from the log directories of brokers, without records of transactions that are open or aborted.
     on_error: as for kcli.log.coordinator_records. Raises UnreadableInput if no directory has the topic."""
-    last = _Last()
+    last = _Last(until_ms)
     found = [
         (int(path.name.rpartition("-")[2]), path)
         for directory in directories
@@ -114,14 +116,17 @@ def key_reader(windows: Windows) -> Callable[[bytes], StoreKey]:
 
 
 class _Last:
-    """The last record of each key."""
+    """The last record of each key, without those later than until_ms."""
 
-    def __init__(self) -> None:
+    def __init__(self, until_ms: int | None) -> None:
         self._found: dict[tuple[int, bytes], Logged] = {}
+        self._until_ms = until_ms
 
     def take(self, partition: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> None:
         if key is None:
             raise StreamsError(f"partition {partition}, offset {offset}: a changelog's record without a key")
+        if self._until_ms is not None and timestamp > self._until_ms:
+            return
         if value is None:
             self._found.pop((partition, key), None)
         else:

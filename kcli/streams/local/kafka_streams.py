@@ -14,16 +14,22 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
+from typing import Any
 from uuid import uuid4
 
 from kcli.client.connection import Connection
-from kcli.client.processing import Output, PartitionReader, ProcessingMember, Undone, delete_before
+from kcli.client.processing import Output, PartitionReader, ProcessingMember, RecordRefused, Undone, delete_before
+from kcli.errors import KcliError
 from kcli.protocol.topic_partition import TopicPartition
-from kcli.streams.errors import StreamsError
-from kcli.streams.local.active_task import ActiveTask, changelogs, places
+from kcli.streams.config import streams_config
+from kcli.streams.errors import FailedProcessing, StreamsError
+from kcli.streams.local.active_task import ActiveTask, active_task
 from kcli.streams.local.internal import set_up
-from kcli.streams.local.plan import Plan, SubTopology, TaskId
+from kcli.streams.local.plan import Plan, TaskId
+from kcli.streams.records import NO_TIMESTAMP
+from kcli.streams.topology.error_handlers import ErrorContext, ErrorHandlers
 from kcli.streams.topology.input_queues import RawRecord
 from kcli.streams.topology.task import Task
 from kcli.streams.topology.topology import Topology, internal_topic
@@ -52,9 +58,9 @@ class KafkaStreams:
 
     application_id: names the consumer group, and begins the names of internal topics. bootstrap_servers:
     HOST:PORT,...; instance_id: names the instance's transactions; an instance that is started again with the same one
-    need not wait until the transaction of the one before has timed out. standby: the instance keeps the stores of all
-    other tasks up to date too, so that it can go on with them at once. commit_interval_ms: None for Kafka Streams'
-    default, 100 ms with exactly_once_v2 and 30 s otherwise. client_config: properties of librdkafka.
+    need not wait until the transaction of the one before has timed out. commit_interval_ms: None for Kafka Streams'
+    default, 100 ms with exactly_once_v2 and 30 s otherwise. config: by Kafka Streams' names, see kcli.streams.config.
+    client_config: properties of librdkafka.
     """
 
     def __init__(
@@ -66,17 +72,17 @@ class KafkaStreams:
         instance_id: str | None = None,
         processing_guarantee: ProcessingGuarantee | str = ProcessingGuarantee.EXACTLY_ONCE_V2,
         commit_interval_ms: int | None = None,
-        standby: bool = False,
+        config: Mapping[str, Any] | None = None,
         client_config: Mapping[str, str] | None = None,
     ) -> None:
         guarantee = ProcessingGuarantee(processing_guarantee)
         interval_ms = COMMIT_INTERVAL_MS[guarantee] if commit_interval_ms is None else commit_interval_ms
         self._commit_interval_s = interval_ms / 1000
         self._exactly_once = guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+        self._config = streams_config(config)
         self._topology, self._application_id = topology, application_id
         self._instance_id = instance_id or str(uuid4())
         self._connection = Connection(bootstrap_servers, dict(client_config or {}))
-        self._standby = standby
         self._tasks: dict[TaskId, ActiveTask] = {}
         self._standbys: dict[TaskId, ActiveTask] = {}
         self._inputs: dict[TopicPartition, ActiveTask] = {}
@@ -96,11 +102,12 @@ class KafkaStreams:
         """Run until `close` is called. Raises ProcessingError for a record that the topology cannot process,
         StreamsError and TopologyError for topics that it cannot work with, KcliError; what was not committed then is
         undone."""
-        self._plan: Plan = set_up(self._connection, self._topology, self._application_id)
+        self._plan: Plan = set_up(self._connection, self._topology, self._application_id, self._config)
+        self._admin = self._connection.admin()
         self._leaders = self._plan.leaders()
-        self._parts: dict[int, SubTopology] = {part.number: part for part in self._leaders.values()}
         self._restoring = PartitionReader(self._connection, committed_only=self._exactly_once)
-        self._global = _GlobalTask(self._topology, self._application_id, self._plan, self._connection)
+        handlers = self._config.handlers
+        self._global = _GlobalTask(self._topology, self._application_id, self._plan, self._connection, handlers)
         try:
             self._output = Output(
                 self._connection,
@@ -122,6 +129,9 @@ class KafkaStreams:
             while not self._stop.is_set():
                 self._turn()
             self._commit_or_undo()
+        except FailedProcessing:
+            self._send_last_words()
+            raise
         finally:
             self._output.close()
             self._close_tasks()
@@ -151,8 +161,9 @@ class KafkaStreams:
             if task is not None:
                 task.add(raw)
         for place, offset in ends:
-            if place in self._inputs:
-                self._inputs[place].task.queues.by_topic[place.topic].reach_end(offset)
+            task = self._inputs.get(place)
+            if task is not None:
+                task.has_news |= task.task.queues.by_topic[place.topic].reach_end(offset)
         for each in self._running():
             self._pause(each)
 
@@ -186,6 +197,7 @@ class KafkaStreams:
         for each in list(self._running()):
             task = each.task
             task.now_ms = now_ms
+            each.has_news |= each.has_skipped()
             for _ in range(BATCH):
                 if not task.queues.is_ready:
                     break
@@ -195,10 +207,22 @@ class KafkaStreams:
             self._send(each)
 
     def _send(self, active: ActiveTask) -> None:
-        sent, active.task.sent = active.task.sent, []
-        for record in sent:
+        while active.task.sent:
+            sent, active.task.sent = active.task.sent, []
             active.has_news = True
-            self._output.send(*record)
+            for record in sent:
+                try:
+                    self._output.send(*record)
+                except RecordRefused as refused:
+                    active.task.refused(record, refused)
+
+    def _send_last_words(self) -> None:
+        """Send the dead letters of the record with which the program fails; a transaction undoes them."""
+        if not self._exactly_once:
+            with suppress(KcliError):
+                for each in self._running():
+                    self._send(each)
+                self._output.flush()
 
     def _commit(self) -> None:
         self._next_commit = time.monotonic() + self._commit_interval_s
@@ -210,10 +234,26 @@ class KafkaStreams:
             each.task.commit()
             self._send(each)
             offsets |= each.offsets()
-        self._output.commit(offsets, self._member)
+        self._commit_output(offsets)
         for each in changed:
             each.has_news = False
         self._purge(offsets)
+
+    def _commit_output(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        while True:
+            try:
+                self._output.commit(offsets, self._member)
+            except RecordRefused as refused:
+                self._drop(refused)
+            else:
+                return
+
+    def _drop(self, refused: RecordRefused) -> None:
+        """Have the handler decide on a record that was sent and not taken; a transaction with such a record cannot be
+        committed. Raises FailedProcessing."""
+        context = ErrorContext(refused.topic, NO_TIMESTAMP, (), None)
+        if self._exactly_once or not self._config.handlers.production(context, refused).resumes:
+            raise FailedProcessing(str(refused)) from refused
 
     def _commit_or_undo(self) -> None:
         try:
@@ -227,7 +267,7 @@ class KafkaStreams:
             return
         self._next_purge = time.monotonic() + PURGE_INTERVAL_S
         own = {internal_topic(self._application_id, topic) for topic in self._topology.internal_topics}
-        delete_before(self._connection, {place: offset for place, (offset, _) in offsets.items() if place.topic in own})
+        delete_before(self._admin, {place: offset for place, (offset, _) in offsets.items() if place.topic in own})
 
     # tasks
 
@@ -249,7 +289,7 @@ class KafkaStreams:
 
     def _open_standbys(self) -> None:
         """Have standbys of all tasks that are not this instance's own."""
-        if not self._standby or self._stop.is_set():
+        if not self._config.has_standbys or self._stop.is_set():
             return
         for topic, part in self._leaders.items():
             for number in range(self._plan.partitions[topic]):
@@ -259,19 +299,16 @@ class KafkaStreams:
                     self._restoring.add(self._standbys[task_id].changelogs)
 
     def _new_task(self, task_id: TaskId) -> ActiveTask:
-        part = self._parts[task_id.sub_topology]
         task = Task(
             self._topology,
             self._application_id,
             time.time_ns() // 1_000_000,
-            names=part.names,
+            names=self._plan.sub_topologies[task_id.sub_topology].names,
             global_stores=self._global.stores,
             partition=task_id.partition,
+            handlers=self._config.handlers,
         )
-        inputs = places(self._plan.inputs(part, task_id.partition), task_id.partition)
-        for topic in set(part.topics) - {place.topic for place in inputs}:
-            task.queues.by_topic[topic].reach_end(0)
-        return ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition))
+        return active_task(self._plan, task_id, task)
 
     def _close_of(self, taken: list[TopicPartition]) -> None:
         for topic, partition in taken:
@@ -313,12 +350,13 @@ class KafkaStreams:
                 each.committed = self._member.committed(each.inputs)
                 if each.committed is not None:
                     self._restoring.add(each.changelogs)
-        by_place = {place: each for each in (*waiting, *self._standbys.values()) for place in each.changelogs}
+        by_place: dict[tuple[str, int], tuple[ActiveTask, TopicPartition]] = {
+            place: (each, place) for each in (*waiting, *self._standbys.values()) for place in each.changelogs
+        }
         restores = any(each.changelogs for each in waiting)
         for topic, partition, offset, timestamp, key, value, _ in self._restoring.poll(WAIT_S if restores else 0):
-            place = TopicPartition(topic, partition)
-            if place in by_place:
-                by_place[place].restore(place, offset, key, value, timestamp)
+            if (found := by_place.get((topic, partition))) is not None:
+                found[0].restore(found[1], offset, key, value, timestamp)
         for each in waiting:
             if each.committed is not None and all(map(self._restoring.is_done, each.changelogs)):
                 self._restoring.remove(each.changelogs)
@@ -330,10 +368,12 @@ class KafkaStreams:
 class _GlobalTask:
     """The stores that every task can read, filled from all partitions of their topics."""
 
-    def __init__(self, topology: Topology, application_id: str, plan: Plan, connection: Connection) -> None:
+    def __init__(
+        self, topology: Topology, application_id: str, plan: Plan, connection: Connection, handlers: ErrorHandlers
+    ) -> None:
         parts = [part for part in plan.sub_topologies if part.is_global]
         names = {name for part in parts for name in part.names}
-        self._task = Task(topology, application_id, time.time_ns() // 1_000_000, names=names)
+        self._task = Task(topology, application_id, time.time_ns() // 1_000_000, names=names, handlers=handlers)
         self._task.start()
         self.stores = self._task.stores
         self._places = [

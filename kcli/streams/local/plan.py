@@ -2,8 +2,8 @@
 
 A sub-topology has as many tasks as the largest of its topics has partitions; task 1_2 is partition 2 of sub-topology 1.
 
-    repartition topic   as many partitions as the largest topic of the sub-topologies that send to it, or as the topics
-                        whose partitions have to match it; deleted by the application
+    repartition topic   as many partitions as the program gives; or as the largest topic of the sub-topologies that send
+                        to it, or as the topics whose partitions have to match it; deleted by the application
     changelog topic     as many partitions as its sub-topology has tasks; compacted, and that of windows and sessions
                         deleted too, a day after the store has dropped them
 
@@ -13,7 +13,7 @@ Source: StreamsPartitionAssignor, RepartitionTopics, CopartitionedTopicsEnforcer
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kcli.streams.errors import TopologyError
@@ -70,11 +70,13 @@ class InternalTopic:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of an application. partitions: of each topic that it reads."""
+    """The plan of an application. partitions: of each topic that it reads. changelog_ids: the ids of changelogs, as
+    kcli.streams.local.checks makes numbers of them."""
 
     sub_topologies: tuple[SubTopology, ...]
     internal_topics: tuple[InternalTopic, ...]
     partitions: Mapping[str, int]
+    changelog_ids: Mapping[str, int] = field(default_factory=dict)
 
     def leaders(self) -> dict[str, SubTopology]:
         """Return the sub-topologies that have tasks, each by its topic with the most partitions: the member that is
@@ -101,6 +103,12 @@ def input_topics(topology: Topology) -> set[str]:
     """Return the topics that a topology reads, and that its application does not make."""
     sources = (node for node in topology.nodes.values() if isinstance(node, Source))
     return {topic for source in sources for topic in source.topics} - topology.internal_topics
+
+
+def topics_of(topology: Topology) -> set[str]:
+    """Return the topics that a topology reads or sends to, without internal ones and those that a function names."""
+    sinks = {node.topic for node in topology.nodes.values() if isinstance(node, Sink) and isinstance(node.topic, str)}
+    return input_topics(topology) | (sinks - topology.internal_topics)
 
 
 def plan(topology: Topology, application_id: str, existing: Mapping[str, int]) -> Plan:
@@ -154,7 +162,8 @@ def _repartition_topics(
     topology: Topology, application_id: str, parts: Iterable[SubTopology], inputs: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the number of partitions of each repartition topic. inputs: those of the topics that the program reads."""
-    counts: dict[str, int] = {}
+    given = {internal_topic(application_id, topic): count for topic, count in topology.partition_counts.items()}
+    counts = dict(given)
     wanted = {internal_topic(application_id, topic) for topic in topology.internal_topics}
     while wanted - counts.keys():
         known = {**inputs, **counts}
@@ -163,7 +172,7 @@ def _repartition_topics(
             if sizes:
                 counts[topic] = max(sizes)
     for sources in topology.copartitioned():
-        _match(_topics_of(topology, application_id, sources), inputs, counts)
+        _match(_topics_of(topology, application_id, sources), {**inputs, **given}, counts)
     return counts
 
 
@@ -180,10 +189,10 @@ def _topics_of(topology: Topology, application_id: str, sources: Iterable[str]) 
     return sorted(topics)
 
 
-def _match(topics: list[str], inputs: Mapping[str, int], counts: dict[str, int]) -> None:
-    """Give repartition topics among these as many partitions as the others have. Raises TopologyError if those
-    differ."""
-    given = {topic: inputs[topic] for topic in topics if topic in inputs}
+def _match(topics: list[str], fixed: Mapping[str, int], counts: dict[str, int]) -> None:
+    """Give repartition topics among these as many partitions as the others have. fixed: the number of partitions of
+    topics that the program reads, and of those for which it gives one. Raises TopologyError if those differ."""
+    given = {topic: fixed[topic] for topic in topics if topic in fixed}
     if len(set(given.values())) > 1:
         sizes = ", ".join(f"{topic} has {count}" for topic, count in given.items())
         raise TopologyError(f"topics that are joined must have equally many partitions: {sizes}")

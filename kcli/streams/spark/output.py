@@ -9,6 +9,7 @@ import pyarrow as pa
 from kcli.client.log_appending import LogAppender
 from kcli.client.producing_transaction import ProducingTransaction
 from kcli.pipelines.encoding import PARTITION_KEY, TIMESTAMP_MS, Encoder
+from kcli.pipelines.sink import append
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.records import Headers, ProducerRecord
 
@@ -28,10 +29,7 @@ class Output:
         """Send records; return when they are in the logs. Raises UsageError, ErrorAnswer, NobodyAnswers, KcliError."""
         if not records:
             return
-        batches = self._encoder.encode(_table(records))
-        self._transaction.add(batches)
-        for i in range(max(map(len, batches.values()))):
-            self.ends |= self._appender.append({place: made[i] for place, made in batches.items() if i < len(made)})
+        self.ends |= append(_table(records), self._encoder, self._appender, self._transaction)
 
 
 def _table(records: Sequence[ProducerRecord]) -> pa.Table:

@@ -31,11 +31,12 @@ from kcli.pipelines.planning import FetchRange, ends, log_starts
 from kcli.pipelines.sink import TRANSACTION_TIMEOUT_MS
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.errors import ProcessingError, StreamsError
-from kcli.streams.local.active_task import ActiveTask, changelogs, places
+from kcli.streams.local.active_task import active_task
 from kcli.streams.local.plan import Plan, TaskId
 from kcli.streams.records import Headers
 from kcli.streams.spark.inputs import ROW_COLUMNS
 from kcli.streams.spark.output import Output
+from kcli.streams.topology.error_handlers import DEFAULT, ErrorHandlers
 from kcli.streams.topology.input_queues import RawRecord
 from kcli.streams.topology.offset_metadata import OffsetMetadata
 from kcli.streams.topology.task import Task
@@ -57,6 +58,7 @@ class Application:
     cluster: Cluster
     plan: Plan
     emit_interval_ms: int
+    handlers: ErrorHandlers = DEFAULT
 
     def task_of(self, place: TopicPartition) -> TaskId:
         """Return the task that reads a partition."""
@@ -140,18 +142,17 @@ class KeptTask:
 
     def __init__(self, worker: Worker, task_id: TaskId) -> None:
         self._application = application = worker.application
-        part = next(each for each in application.plan.sub_topologies if each.number == task_id.sub_topology)
         task = Task(
             application.topology,
             application.application_id,
             _now_ms(),
             application.emit_interval_ms,
-            names=part.names,
+            names=application.plan.sub_topologies[task_id.sub_topology].names,
             global_stores=worker.globals.stores,
             partition=task_id.partition,
+            handlers=application.handlers,
         )
-        inputs = places(application.plan.inputs(part, task_id.partition), task_id.partition)
-        self._active = ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition))
+        self._active = active_task(application.plan, task_id, task)
         self._restored = Positions(application.cluster, self._active.changelogs)
         self._stands: Committed | None = None
         self.used_s = time.monotonic()
@@ -248,7 +249,9 @@ class GlobalTask:
     def __init__(self, application: Application) -> None:
         parts = [part for part in application.plan.sub_topologies if part.is_global]
         names = {name for part in parts for name in part.names}
-        self._task = Task(application.topology, application.application_id, _now_ms(), names=names)
+        self._task = Task(
+            application.topology, application.application_id, _now_ms(), names=names, handlers=application.handlers
+        )
         self._task.start()
         self.stores = self._task.stores
         counts = application.plan.partitions

@@ -7,6 +7,7 @@ operators       the processors of the DSL
 stores          what they keep
 task            a topology at work; begin here
 input_queues    the next record of several topics
+error_handlers  what happens after an error
 punctuation     calls at intervals of time
 timestamps      which timestamp an input record has
 """

@@ -41,9 +41,10 @@ class OffsetMetadata(NamedTuple):
 
 
 def decode(text: str) -> OffsetMetadata:
-    """Return what is in the text. A text that no task has written, such as that of a reset, means nothing is known."""
+    """Return what is in the text. A text that no task has written, such as that of a reset, means nothing is known. A
+    zero byte at its end is passed over: confluent-kafka commits one."""
     try:
-        data = b64decode(text, validate=True)
+        data = b64decode(text.rstrip("\0"), validate=True)
         version, partition_time = HEAD.unpack_from(data)
         processors: dict[str, int] = {}
         at = HEAD.size + COUNT.size

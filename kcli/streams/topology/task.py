@@ -8,12 +8,14 @@ ProcessorContextImpl, GlobalStateUpdateTask of Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from kcli.streams.errors import ProcessingError, SerializationError
+from kcli.streams.errors import FailedProcessing, ProcessingError, ProductionError, SerializationError, StreamsError
 from kcli.streams.records import Headers, ProducerRecord, Record, RecordMetadata
+from kcli.streams.topology.error_handlers import DEFAULT, FAILS, ErrorContext, ErrorHandlers, Handler, place
 from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
 from kcli.streams.topology.processor import Cancellable, ObservesTime, Processor, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
@@ -25,22 +27,21 @@ EMIT_INTERVAL_MS = 1000
 
 @dataclass(eq=False)
 class _Node:
-    """A node of the task: its processor (None for a source or sink), and the nodes that get its records."""
+    """A node of the task: its processor (None for a source or sink), the nodes that get its records, and what it does
+    with a record."""
 
     definition: Source | ProcessorNode | Sink
+    name: str
     processor: Processor[Any, Any, Any, Any] | None = None
     children: list[_Node] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.definition.name
+    take: Callable[[Record[Any, Any]], None] = field(init=False)
 
 
 class Task:
     """A topology, or a part of it, in one partition of each topic. now_ms: the time of the clock in milliseconds.
     emit_interval_ms: how long, by the clock, operators wait between two looks for windows that have closed. names: the
     nodes that the task has; None for all. global_stores: stores that another task fills. partition: the number of the
-    partition.
+    partition. handlers: decide what happens after errors.
 
     sent: the records that the nodes and stores have sent since the owner last emptied it. queues: the records that
     wait. metadata_of_processors: what processors have to know again when another task goes on from the offsets of this
@@ -57,6 +58,7 @@ class Task:
         names: Collection[str] | None = None,
         global_stores: Mapping[str, StateStore] | None = None,
         partition: int = 0,
+        handlers: ErrorHandlers = DEFAULT,
     ) -> None:
         self.application_id = application_id
         self.emit_interval_ms = emit_interval_ms
@@ -65,7 +67,8 @@ class Task:
         self.sent: list[ProducerRecord] = []
         self.record: Record[Any, Any] | None = None
         self.metadata: RecordMetadata | None = None
-        self._topology = topology
+        self.raw: RawRecord | None = None
+        self._topology, self._handlers = topology, handlers
         self._definitions = {name: node for name, node in topology.nodes.items() if names is None or name in names}
         self.stores: dict[str, StateStore] = {
             name: topology.stores[name].build(self._log_of(name))
@@ -77,23 +80,21 @@ class Task:
     def begin_anew(self) -> None:
         """Forget everything but the stores, as a new task does that has restored them."""
         self.sent = []
-        self.queues = InputQueues()
+        self.queues = InputQueues(self._unreadable)
         self.metadata_of_processors: dict[str, int] = {}
         self._globals: dict[str, _Node] = {}
         self._punctuations: dict[PunctuationType, Punctuations[_Node]] = {
             kind: Punctuations() for kind in PunctuationType
         }
         self._scheduled: dict[str, Punctuation[_Node]] = {}
-        self._times: Mapping[str, int] = {}
         self._nodes = self._connected(self._definitions.values())
 
-    def start(self, times: Mapping[str, int] | None = None) -> None:
-        """Start the processors. Stores must be restored before. times: what `times` has returned of the task that went
-        before."""
-        self._times = times or {}
+    def start(self) -> None:
+        """Start the processors. Stores must be restored before. What `times` has returned of the task that went before
+        is taken out of metadata_of_processors: an owner that does not commit `times` must not commit old ones."""
         for name, each, attribute in self._kept_times():
-            if name in self._times:
-                setattr(each, attribute, self._times[name])
+            if name in self.metadata_of_processors:
+                setattr(each, attribute, self.metadata_of_processors.pop(name))
         for node in self._nodes.values():
             if node.processor is not None:
                 node.processor.init(_Context(self, node))
@@ -135,17 +136,23 @@ class Task:
             return
         node = self._globals[raw.topic]
         assert isinstance(node.definition, Source)
-        read = deserialized(node.definition, raw)
+        try:
+            read = deserialized(node.definition, raw)
+        except ProcessingError as error:
+            self._unreadable(node.definition, raw, error)
+            return
         record = Record(read.key, read.value, read.timestamp, read.headers)
-        self._run(node, record, RecordMetadata(raw.topic, raw.partition, raw.offset))
+        self._run_from(node, record, RecordMetadata(raw.topic, raw.partition, raw.offset))
 
     def process(self) -> bool:
         """Process the next record, then call the punctuators that are due at the new stream time. Return False if no
         record waits."""
         if not len(self.queues):
             return False
-        source, record, metadata = self.queues.take()
-        self._run(self._nodes[source.name], record, metadata)
+        source, taken = self.queues.take()
+        self.raw = taken.raw
+        self._run_from(self._nodes[source.name], taken.record, taken.metadata)
+        self.raw = None
         self._punctuations[PunctuationType.STREAM_TIME].advance(self.stream_time, self._punctuate)
         return True
 
@@ -178,7 +185,7 @@ class Task:
         if child is not None and not receivers:
             raise ProcessingError(f"{node.name} forwards to {child}, which does not get its records")
         for receiver in receivers:
-            self._run(receiver, record, self.metadata)
+            self._run(receiver, record)
 
     def schedule(self, node: _Node, interval_ms: int, kind: PunctuationType, punctuator: Punctuator) -> Cancellable:
         """Have the punctuator called at intervals of stream time or of the clock. Raises ProcessingError for an
@@ -189,7 +196,7 @@ class Task:
             )
         if kind is PunctuationType.STREAM_TIME:
             name = f"{node.name}-{sum(each.node is node for each in self._scheduled.values())}"
-            punctuation = Punctuation(node, self._times.get(name, 0), interval_ms, punctuator)
+            punctuation = Punctuation(node, self.metadata_of_processors.pop(name, 0), interval_ms, punctuator)
             self._scheduled[name] = punctuation
         else:
             punctuation = Punctuation(node, self.now_ms + interval_ms, interval_ms, punctuator)
@@ -205,43 +212,86 @@ class Task:
             raise ProcessingError(f"{node.name} uses the store {name}, which is not connected to it")
         return self._readable[name]
 
-    def _run(self, node: _Node, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
-        before = self.record, self.metadata
-        self.record, self.metadata = record, metadata
+    def _run_from(self, node: _Node, record: Record[Any, Any], metadata: RecordMetadata) -> None:
+        """Pass an input record to its source."""
+        self.metadata = metadata
         try:
-            match node.definition:
-                case Source():
-                    self.forward(node, record, None)
-                case Sink():
-                    self._send(node.definition, record)
-                case ProcessorNode():
-                    assert node.processor is not None
-                    node.processor.process(record)
-        except SerializationError as error:
-            raise ProcessingError(f"{self._place()}{node.name}: {error}") from None
+            self._run(node, record)
         finally:
-            self.record, self.metadata = before
+            self.metadata = None
 
-    def _place(self) -> str:
-        if self.metadata is None:
-            return ""
-        return f"{self.metadata.topic}, partition {self.metadata.partition}, offset {self.metadata.offset}: "
+    def _run(self, node: _Node, record: Record[Any, Any]) -> None:
+        before, self.record = self.record, record
+        try:
+            node.take(record)
+        except Exception as error:
+            if node.processor is None:
+                raise
+            self._failed(node, record, error)
+        finally:
+            self.record = before
 
     def _punctuate(self, punctuation: Punctuation[_Node], time_ms: int) -> None:
         self.record = Record(None, None, time_ms)
         try:
             punctuation.punctuator(time_ms)
+        except Exception as error:  # noqa: BLE001 (whatever the program's functions raise)
+            self._failed(punctuation.node, self.record, error)
         finally:
             self.record = None
 
     def _send(self, sink: Sink, record: Record[Any, Any]) -> None:
         topic = sink.topic if isinstance(sink.topic, str) else sink.topic(record.key, record.value, self.metadata)
-        key, value = sink.key_serde.to_bytes(record.key), sink.value_serde.to_bytes(record.value)
+        try:
+            key, value = sink.key_serde.to_bytes(record.key), sink.value_serde.to_bytes(record.value)
+        except SerializationError as error:
+            context = self._context(sink, record.timestamp, record.headers)
+            if not self._resumes(self._handlers.production, context, error):
+                raise ProductionError(f"{place(self.metadata)}{sink.name}: {error}") from error
+            return
         partition = None if sink.partition_of is None else sink.partition_of(record.value)
         hashed = None if key is None else key[: len(key) - sink.key_serde.window_bytes]
         self.sent.append(
             ProducerRecord(self.topic_in_kafka(topic), key, value, record.timestamp, record.headers, partition, hashed)
         )
+
+    # errors
+
+    def refused(self, record: ProducerRecord, error: Exception) -> None:
+        """Have the handler decide on a record that the brokers do not take. Raises FailedProcessing if it fails."""
+        context = ErrorContext(record.topic, record.timestamp, record.headers, None, record.key, record.value)
+        if not self._resumes(self._handlers.production, context, error):
+            raise FailedProcessing(str(error)) from error
+
+    def _unreadable(self, source: Source, raw: RawRecord, error: ProcessingError) -> None:
+        """Have the handler decide on a record that cannot be deserialized. Raises FailedProcessing if it fails."""
+        metadata = RecordMetadata(raw.topic, raw.partition, raw.offset)
+        context = ErrorContext(source.name, raw.timestamp, raw.headers, metadata, raw.key, raw.value)
+        if not self._resumes(self._handlers.deserialization, context, error, is_global=raw.topic in self._globals):
+            raise FailedProcessing(str(error)) from error
+
+    def _failed(self, node: _Node, record: Record[Any, Any], error: Exception) -> None:
+        """Have the handler decide on what a processor or a punctuation has raised. Raises FailedProcessing if it
+        fails."""
+        if isinstance(error, FailedProcessing):
+            raise error
+        is_global = self._topology.is_global(node.definition)
+        context = self._context(node.definition, record.timestamp, record.headers)
+        handler = FAILS if is_global and not self._handlers.global_processing else self._handlers.processing
+        if not self._resumes(handler, context, error, is_global=is_global):
+            raise FailedProcessing(_told(node, self.metadata, error)) from error
+
+    def _context(self, node: Node, timestamp: int, headers: Headers) -> ErrorContext:
+        raw = self.raw
+        key, value = (None, None) if raw is None else (raw.key, raw.value)
+        return ErrorContext(node.name, timestamp, headers, self.metadata, key, value)
+
+    def _resumes(self, handler: Handler, context: ErrorContext, error: Exception, *, is_global: bool = False) -> bool:
+        """Ask a handler; send its dead letters, which global stores have none of. Return whether to go on."""
+        resumes, dead_letters = handler(context, error)
+        if not is_global:
+            self.sent += dead_letters
+        return resumes
 
     # at the start
 
@@ -263,9 +313,15 @@ class Task:
         nodes: dict[str, _Node] = {}
         for definition in definitions:
             assert isinstance(definition, Source | ProcessorNode | Sink)
-            node = nodes[definition.name] = _Node(definition)
-            if isinstance(definition, ProcessorNode):
-                node.processor = definition.supplier()
+            node = nodes[definition.name] = _Node(definition, definition.name)
+            match definition:
+                case ProcessorNode():
+                    node.processor = definition.supplier()
+                    node.take = node.processor.process
+                case Source():
+                    node.take = partial(self.forward, node, child=None)
+                case Sink():
+                    node.take = partial(self._send, definition)
             for predecessor in definition.predecessors:
                 nodes[predecessor].children.append(node)
             if isinstance(definition, Source):
@@ -283,6 +339,17 @@ class Task:
 def _stores_of(nodes: Iterable[Node]) -> dict[str, None]:
     """Return the names of the stores that processors among these nodes use."""
     return {store: None for node in nodes if isinstance(node, ProcessorNode) for store in node.stores}
+
+
+def _told(node: _Node, metadata: RecordMetadata | None, error: Exception) -> str:
+    """Return what a node's error is told as."""
+    match error:
+        case ProductionError():
+            return str(error)
+        case StreamsError():
+            return f"{place(metadata)}{node.name}: {error}"
+        case _:
+            return f"{place(metadata)}{node.name}: {type(error).__name__}: {error}"
 
 
 class _Context:
@@ -310,12 +377,12 @@ class _Context:
         self._task.forward(self._node, record, child)
 
     def forward_as(self, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
-        before = self._task.metadata
-        self._task.metadata = metadata
+        before = self._task.metadata, self._task.raw
+        self._task.metadata, self._task.raw = metadata, None
         try:
             self.forward(record)
         finally:
-            self._task.metadata = before
+            self._task.metadata, self._task.raw = before
 
     def get_state_store(self, name: str) -> Any:
         return self._task.store_of(self._node, name)

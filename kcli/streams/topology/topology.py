@@ -68,13 +68,14 @@ class Sink(Node):
 
 class Topology:
     """Nodes and stores by name. key_serde, value_serde: the serdes of sources, sinks and stores that have none of their
-    own."""
+    own. partition_counts: of the internal topics for which the program gives one."""
 
     def __init__(self, *, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None) -> None:
         self.nodes: dict[str, Node] = {}
         self.stores: dict[str, StoreBuilder[Any]] = {}
         self.global_stores: set[str] = set()
         self.internal_topics: set[str] = set()
+        self.partition_counts: dict[str, int] = {}
         self._key_serde, self._value_serde = key_serde, value_serde
         self._topics: dict[str, str] = {}
         self._group: dict[str, str] = {}

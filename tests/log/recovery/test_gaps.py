@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -21,12 +22,12 @@ def data(tmp_path: Path) -> Path:
     return Path(shutil.copytree(GOLDEN / "codecs/data", tmp_path / "data", copy_function=shutil.copyfile))
 
 
-def told(data: Path) -> list[tuple[str, str]]:
+def told(data: Path, *options: str | Path) -> list[tuple[str, str]]:
     """The file and the reason of each gap that a dry run tells."""
-    ended = kcli("recover", "--format", "jsonl", data)
+    ended = kcli("recover", "--format", "jsonl", *options, data)
     rows = [row for row in map(json.loads, ended.stdout.splitlines()) if row["kind"] == "passed-over"]
     assert ended.status == 1 or not rows
-    return [(row["file"], row["reason"]) for row in rows if row["reason"].startswith("no file has")]
+    return [(row["file"], row["reason"]) for row in rows if row["reason"].startswith(("no file has", "no log has"))]
 
 
 def segment(data: Path) -> list[Path]:
@@ -76,3 +77,41 @@ def test_what_lies_under_another_name_is_not_told_twice(data: Path) -> None:
     log = data / PARTITION / f"{108:020}.log"
     log.rename(f"{log}.deleted")
     assert told(data) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"Dumping segment\n"])
+def test_a_log_without_a_batch(data: Path, content: bytes) -> None:
+    (data / PARTITION / f"{108:020}.log").write_bytes(content)
+    reason = f"no file has offsets 108..201, in {108:020}.log: Kafka starts without them"
+    assert told(data) == [(f"{202:020}.log", reason)]
+
+
+def test_logs_that_a_rotation_has_emptied_and_compressed(data: Path) -> None:
+    """One row for all of them, with the files that have the batches; at the end of the log, too."""
+    logs = sorted((data / PARTITION).glob("*.log"))
+    for log in logs:
+        log.with_name(f"{log.name}-20261129.gz").write_bytes(gzip.compress(log.read_bytes()))
+        log.write_bytes(b"")
+    beside = f"{0:020}.log-20261129.gz, {108:020}.log-20261129.gz and 1 more, beside it, have batches of them"
+    reason = f"no log has offsets 0..{int(logs[-1].stem) - 1}, in {0:020}.log; {beside}: Kafka starts without them"
+    assert told(data) == [(logs[-1].name, reason)]
+    ended = kcli("recover", "--format", "jsonl", data)
+    rows = [row for row in map(json.loads, ended.stdout.splitlines()) if row["kind"] == "end-missing"]
+    assert [row["unread"] for row in rows] == [[f"{PARTITION}/{logs[-1].name}-20261129.gz"]]
+
+
+def test_the_lost_begin_of_a_log(data: Path) -> None:
+    """The leader epochs begin there, and retention has no cause to have deleted it."""
+    (data / PARTITION / f"{0:020}.log").unlink()
+    for each in (data / PARTITION).glob(f"{0:020}.*index"):
+        each.unlink()
+    config = data.with_name("server.properties")
+    for retention_ms, is_told in ((-1, True), (1, True)):
+        config.write_text(f"node.id=1\nlog.dirs={data}\nlog.retention.ms={retention_ms}\n")
+        assert bool(told(data, "--config", config)) == is_told
+    config.write_text(f"node.id=1\nlog.dirs={data}\nlog.retention.bytes=1\n")
+    assert told(data, "--config", config) == []
+    config.write_text(f"node.id=1\nlog.dirs={data}\nlog.retention.ms=-1\n")
+    begins = "where its leader epochs begin: Kafka starts without them"
+    reason = f"no file has offsets 0..107, before {108:020}.log, {begins}"
+    assert told(data, "--config", config) == [(f"{108:020}.log", reason)]

@@ -823,8 +823,8 @@ def test_a_wrong_base_offset_for_which_two_would_do_stays_out(tmp_path: Path) ->
     directory = tmp_path / "p-0"
     made(directory)
     row = rows_of(directory / f"{6:020}.log")[0]._replace(base_offset=4, last_offset=4)
-    assert readable._put_back(None, row, 7, Room(begin=5)) is None
-    found = readable._put_back(None, row, 6, Room(begin=5))
+    assert readable._put_back(None, row, row.size, Room(begin=5, end=7)) is None
+    found = readable._put_back(None, row, row.size, Room(begin=5, end=6))
     assert found is not None
     assert (found.base_offset, found.last_offset) == (5, 5)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -92,6 +94,55 @@ def test_a_broker_that_goes_away(runs: int, kafka: Kafka, plain_place: Place, mo
         with pytest.raises(NobodyAnswers):
             table_pipe._patiently(spark, none, lambda _: None, runs)
         assert next(tries) is None
+
+
+def followed(kafka: Kafka, place: Place) -> Callable[[], PipeProgress]:
+    """A function that runs the next export of a pipe that follows."""
+    table_pipe = TablePipe("t", "out", lambda *_: job(kafka, place), orders=False)
+    runs, spark = count(), cast("Any", InProcess())
+    return lambda: table_pipe._patiently(spark, PipeProgress(0, 0, 0.0, 0), lambda _: None, next(runs))
+
+
+def test_a_table_that_is_dropped_between_two_runs(kafka: Kafka, plain_place: Place) -> None:
+    """A pipe that follows says so; it does not begin again with what the topic still has."""
+    kafka.create_topic("t")
+    run = followed(kafka, plain_place)
+    assert run().records == 0
+    numbered(kafka, *range(4))
+    assert run().records == 4
+    numbered(kafka, 4)
+    assert run().records == 1
+    shutil.rmtree(plain_place.out)
+    with pytest.raises(UsageError, match=r"the .* table .* was dropped meanwhile: the same command makes a new one"):
+        run()
+    assert not plain_place.out.exists()
+    assert followed(kafka, plain_place)().records == 5
+
+
+def test_somebody_else_commits_meanwhile(
+    kafka: Kafka, plain_place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe that follows repeats the export, also if the other writer was a second pipe of the same topic."""
+    monkeypatch.setattr("kcli.pipelines.pipe.to_table.RETRY_S", 0)
+    run = followed(kafka, plain_place)
+    numbered(kafka, *range(4))
+    run()
+    numbered(kafka, 4, 5)
+    table = type(plain_place.table())
+    append, others = table.append, iter([True])
+
+    def second(self: Any, files: Any, reached: Any) -> None:
+        if next(others, False):
+            shutil.move(tmp_path / ".out.kcli", tmp_path / "held")  # as if on another machine
+            pipe(kafka, plain_place)
+            shutil.rmtree(tmp_path / ".out.kcli", ignore_errors=True)
+            shutil.move(tmp_path / "held", tmp_path / ".out.kcli")
+            numbered(kafka, 6)
+        append(self, files, reached)
+
+    monkeypatch.setattr(table, "append", second)
+    assert run().records == 1
+    assert plain_place.offsets() == [(0, i) for i in range(7)]
 
 
 def test_offsets_that_are_gone(kafka: Kafka, plain_place: Place) -> None:

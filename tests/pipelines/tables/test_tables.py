@@ -9,6 +9,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -399,6 +401,39 @@ def test_fields_are_added_at_any_depth(place: Place, tmp_path: Path) -> None:
     assert new["s"] == {"t": {"a": None, "b": "z"}, "u": 5.5}
 
 
+def test_records_that_tell_no_type(place: Place, tmp_path: Path) -> None:
+    """Tombstones alone, or values that do not decode, fit into any column."""
+    log = tmp_path / "t-0"
+    log.mkdir()
+    spec = registered(tmp_path, {1: [ID]})
+    append(log, [0], [b"\0\0\0\0\1\x02"])
+    place.export(source(log), value=spec)
+    append(log, [1, 2], [None, None])
+    place.export(source(log), value=spec)
+    append(log, [3], [b"\0\0\0\0\7\x02"])
+    outcome = place.export(source(log), value=spec)
+    assert sum(file.records for file in outcome.dead_letters) == 1
+    append(log, [4], [b"\0\0\0\0\1\x04"])
+    place.export(source(log), value=spec)
+    rows = sorted_rows(place.read())
+    assert [(row["offset"], row["value"]) for row in rows] == [(0, {"id": 1}), (1, None), (2, None), (4, {"id": 2})]
+
+
+def test_json_that_tells_no_type(plain_place: Place, tmp_path: Path) -> None:
+    """Fields that are null, or lists without an item, in all new records."""
+    log = tmp_path / "t-0"
+    log.mkdir()
+    spec = DecoderSpec.parse("json")
+    append(log, [0], [None])
+    for offset, value in enumerate([b'{"a": 1, "l": [{"b": 2}], "n": null}', b'{"a": null, "l": []}', None], 1):
+        append(log, [offset], [value])
+        plain_place.export(source(log), value=spec)
+    old, new = (row["value"] for row in sorted_rows(plain_place.read())[1:3])
+    assert old == {"a": 1, "l": [{"b": 2}], "n": None}
+    assert new == {"a": None, "l": [], "n": None}
+    assert plain_place.offsets() == [(0, offset) for offset in range(4)]
+
+
 def test_numbers_grow_where_the_format_can(place: Place, tmp_path: Path) -> None:
     log = tmp_path / "t-0"
     log.mkdir()
@@ -527,6 +562,93 @@ def test_damaged_metadata(kind: str, damage: bytes, log: Path, tmp_path: Path) -
         (place.out / "metadata" / "version-hint.text").write_bytes(damage)
         with pytest.raises(KcliError, match=r"not the number of|not the metadata of|Failed to open local file"):
             place.export(source(log))
+
+
+@pytest.mark.parametrize("kind", ["directory", "sql"])
+def test_a_clock_that_is_set_back(kind: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers in Java refuse a table whose snapshots are not in the order of their times."""
+    place = Place(kind, tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db" if kind == "sql" else None)
+    place.export(source(log))
+    clock = time.time
+
+    def times_ms() -> list[int]:
+        return [each.timestamp_ms for each in place.iceberg().metadata.snapshot_log]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: clock() - 86_400)
+        append(log, [10])
+        place.export(source(log))
+        append(log, [11])
+        compacting(place, log)
+    append(log, [12])
+    place.export(source(log))
+    assert times_ms() == sorted(times_ms())
+    assert len(times_ms()) == 5
+    assert place.iceberg().metadata.last_updated_ms == times_ms()[-1]
+    assert place.offsets() == [(0, offset) for offset in range(13)]
+
+
+def changed(place: Place, change: Callable[[dict[str, Any]], None], **protocol: Any) -> None:
+    """Commit a change of the schema or the properties to a Delta table, as another writer would, with its protocol."""
+    directory = place.out / "_delta_log"
+    version = DeltaTable(str(place.out)).version()
+    actions = [json.loads(line) for line in (directory / f"{0:020}.json").read_text().splitlines()]
+    (metadata,) = (each["metaData"] for each in actions if "metaData" in each)
+    metadata["schemaString"] = json.loads(metadata["schemaString"])
+    change(metadata)
+    metadata["schemaString"] = json.dumps(metadata["schemaString"])
+    lines = [{"metaData": metadata}, *([{"protocol": protocol}] if protocol else [])]
+    (directory / f"{version + 1:020}.json").write_text("\n".join(map(json.dumps, lines)))
+
+
+def with_column(**more: Any) -> Callable[[dict[str, Any]], None]:
+    column = {"name": "more", "type": "long", "nullable": True, "metadata": {}, **more}
+    return lambda metadata: metadata["schemaString"]["fields"].append(column)
+
+
+@pytest.mark.parametrize(
+    ("change", "protocol", "reason"),
+    [
+        (with_column(nullable=False), {}, "more takes no null, and records may lack it: drop its NOT NULL"),
+        (
+            with_column(metadata={"delta.generationExpression": "offset + 1"}),
+            {"minReaderVersion": 1, "minWriterVersion": 4},
+            "has delta.generationExpression of more, a rule that kcli does not check",
+        ),
+        (
+            lambda metadata: metadata["configuration"].update({"delta.constraints.few": "offset < 12"}),
+            {"minReaderVersion": 1, "minWriterVersion": 3},
+            "has delta.constraints.few, a rule that kcli does not check",
+        ),
+        (
+            lambda _: None,
+            {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking", "domainMetadata"]},
+            "Unsupported table features required: .*RowTracking.*: nothing was added",
+        ),
+    ],
+    ids=["NOT NULL", "generated", "constraint", "feature"],
+)
+def test_a_delta_table_with_rules_for_writers(
+    change: Any, protocol: Any, reason: str, log: Path, tmp_path: Path
+) -> None:
+    place = Place("delta", tmp_path / "out")
+    place.export(source(log))
+    changed(place, change, **protocol)
+    append(log, [10])
+    with pytest.raises(KcliError, match=f"the Delta table {place.out}:? {reason}") as found:
+        place.export(source(log))
+    assert "\n" not in str(found.value)
+    assert len(list(place.out.rglob("*.parquet"))) == 1
+
+
+def test_an_iceberg_column_that_takes_no_null(log: Path, tmp_path: Path) -> None:
+    place = Place("sql", tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db")
+    place.export(source(log))
+    with place.iceberg().update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("key", required=True)
+    append(log, [10])
+    with pytest.raises(SchemaError, match="key takes no null, and records may lack it: drop its NOT NULL"):
+        place.export(source(log))
 
 
 def test_an_answer_that_is_lost(log: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
     table_source      a topic, a stream or the result of a foreign-key join as a table
     table_stateless   filter and map_values of a table
     aggregate         count, reduce and aggregate of a stream
+    merged            aggregates of several streams in one store
     window_aggregate  the same in tumbling and hopping windows
     sliding, session  the same in sliding and session windows
     table_aggregate   count, reduce and aggregate of a table that is grouped by other keys

@@ -9,16 +9,21 @@ from typing import Any, Generic, TypeVar
 K = TypeVar("K", bound=Any)
 V = TypeVar("V")
 
+FEW = 16
+"""So many new keys are put in their places one by one; more are sorted together with the others."""
+
 
 class SortedMap(Generic[K, V]):
-    """A map with ordered keys. An iterator goes over the keys that were there when it was made."""
+    """A map with ordered keys. An iterator goes over the keys that were there when it was made. New keys are brought
+    into order when the order is asked for: a store that is restored need not be sorted for each key."""
 
     def __init__(self) -> None:
         self._keys: list[K] = []
+        self._new: list[K] = []
         self._values: dict[K, V] = {}
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._values)
 
     def get(self, key: K) -> V | None:
         """Return the key's value, None if there is none."""
@@ -26,34 +31,56 @@ class SortedMap(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Set the key's value."""
-        if key not in self._values:
-            insort(self._keys, key)
+        is_new = key not in self._values
         self._values[key] = value
+        if is_new:
+            self._new.append(key)
+            if len(self._new) > 2 * len(self._values) + FEW:
+                self._new = self._added()
 
     def pop(self, key: K) -> V | None:
         """Remove the key. Returns its value, None if there is none."""
         if key not in self._values:
             return None
-        del self._keys[bisect_left(self._keys, key)]
+        place = bisect_left(self._keys, key)
+        if place < len(self._keys) and self._keys[place] == key:
+            del self._keys[place]
         return self._values.pop(key)
+
+    def _sorted(self) -> list[K]:
+        """Return the keys in their order, those that were added since the last call included."""
+        if self._new:
+            added, self._new = self._added(), []
+            if len(added) <= FEW:
+                for key in added:
+                    insort(self._keys, key)
+            else:
+                self._keys += added
+                self._keys.sort()
+        return self._keys
+
+    def _added(self) -> list[K]:
+        return [key for key in dict.fromkeys(self._new) if key in self._values]
 
     def range(self, first: K | None = None, last: K | None = None, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
         """Yield keys and values from `first` to `last`, both included; None is no bound."""
-        start = 0 if first is None else bisect_left(self._keys, first)
-        end = len(self._keys) if last is None else bisect_right(self._keys, last)
-        keys = self._keys[start:end]
+        found = self._sorted()
+        start = 0 if first is None else bisect_left(found, first)
+        end = len(found) if last is None else bisect_right(found, last)
+        keys = found[start:end]
         for key in reversed(keys) if reverse else keys:
             if key in self._values:
                 yield key, self._values[key]
 
     def first(self) -> tuple[K, V]:
         """Return the first key and its value. Raises IndexError if the map is empty."""
-        key = self._keys[0]
+        key = self._sorted()[0]
         return key, self._values[key]
 
     def drop_below(self, bound: K) -> None:
         """Remove all keys below the bound."""
-        end = bisect_left(self._keys, bound)
-        for key in self._keys[:end]:
+        found = self._sorted()
+        end = bisect_left(found, bound)
+        for key in found[:end]:
             del self._values[key]
-        del self._keys[:end]
+        del found[:end]
