@@ -23,7 +23,7 @@ help:
 	@echo "make check   between two edits: make lint, then the tests near what changed since main, in under 2 minutes"
 	@echo "make lint    ruff, mypy, import-linter, and no ring of imports"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
-	@echo "make soak    the randomized proofs in full: properties, damage beside real Kafka, 100,000 hostile frames, 200 kills with a tier, 50 of a registry, 120 of Spark, its broker and its registry, 100 of a streams application, make sanitize"
+	@echo "make soak    the randomized proofs in full: properties, damage beside real Kafka, 100,000 hostile frames, 200 kills with a tier, 50 of a registry, 120 of Spark, its broker and its registry, 120 of a streams application, make sanitize"
 	@echo "make sanitize  1,000,000 damaged inputs into the kernels under bounds checks and sanitizers, and 10,000,000 Produce requests (INPUTS=..., FRAME_INPUTS=..., SEED=...)"
 	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
@@ -86,6 +86,7 @@ soak: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.pipelines.kills --kills 100
 	$(BIN)/python -m tests.pipelines.kills --kills 20 --master 'local[2]'
 	$(BIN)/python -m tests.streams.kills --kills 100
+	$(BIN)/python -m tests.streams.kills --kills 20 --master 'local-cluster[2,1,1024]'
 	$(MAKE) sanitize
 
 sanitize: $(BUILT)

@@ -28,6 +28,7 @@ WITH_EXTRA = {
     "kcli/registry": "registry",
     "kcli/schema_client": "registry",
     "kcli/schemas": "registry",
+    "kcli/streams/spark": "spark",
     "pyspark_kafka_log": "spark",
     "kcli/testing": "testing",
     "kcli/tier/bucket.py": "tier",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +17,8 @@ from kcli.cli.options import Format, not_empty, pairs, time_ms, utf8_path
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.registry_options import SchemasOptions
 from kcli.cli.reset_options import ByDuration, ShiftBy, ToDatetime, ToOffset
-from kcli.errors import KcliError, UsageError
+from kcli.cli.spark_options import SPARK, Debug, Master, SparkConf
+from kcli.errors import KcliError, UsageError, needing
 from kcli.printable import printable
 
 if TYPE_CHECKING:
@@ -24,12 +27,15 @@ if TYPE_CHECKING:
 
 SERDES = ("bytes", "string", "integer", "long", "double", "json")
 GUARANTEES = ("exactly_once_v2", "at_least_once")
+RUNNERS = ("local", "spark")
 WINDOWS = ("none", "time", "session")
 
 EPILOG = """
 Examples:
 
 kcli streams run word_count.py --application-id word-count
+
+kcli streams run word_count.py --application-id word-count --runner spark --checkpoint word-count.checkpoint
 
 kcli streams describe word_count.py
 
@@ -54,9 +60,22 @@ Application = Annotated[
 ]
 
 
+@dataclass
+class SparkOptions:
+    """The options of a run on Spark."""
+
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", rich_help_panel=SPARK, help="How far the query is; the same at each start."),
+    ] = None
+    master: Master = "local[*]"
+    spark_conf: SparkConf = None
+    debug: Debug = False
+
+
 @app.command("run")
 @with_options
-def run(
+def run(  # noqa: PLR0913 (one parameter an option)
     program: Program,
     application_id: Annotated[
         str, typer.Option("--application-id", metavar="ID", help="The application's id.", callback=not_empty)
@@ -78,11 +97,23 @@ def run(
         list[str] | None,
         typer.Option("--config", metavar="NAME=VALUE", help="A configuration of Kafka Streams, such as a handler."),
     ] = None,
+    runner: Annotated[
+        str, typer.Option("--runner", metavar="WHICH", help="local, or spark: Spark's workers run the tasks.")
+    ] = RUNNERS[0],
     *,
+    on_spark: SparkOptions,
     options: ClusterOptions,
 ) -> None:
-    """Run a program as a member of its application's group, until interrupted."""
+    """Run a program as a member of its application's group, or on Spark, until interrupted."""
     _one_of(guarantee, GUARANTEES, "--processing-guarantee")
+    _one_of(runner, RUNNERS, "--runner")
+    config = pairs(configs, "--config")
+    if runner == "spark":
+        at_least_once = guarantee if guarantee != GUARANTEES[0] else None
+        _refuse_given("local", {"--instance-id": instance_id, "--processing-guarantee": at_least_once})
+        _run_on_spark(program, application_id, commit_interval, config, on_spark, options)
+        return
+    _refuse_given("spark", {"--checkpoint": on_spark.checkpoint})
     from kcli.streams.local import KafkaStreams
     from kcli.streams.local.program import load
 
@@ -94,12 +125,59 @@ def run(
         instance_id=instance_id,
         processing_guarantee=guarantee,
         commit_interval_ms=commit_interval,
-        config=pairs(configs, "--config"),
+        config=config,
         client_config=connection.properties,
     )
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: streams.close())
+    _close_at_signals(streams.close)
     streams.run()
+
+
+def _run_on_spark(
+    program: Path,
+    application_id: str,
+    commit_interval_ms: int | None,
+    config: Mapping[str, str],
+    on_spark: SparkOptions,
+    options: ClusterOptions,
+) -> None:
+    if on_spark.checkpoint is None:
+        raise UsageError("--runner spark needs --checkpoint, a directory")
+    with needing("spark"):
+        from kcli.export.session import SparkFailed, SparkSettings, spark_session
+        from kcli.streams.spark import SparkStreams
+        from kcli.streams.spark.spark_streams import COMMIT_INTERVAL_MS
+    from kcli.streams.local.program import load
+
+    connection = options.connection()
+    streams = SparkStreams(
+        load(program),
+        application_id=application_id,
+        bootstrap_servers=connection.bootstrap,
+        checkpoint=on_spark.checkpoint,
+        commit_interval_ms=commit_interval_ms or COMMIT_INTERVAL_MS,
+        config=config,
+        client_config=connection.properties,
+    )
+    streams.check()
+    try:
+        with spark_session(SparkSettings(on_spark.master, pairs(on_spark.spark_conf, "--spark-conf"))) as spark:
+            _close_at_signals(streams.close)
+            streams.run(spark)
+    except SparkFailed as error:
+        for line in error.trace.rstrip().split("\n") if on_spark.debug and error.trace else ():
+            note(line)
+        raise
+
+
+def _close_at_signals(close: Callable[[], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: close())
+
+
+def _refuse_given(runner: str, options: Mapping[str, object]) -> None:
+    """Raise UsageError for the options that are given, as only this runner has them."""
+    if given := [option for option, value in options.items() if value is not None]:
+        raise UsageError(f"{', '.join(given)}: only with --runner {runner}")
 
 
 @app.command("describe")

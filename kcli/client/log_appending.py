@@ -63,10 +63,12 @@ class LogAppender(Leaders):
             raise UsageError(f"there is no topic {topic!r} to write to")
         return count
 
-    def append(self, batches: Mapping[TopicPartition, bytes]) -> None:
-        """Append one batch to each of these partitions. Return when all are committed. Raises ErrorAnswer,
-        NobodyAnswers, KcliError if a leader does not answer for as long as a failed request is repeated."""
+    def append(self, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, int]:
+        """Append one batch to each of these partitions. Return their base offsets when all are committed: of a batch
+        that was cut, that of its last part; -1 for a batch that was there already. Raises ErrorAnswer, NobodyAnswers,
+        KcliError if a leader does not answer for as long as a failed request is repeated."""
         left = {each: [batch] for each, batch in batches.items()}
+        offsets: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + self.timeout_s
         while left:
             leaders = self.described().leaders
@@ -90,6 +92,7 @@ class LogAppender(Leaders):
                         del left[each][0]
                         if not left[each]:
                             del left[each]
+                        offsets[each] = answer.base_offset
                         continue
                     if code in TOO_LARGE and (halves := cut(left[each][0])):
                         self.refused_bytes = min(len(left[each][0]), self.refused_bytes or MAX_BYTES)
@@ -100,6 +103,7 @@ class LogAppender(Leaders):
                         raise failure
             if left and failure is not None:
                 self.look_again(deadline, failure)
+        return offsets
 
     def _produce(self, leader: int, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, Any]:
         request = ProduceRequest(

@@ -1,12 +1,12 @@
-"""A transaction whose batches LogAppender appends; it commits one offset of a group together with them.
+"""A transaction whose batches LogAppender appends; it commits offsets of a group together with them.
 
     FindCoordinator v4        the coordinator of the transactional id, and of the group
     InitProducerId v4         aborts what an earlier producer of the id has left open, and fences that producer
     AddPartitionsToTxn v3     before the first batch of a partition
     AddOffsetsToTxn v3, TxnOffsetCommit v3
-                              the offset, which becomes visible with the batches, or never
+                              the offsets, which become visible with the batches, or never
     EndTxn v3                 commits or aborts
-    OffsetFetch v8            the last committed offset, once a transaction that is ending has ended (KIP-447)
+    OffsetFetch v8            the last committed offsets, once a transaction that is ending has ended (KIP-447)
 
 A request that fails is repeated. Clients of transaction.version 1 send these versions; brokers with version 2 accept
 them, too. Source: KIP-98, KIP-360, KIP-447.
@@ -15,7 +15,7 @@ them, too. Source: KIP-98, KIP-360, KIP-447.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -73,7 +73,7 @@ class ProducingTransaction:
     """The producer of a transactional id, with one transaction at a time."""
 
     def __init__(self, brokers: AnyBroker, transactional_id: str, group: str, timeout_ms: int) -> None:
-        """group: the group whose offset a transaction commits. timeout_ms: the time after which the coordinator aborts
+        """group: the group whose offsets a transaction commits. timeout_ms: the time after which the coordinator aborts
         a transaction."""
         self._brokers = brokers
         self._id, self._group = transactional_id, group
@@ -105,8 +105,8 @@ class ProducingTransaction:
         self._producer = _Producer(answer.producer_id, answer.producer_epoch)
         self._added.clear()
 
-    def committed(self) -> int | None:
-        """Return the highest offset that the group has committed, None without one. Raises as `begin`."""
+    def committed(self) -> dict[TopicPartition, tuple[int, str]]:
+        """Return the offsets that the group has committed, with their metadata. Raises as `begin`."""
         request = OffsetFetchRequest(
             groups=(OffsetFetchRequestGroup(group_id=GroupId(self._group), topics=None),), require_stable=True
         )
@@ -120,7 +120,13 @@ class ProducingTransaction:
             OffsetFetchResponse,
             lambda found: [each.error_code for each in (*found.groups, *partitions(found))],
         )
-        return max((each.committed_offset for each in partitions(answer)), default=None)
+        return {
+            TopicPartition(topic.name, each.partition_index): (each.committed_offset, each.metadata or "")
+            for one in answer.groups
+            for topic in one.topics
+            for each in topic.partitions
+            if each.committed_offset >= 0
+        }
 
     def add(self, partitions: Collection[TopicPartition]) -> None:
         """Add partitions to the transaction, before batches are appended to them. Raises as `begin`."""
@@ -148,9 +154,9 @@ class ProducingTransaction:
         )
         self._added.update(new)
 
-    def commit(self, place: TopicPartition, offset: int) -> None:
-        """Commit the transaction together with an offset of the group. Raises as `begin`; it is then unknown whether
-        the transaction was committed: call `begin`, then `committed`, to find out."""
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Commit the transaction together with offsets of the group and their metadata. Raises as `begin`; it is then
+        unknown whether the transaction was committed: call `begin`, then `committed`, to find out."""
         group = GroupId(self._group)
         added = AddOffsetsToTxnRequest(
             transactional_id=TransactionalId(self._id),
@@ -159,15 +165,24 @@ class ProducingTransaction:
             group_id=group,
         )
         self._ask(TRANSACTION, added, AddOffsetsToTxnResponse, lambda found: [found.error_code])
-        partition = TxnOffsetCommitRequestPartition(
-            partition_index=i32(place.partition), committed_offset=i64(offset), committed_metadata=None
-        )
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for place, (offset, metadata) in offsets.items():
+            topics.setdefault(place.topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=i32(place.partition),
+                    committed_offset=i64(offset),
+                    committed_metadata=metadata,
+                )
+            )
         request = TxnOffsetCommitRequest(
             transactional_id=TransactionalId(self._id),
             group_id=group,
             producer_id=ProducerId(self.producer_id),
             producer_epoch=i16(self.producer_epoch),
-            topics=(TxnOffsetCommitRequestTopic(name=TopicName(place.topic), partitions=(partition,)),),
+            topics=tuple(
+                TxnOffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(each))
+                for name, each in topics.items()
+            ),
         )
         self._ask(
             GROUP,

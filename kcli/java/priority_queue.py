@@ -3,7 +3,7 @@ Python's heapq. Source: PriorityQueue (offer, poll)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 E = TypeVar("E")
@@ -19,6 +19,9 @@ class PriorityQueue(Generic[E]):
 
     def __len__(self) -> int:
         return len(self._heap)
+
+    def __iter__(self) -> Iterator[E]:
+        return iter(self._heap)
 
     def peek(self) -> E:
         """Return the first element, without removing it. Raises IndexError if the queue is empty."""

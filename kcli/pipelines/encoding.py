@@ -7,8 +7,12 @@
                    partition for the rows that are encoded together, another the next time
     others         left out
 
-A kernel (formats.kernels.arrow.builder) makes batches of the columns. All rows that are encoded together get the
-present time as timestamp. Source: KafkaWriter, KafkaRowWriter.
+The runner of kcli.streams has two more, which queries cannot give:
+
+    partition key  binary: what decides the partition instead of the key
+    timestamp ms   int64; without it all rows that are encoded together get the present time
+
+A kernel (formats.kernels.arrow.builder) makes batches of the columns. Source: KafkaWriter, KafkaRowWriter.
 """
 
 from __future__ import annotations
@@ -50,6 +54,7 @@ TYPES = {
     "partition": ("int",),
 }
 """The columns that are written, each with the names of the Spark types that it may have."""
+PARTITION_KEY, TIMESTAMP_MS = "partition key", "timestamp ms"
 
 
 def check_columns(types: dict[str, str], topic: str | None) -> None:
@@ -108,13 +113,14 @@ class Encoder:
     def _numbers(self, topic: str, rows: pa.Table) -> np.ndarray[Any, Any]:
         """Return the partition of each row."""
         count = self.partitions(topic)
+        keys = _bytes(rows, PARTITION_KEY if PARTITION_KEY in rows.column_names else "key")
         if "partition" not in rows.column_names:
-            return _by_keys(_bytes(rows, "key"), count)
+            return _by_keys(keys, count)
         given = _whole(rows.column("partition"))
         numbers: np.ndarray[Any, Any] = given.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         if given.null_count:
             without = given.is_null()
-            numbers[without.to_numpy(zero_copy_only=False)] = _by_keys(_bytes(rows, "key").filter(without), count)
+            numbers[without.to_numpy(zero_copy_only=False)] = _by_keys(keys.filter(without), count)
         wrong = numbers[(numbers < 0) | (numbers >= count)].tolist()
         if wrong:
             raise UsageError(f"a row is for partition {wrong[0]} of {topic!r}, which has {count}")
@@ -125,7 +131,11 @@ class Encoder:
         attributes = CODECS.index(self.codec)
         numbers = {
             "offset": np.arange(count),
-            "timestamp": np.full(count, now_ms),
+            "timestamp": (
+                _whole(rows.column(TIMESTAMP_MS)).to_numpy()
+                if TIMESTAMP_MS in rows.column_names
+                else np.full(count, now_ms)
+            ),
             "batch_id": np.zeros(count, np.int64),
             "base_timestamp": np.full(count, BUILD_UNKNOWN_TIMESTAMP),
         }

@@ -132,14 +132,8 @@ class _Sink:
         written: TopicPartition | None = None
         chunk: pa.Table | None = first
         while chunk is not None:
-            batches = encoder.encode(chunk)
-            written = written or min(batches)
-            if transaction is not None:
-                transaction.add(batches)
-            for i in range(max(map(len, batches.values()))):
-                appender.append({each: made[i] for each, made in batches.items() if i < len(made)})
-            if appender.refused_bytes is not None:
-                encoder.batch_bytes = min(encoder.batch_bytes, max(BATCH_BYTES_MIN, appender.refused_bytes // 2))
+            ends = append(chunk, encoder, appender, transaction)
+            written = written or min(ends)
             chunk = next(rest, None)
         assert written is not None, "a chunk has rows"
         return written
@@ -150,7 +144,7 @@ class _Sink:
         brokers = self._options.cluster.brokers()
         transaction = ProducingTransaction(brokers, name, name, self._options.transaction_timeout_ms)
         transaction.begin()
-        committed = transaction.committed()
+        committed = max((offset for offset, _ in transaction.committed().values()), default=None)
         if committed is not None and committed > epoch:
             raise KcliError(f"the topics have batch {committed:,} of this query, whose checkpoint is at {epoch:,}")
         if committed == epoch:
@@ -164,7 +158,23 @@ class _Sink:
             with suppress(KcliError):  # if the abort fails, the next attempt or the timeout aborts the transaction
                 transaction.abort()
             raise
-        transaction.commit(TopicPartition(written.topic, 0), epoch)
+        transaction.commit({TopicPartition(written.topic, 0): (epoch, "")})
+
+
+def append(
+    rows: pa.Table, encoder: Encoder, appender: LogAppender, transaction: ProducingTransaction | None
+) -> dict[TopicPartition, int]:
+    """Append rows, as a part of a transaction. Return, of each partition, the base offset of its last batch, -1 if it
+    was there already. Raises UsageError, ErrorAnswer, NobodyAnswers, KcliError."""
+    batches = encoder.encode(rows)
+    if transaction is not None:
+        transaction.add(batches)
+    found: dict[TopicPartition, int] = {}
+    for i in range(max(map(len, batches.values()))):
+        found |= appender.append({each: made[i] for each, made in batches.items() if i < len(made)})
+    if appender.refused_bytes is not None:
+        encoder.batch_bytes = min(encoder.batch_bytes, max(BATCH_BYTES_MIN, appender.refused_bytes // 2))
+    return found
 
 
 class BatchSink(_Sink, DataSourceArrowWriter):

@@ -13,6 +13,7 @@
     config                        the configuration of an application, by Kafka Streams' names
     topology                      nodes, operators and stores, without I/O and clock: begin with topology.task
     testing                       TopologyTestDriver, which runs a topology in a test
+    local, spark                  run a topology on Kafka: as a member of a group, or as a query of Spark
 
 The names are those of Kafka Streams in Python's spelling; the fields of its configuration objects (Named, Materialized,
 Grouped, Consumed, Produced, Joined) are keyword arguments here.

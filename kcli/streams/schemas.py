@@ -13,7 +13,6 @@ of Confluent.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from kcli.schema_client.client import RegistryClient
@@ -28,13 +27,18 @@ LATEST = "latest"
 
 
 class SchemaRegistry:
-    """A registry with Confluent's API. url: may contain user and password. access: a login and authorities of TLS."""
+    """A registry with Confluent's API. url: may contain user and password. access: a login and authorities of TLS. It
+    can be pickled, and so can its serdes: workers of Spark connect by themselves."""
 
     def __init__(self, url: str, access: Access = DEFAULT) -> None:
         """Raises UsageError, UnreadableInput."""
+        self._given = url, access
         transport = HttpTransport(url, access)
         self._client, self._registry = RegistryClient(transport), TransportRegistry(transport)
         self._reader = PayloadReader(self._registry)
+
+    def __reduce__(self) -> tuple[type[SchemaRegistry], tuple[str, Access]]:
+        return SchemaRegistry, self._given
 
     def avro(self, subject: str, schema: str) -> Serde[Any]:
         """Return the serde that writes by an Avro schema. schema: its JSON."""
@@ -54,10 +58,30 @@ class SchemaRegistry:
         return self._serde("schema", subject, version, message)
 
     def _serde(self, name: str, subject: str, schema: RegisteredSchema | int | str, message: str | None) -> Serde[Any]:
-        @cache
-        def writer() -> PayloadWriter:
-            if isinstance(schema, RegisteredSchema):
-                return writer_of_file(self._client, self._registry, subject, schema, message)
-            return writer_of_subject(self._client, self._registry, subject, schema, message)
+        return Serde(f"{name} of {subject}", _Write(self, subject, schema, message), self._read)
 
-        return Serde(f"{name} of {subject}", lambda value: writer().encode(value), self._reader.value)
+    def _read(self, data: bytes) -> Any:
+        return self._reader.value(data)
+
+    def _writer(self, subject: str, schema: RegisteredSchema | int | str, message: str | None) -> PayloadWriter:
+        if isinstance(schema, RegisteredSchema):
+            return writer_of_file(self._client, self._registry, subject, schema, message)
+        return writer_of_subject(self._client, self._registry, subject, schema, message)
+
+
+class _Write:
+    """Writes values by a schema, which is asked for with the first one; in a worker of Spark anew."""
+
+    def __init__(
+        self, registry: SchemaRegistry, subject: str, schema: RegisteredSchema | int | str, message: str | None
+    ) -> None:
+        self._registry, self._given = registry, (subject, schema, message)
+        self._writer: PayloadWriter | None = None
+
+    def __reduce__(self) -> tuple[type[_Write], tuple[Any, ...]]:
+        return _Write, (self._registry, *self._given)
+
+    def __call__(self, value: Any) -> bytes:
+        if self._writer is None:
+            self._writer = self._registry._writer(*self._given)  # noqa: SLF001 (a part of the registry)
+        return self._writer.encode(value)

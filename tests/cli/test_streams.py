@@ -42,6 +42,41 @@ def program(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.timeout(400)
+def test_run_on_spark(kafka: Kafka, program: str, tmp_path: Path) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", "k", value, START_MS + i) for i, value in enumerate("xyxx")])
+    arguments = [program, "--application-id", "app", "--runner", "spark", "-b", kafka.bootstrap_servers]
+    on_spark = ["--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[1]"]
+    with subprocess.Popen([sys.executable, "-m", "kcli", "streams", "run", *arguments, *on_spark]) as process:
+        wait_until(lambda: len(consumed(kafka.bootstrap_servers, "out", 1)) == 4, 240)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    shown = kcli("store", "app", "counts", "--value-serde", "long", "--format", "jsonl", kafka=kafka)
+    assert {row["key"]: row["value"] for row in map(json.loads, shown.stdout.splitlines())} == {"x": 3, "y": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--runner", "flink"], "--runner 'flink' is none of local, spark"),
+        (["--runner", "spark"], "--runner spark needs --checkpoint, a directory"),
+        (["--checkpoint", "c"], "--checkpoint: only with --runner spark"),
+        (
+            ["--runner", "spark", "--checkpoint", "c", "--config", "num.standby.replicas=1"],
+            "num.standby.replicas: Spark's workers have no standbys: the local runner has",
+        ),
+        (
+            ["--runner", "spark", "--instance-id", "one", "--processing-guarantee", "at_least_once"],
+            "--instance-id, --processing-guarantee: only with --runner local",
+        ),
+    ],
+)
+def test_options_of_runners(program: str, arguments: list[str], reason: str) -> None:
+    ran = kcli("run", program, "--application-id", "app", *arguments)
+    assert (ran.returncode, ran.stderr) == (2, f"kcli: {reason}\n")
+
+
 def test_run_store_and_reset(kafka: Kafka, program: str) -> None:
     kafka.seed({"a": 1, "out": 1})
     start = START_MS // 1000 * 1000

@@ -1,6 +1,7 @@
 """The program of tests.streams.kills: counts by key of a stream that is joined with a table, and the tables' join.
 
 python -m tests.streams.killed BOOTSTRAP_SERVERS APPLICATION_ID INSTANCE_ID
+python -m tests.streams.killed BOOTSTRAP_SERVERS APPLICATION_ID CHECKPOINT MASTER    on Spark
 """
 
 from __future__ import annotations
@@ -27,7 +28,19 @@ def program(out: str) -> Topology:
 
 
 if __name__ == "__main__":
-    bootstrap_servers, application_id, instance_id = sys.argv[1:]
+    bootstrap_servers, application_id, instance_id, *master = sys.argv[1:]
+    if master:
+        from kcli.export.session import QUICK_START, SparkSettings, spark_session
+        from kcli.streams.spark import SparkStreams
+
+        with spark_session(SparkSettings(master[0], QUICK_START)) as spark:
+            SparkStreams(
+                program(application_id),
+                application_id=application_id,
+                bootstrap_servers=bootstrap_servers,
+                checkpoint=instance_id,
+            ).run(spark)
+        sys.exit()
     KafkaStreams(
         program(application_id),
         application_id=application_id,

@@ -1,22 +1,26 @@
 """Kills of the instances of an application, beside a run of the same program without kills.
 
     python -m tests.streams.kills --kills 100
+    python -m tests.streams.kills --kills 20 --master 'local-cluster[2,1,1024]'    on Spark
 
 Two instances of tests.streams.killed count and join what is produced all the time. Each kill is a SIGKILL of one of
 them, while they process: some time after new records were committed; it is started again at once. At the end the
 outputs, as consumers with read_committed read them, and the stores, as their changelogs tell them, equal those of a run
-without kills: each key has the same values in the same order. A failure prints the seed.
+without kills: each key has the same values in the same order. On Spark the driver, its JVM, executors and Python
+workers are killed, and the run without kills is the local runner's. A failure prints the seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
@@ -24,6 +28,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kcli.client.connection import Connection
 from kcli.streams.local.changelog import of_cluster
 from kcli.testing.kafka import Kafka
+from tests.export.processes import below
 from tests.streams.applications import START_MS, Input, by_key, consumed, produce, wait_until
 
 PARTITIONS = 3
@@ -39,16 +44,23 @@ SETTLED_S = 3.0
 """How long a group needs until each instance has its share."""
 KILL_AFTER_S = 0.5
 END_S = 120.0
+PAUSE_S = 0.3
+SPARK_COMMANDS = {"java": b"SparkSubmit", "worker": b".daemon", "executor": b"CoarseGrainedExecutorBackend"}
+SPARK_VICTIMS = ("worker", "driver", "executor", "worker", "executor", "java")
 
 
 class Instance:
     """A process of the program, which is started again when it has been killed."""
 
-    def __init__(self, kafka: Kafka, application_id: str, instance_id: str, log: Path) -> None:
-        arguments = [kafka.bootstrap_servers, application_id, instance_id]
+    def __init__(self, kafka: Kafka, application_id: str, instance_id: str, log: Path, *more: str) -> None:
+        arguments = [kafka.bootstrap_servers, application_id, instance_id, *more]
         self._command = [sys.executable, "-m", "tests.streams.killed", *arguments]
         self._log = log
         self.start()
+
+    def log(self) -> str:
+        """What the process has said at last."""
+        return self._log.read_text()[-4000:]
 
     def start(self) -> None:
         """Start the process."""
@@ -57,9 +69,47 @@ class Instance:
 
     def kill(self) -> None:
         """Kill the process. It must not have ended before."""
-        assert self._process.poll() is None, f"the instance ended by itself: {self._log.read_text()[-2000:]}"
+        assert self._process.poll() is None, f"the instance ended by itself: {self.log()}"
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
+
+
+class SparkInstance(Instance):
+    """The driver of the program on Spark, which is started again when it has ended."""
+
+    def __init__(self, kafka: Kafka, application_id: str, directory: Path, master: str) -> None:
+        super().__init__(kafka, application_id, str(directory / "checkpoint"), directory / "driver.log", master)
+
+    def kill_one(self, victim: str, chance: random.Random) -> None:
+        """Kill a process of a kind, as soon as there is one."""
+        deadline = time.monotonic() + END_S
+        while not self._has_killed(victim, chance):
+            assert time.monotonic() < deadline, f"no {victim}: {self.log()}"
+            self.revive()
+            time.sleep(0.02)
+
+    def revive(self) -> None:
+        """Start the driver again if it has ended, as it does without its JVM."""
+        if self._process.poll() is not None:
+            self.start()
+
+    def kill(self) -> None:
+        """Kill the driver and what it has started."""
+        for pid in (*(pid for pid, _ in below(self._process.pid)), self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _has_killed(self, victim: str, chance: random.Random) -> bool:
+        if victim == "driver":
+            self._process.kill()
+            self._process.wait()
+            return True
+        found = [pid for pid, command in below(self._process.pid) if SPARK_COMMANDS[victim] in command]
+        with suppress(ProcessLookupError, IndexError):
+            os.kill(chance.choice(found), signal.SIGKILL)
+            return True
+        return False
 
 
 class Follower:
@@ -144,6 +194,43 @@ def run(kills: int, seed: int) -> None:
         compare(kafka)
 
 
+def run_spark(kills: int, seed: int, master: str) -> None:
+    """Kill processes of Spark, and compare. Raises AssertionError."""
+    chance = random.Random(seed)
+    victims = [each for each in SPARK_VICTIMS if each != "executor" or master.startswith("local-cluster")]
+    with Kafka.started(process="child", config=CONFIG) as kafka, tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        topics = ["a", "b", *(f"{each}-{out}" for each in ("calm", "killed") for out in ("counts", "joined"))]
+        kafka.seed(dict.fromkeys(topics, PARTITIONS))
+        produce(kafka.bootstrap_servers, [Input("b", key, key.upper(), START_MS) for key in KEYS])
+        calm = Instance(kafka, "calm", "only", directory / "calm")
+        killed = SparkInstance(kafka, "killed", directory, master)
+        follower, produced = Follower(kafka, "killed-counts"), 0
+        try:
+            for number in range(kills):
+                seen, began = follower.count(), time.monotonic()
+                while follower.count() <= seen:
+                    assert time.monotonic() - began < END_S, f"nothing is processed\n{killed.log()}"
+                    produce(kafka.bootstrap_servers, records(20, chance, produced))
+                    produced += 20
+                    killed.revive()
+                    time.sleep(PAUSE_S)
+                time.sleep(chance.uniform(0, 1))
+                killed.kill_one(victims[number % len(victims)], chance)
+                print(f"kill {number + 1} of {kills}: {produced:,} records, {follower.count():,} counted", flush=True)
+            deadline = time.monotonic() + END_S
+            while counted(kafka, "killed") < produced:
+                assert time.monotonic() < deadline, killed.log()
+                killed.revive()
+                time.sleep(0.5)
+            wait_until(lambda: counted(kafka, "calm") == produced, END_S)
+        finally:
+            follower.close()
+            killed.kill()
+            calm.kill()
+        compare(kafka)
+
+
 def run_three(seed: int) -> float:
     """Kill one of three instances, and do not start it again. Return how many seconds it took until another one has
     committed results of its tasks. Raises AssertionError."""
@@ -191,11 +278,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--master", default=None, help="run on Spark; only local-cluster has executors to kill")
     arguments = parser.parse_args()
     seed = random.randrange(2**32) if arguments.seed is None else arguments.seed
     began = time.monotonic()
     try:
-        run(arguments.kills, seed)
+        if arguments.master is None:
+            run(arguments.kills, seed)
+        else:
+            run_spark(arguments.kills, seed, arguments.master)
     except BaseException:
         print(f"failed: --kills {arguments.kills} --seed {seed}", flush=True)
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -49,7 +50,7 @@ def serde_of(registry: SchemaRegistry, language: str, subject: str) -> Serde[Any
     ],
 )
 def test_values_of_a_program(registry: SchemaRegistry, language: str, found: Any, says: str) -> None:
-    orders = serde_of(registry, language, "orders-value")
+    orders = pickle.loads(pickle.dumps(serde_of(registry, language, "orders-value")))
     builder = StreamsBuilder(key_serde=STRING, value_serde=orders)
     table = builder.table("orders", store_name="orders")
     table.to_stream().to("out", value_serde=serde_of(registry, language, "out-value"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.errors import SerializationError, StreamsError
-from kcli.streams.local.plan import SubTopology, TaskId
+from kcli.streams.local.checks import id_name
+from kcli.streams.local.plan import Plan, TaskId
 from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.topology.input_queues import RawRecord
 from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
@@ -63,6 +64,8 @@ class ActiveTask:
             for name, time in metadata.processors.items():
                 known[name] = max(known.get(name, NO_TIMESTAMP), time)
         known.update(self.ids)
+        for topic in self.task.queues.by_topic.keys() - {place.topic for place in self.inputs}:
+            self.task.queues.by_topic[topic].reach_end(0)
         self.task.start()
         self.is_running = True
         return {place: committed[place][0] if place in committed else None for place in self.inputs}
@@ -105,11 +108,11 @@ class ActiveTask:
         }
 
 
-def places(topics: Iterable[str], partition: int) -> tuple[TopicPartition, ...]:
-    """Return the partition of this number of each topic."""
-    return tuple(TopicPartition(topic, partition) for topic in topics)
-
-
-def changelogs(part: SubTopology, partition: int) -> dict[TopicPartition, str]:
-    """Return the changelogs of a task, each with the name of its store."""
-    return {TopicPartition(topic, partition): store for store, topic in part.changelogs.items()}
+def active_task(plan: Plan, task_id: TaskId, task: Task) -> ActiveTask:
+    """Return a task with its partitions."""
+    part, number = plan.sub_topologies[task_id.sub_topology], task_id.partition
+    known = plan.changelog_ids
+    ids = {id_name(topic): known[topic] for topic in part.changelogs.values() if topic in known}
+    inputs = tuple(TopicPartition(topic, number) for topic in plan.inputs(part, number))
+    changelogs = {TopicPartition(topic, number): store for store, topic in part.changelogs.items()}
+    return ActiveTask(task_id, task, inputs, changelogs, ids)

@@ -25,10 +25,9 @@ from kcli.errors import KcliError
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.config import streams_config
 from kcli.streams.errors import FailedProcessing, StreamsError
-from kcli.streams.local.active_task import ActiveTask, changelogs, places
-from kcli.streams.local.checks import id_name
+from kcli.streams.local.active_task import ActiveTask, active_task
 from kcli.streams.local.internal import set_up
-from kcli.streams.local.plan import Plan, SubTopology, TaskId
+from kcli.streams.local.plan import Plan, TaskId
 from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.topology.error_handlers import ErrorContext, ErrorHandlers
 from kcli.streams.topology.input_queues import RawRecord
@@ -106,7 +105,6 @@ class KafkaStreams:
         self._plan: Plan = set_up(self._connection, self._topology, self._application_id, self._config)
         self._admin = self._connection.admin()
         self._leaders = self._plan.leaders()
-        self._parts: dict[int, SubTopology] = {part.number: part for part in self._leaders.values()}
         self._restoring = PartitionReader(self._connection, committed_only=self._exactly_once)
         handlers = self._config.handlers
         self._global = _GlobalTask(self._topology, self._application_id, self._plan, self._connection, handlers)
@@ -301,25 +299,16 @@ class KafkaStreams:
                     self._restoring.add(self._standbys[task_id].changelogs)
 
     def _new_task(self, task_id: TaskId) -> ActiveTask:
-        part = self._parts[task_id.sub_topology]
         task = Task(
             self._topology,
             self._application_id,
             time.time_ns() // 1_000_000,
-            names=part.names,
+            names=self._plan.sub_topologies[task_id.sub_topology].names,
             global_stores=self._global.stores,
             partition=task_id.partition,
             handlers=self._config.handlers,
         )
-        inputs = places(self._plan.inputs(part, task_id.partition), task_id.partition)
-        for topic in set(part.topics) - {place.topic for place in inputs}:
-            task.queues.by_topic[topic].reach_end(0)
-        ids = {
-            id_name(topic): self._plan.changelog_ids[topic]
-            for topic in part.changelogs.values()
-            if topic in self._plan.changelog_ids
-        }
-        return ActiveTask(task_id, task, inputs, changelogs(part, task_id.partition), ids)
+        return active_task(self._plan, task_id, task)
 
     def _close_of(self, taken: list[TopicPartition]) -> None:
         for topic, partition in taken:

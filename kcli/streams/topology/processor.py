@@ -11,9 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from kcli.streams.records import Record, RecordMetadata
+from kcli.streams.records import NO_TIMESTAMP, Record, RecordMetadata
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -98,6 +98,17 @@ class Processor(ABC, Generic[K, V, K2, V2]):
 
     def close(self) -> None:
         """Called once, after the last record."""
+
+
+class ObservesTime:
+    """A processor or a store that keeps times which are in no changelog, and goes on with them after a restart.
+
+    times: the names of the attributes that are such times. stream_time: the highest timestamp that it has seen, in
+    milliseconds, -1 before the first record.
+    """
+
+    times: ClassVar[tuple[str, ...]] = ("stream_time",)
+    stream_time: int = NO_TIMESTAMP
 
 
 ProcessorSupplier = Callable[[], Processor[K, V, K2, V2]]

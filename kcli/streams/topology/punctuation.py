@@ -6,7 +6,7 @@ PunctuationQueue, PunctuationSchedule of Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -35,6 +35,9 @@ class Punctuations(Generic[N]):
 
     def __init__(self) -> None:
         self._queue: PriorityQueue[Punctuation[N]] = PriorityQueue(lambda each: each.due_ms)
+
+    def __iter__(self) -> Iterator[Punctuation[N]]:
+        return (each for each in self._queue if not each.is_cancelled)
 
     def add(self, punctuation: Punctuation[N]) -> None:
         self._queue.offer(punctuation)

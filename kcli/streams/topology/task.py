@@ -8,7 +8,7 @@ ProcessorContextImpl, GlobalStateUpdateTask of Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from kcli.streams.errors import FailedProcessing, ProcessingError, ProductionErr
 from kcli.streams.records import Headers, ProducerRecord, Record, RecordMetadata
 from kcli.streams.topology.error_handlers import DEFAULT, FAILS, ErrorContext, ErrorHandlers, Handler, place
 from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
-from kcli.streams.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
+from kcli.streams.topology.processor import Cancellable, ObservesTime, Processor, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
 from kcli.streams.topology.stores.store import Log, StateStore
 from kcli.streams.topology.topology import Node, ProcessorNode, Sink, Source, Topology, changelog_topic, internal_topic
@@ -69,25 +69,53 @@ class Task:
         self.metadata: RecordMetadata | None = None
         self.raw: RawRecord | None = None
         self._topology, self._handlers = topology, handlers
+        self._definitions = {name: node for name, node in topology.nodes.items() if names is None or name in names}
+        self.stores: dict[str, StateStore] = {
+            name: topology.stores[name].build(self._log_of(name))
+            for name in (topology.stores if names is None else _stores_of(self._definitions.values()))
+        }
+        self._readable = {**self.stores, **(global_stores or {})}
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget everything but the stores, as a new task does that has restored them."""
+        self.sent = []
         self.queues = InputQueues(self._unreadable)
         self.metadata_of_processors: dict[str, int] = {}
         self._globals: dict[str, _Node] = {}
         self._punctuations: dict[PunctuationType, Punctuations[_Node]] = {
             kind: Punctuations() for kind in PunctuationType
         }
-        definitions = {name: node for name, node in topology.nodes.items() if names is None or name in names}
-        self.stores: dict[str, StateStore] = {
-            name: topology.stores[name].build(self._log_of(name))
-            for name in (topology.stores if names is None else _stores_of(definitions.values()))
-        }
-        self._readable = {**self.stores, **(global_stores or {})}
-        self._nodes = self._connected(definitions.values())
+        self._scheduled: dict[str, Punctuation[_Node]] = {}
+        self._nodes = self._connected(self._definitions.values())
 
     def start(self) -> None:
-        """Start the processors. Stores must be restored before."""
+        """Start the processors. Stores must be restored before. What `times` has returned of the task that went before
+        is taken out of metadata_of_processors: an owner that does not commit `times` must not commit old ones."""
+        for name, each, attribute in self._kept_times():
+            if name in self.metadata_of_processors:
+                setattr(each, attribute, self.metadata_of_processors.pop(name))
         for node in self._nodes.values():
             if node.processor is not None:
                 node.processor.init(_Context(self, node))
+
+    def times(self) -> dict[str, int]:
+        """Return what a task has to know, beside offsets, to go on from here as this one would: the times that
+        processors and stores keep, and when punctuations by stream time are due."""
+        kept: dict[str, int] = {name: getattr(each, attribute) for name, each, attribute in self._kept_times()}
+        return kept | {name: each.due_ms for name, each in self._scheduled.items()}
+
+    def _kept_times(self) -> Iterator[tuple[str, ObservesTime, str]]:
+        found: dict[str, object] = {name: node.processor for name, node in self._nodes.items()}
+        for name, each in (found | self.stores).items():
+            if isinstance(each, ObservesTime):
+                for attribute in each.times:
+                    yield f"{name}-{attribute}", each, attribute
+
+    @property
+    def processors_with_clock(self) -> list[str]:
+        """The names of the nodes that have scheduled punctuations by the clock."""
+        return sorted({each.node.name for each in self._punctuations[PunctuationType.WALL_CLOCK_TIME]})
 
     # input
 
@@ -166,8 +194,12 @@ class Task:
             raise ProcessingError(
                 f"{node.name} asks for punctuations every {interval_ms} ms; the interval must be positive"
             )
-        first = 0 if kind is PunctuationType.STREAM_TIME else self.now_ms + interval_ms
-        punctuation = Punctuation(node, first, interval_ms, punctuator)
+        if kind is PunctuationType.STREAM_TIME:
+            name = f"{node.name}-{sum(each.node is node for each in self._scheduled.values())}"
+            punctuation = Punctuation(node, self.metadata_of_processors.pop(name, 0), interval_ms, punctuator)
+            self._scheduled[name] = punctuation
+        else:
+            punctuation = Punctuation(node, self.now_ms + interval_ms, interval_ms, punctuator)
         self._punctuations[kind].add(punctuation)
         return punctuation
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcli.streams.records import NO_TIMESTAMP, Change, Record, ValueAndTimestamp
+from kcli.streams.records import Change, Record, ValueAndTimestamp
 from kcli.streams.topology.operators.aggregate import Aggregation
 from kcli.streams.topology.operators.table import AnyContext, Getter, TableOperator, View
 from kcli.streams.topology.operators.window_aggregate import CloseTimer, EmitStrategy
-from kcli.streams.topology.processor import OperatorContext, Processor
+from kcli.streams.topology.processor import ObservesTime, OperatorContext, Processor
 from kcli.streams.windows import SessionWindows, Window, Windowed
 
 
@@ -39,12 +39,11 @@ class SessionAggregate(TableOperator):
         return View((self.store,), getter)
 
 
-class _SessionProcessor(Processor[Any, Any, Windowed[Any], Change]):
+class _SessionProcessor(Processor[Any, Any, Windowed[Any], Change], ObservesTime):
     context: OperatorContext
 
     def __init__(self, table: SessionAggregate) -> None:
         self._table = table
-        self._stream_time = NO_TIMESTAMP
 
     def init(self, context: AnyContext) -> None:
         super().init(context)
@@ -55,8 +54,8 @@ class _SessionProcessor(Processor[Any, Any, Windowed[Any], Change]):
         if record.key is None:
             return
         windows = self._table.windows
-        self._stream_time = max(self._stream_time, record.timestamp)
-        close_time = self._stream_time - windows.grace_ms - windows.inactivity_gap_ms
+        self.stream_time = max(self.stream_time, record.timestamp)
+        close_time = self.stream_time - windows.grace_ms - windows.inactivity_gap_ms
         self._add(record, close_time)
         if self._table.emits_on_close and self._timer.is_due(close_time):
             self._emit_closed(record, close_time)

@@ -45,8 +45,8 @@ class _SlidingProcessor(WindowedProcessor):
     def process(self, record: Record[Any, Any]) -> None:
         if record.key is None or record.value is None:
             return
-        self._stream_time = max(self._stream_time, record.timestamp)
-        self._close_time = self._stream_time - self._grace_ms
+        self.stream_time = max(self.stream_time, record.timestamp)
+        self._close_time = self.stream_time - self._grace_ms
         if record.timestamp + self._difference < self._close_time:
             return
         if record.timestamp < self._difference:

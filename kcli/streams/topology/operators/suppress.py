@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.streams.errors import ProcessingError
-from kcli.streams.records import NO_TIMESTAMP, Change, Record, ValueAndTimestamp
+from kcli.streams.records import Change, Record, ValueAndTimestamp
 from kcli.streams.topology.operators.table import AnyContext, Getter, TableOperator, View
-from kcli.streams.topology.processor import OperatorContext, Processor
+from kcli.streams.topology.processor import ObservesTime, OperatorContext, Processor
 from kcli.streams.topology.stores.suppress_buffer import SuppressBuffer
 
 
@@ -68,12 +68,11 @@ class SuppressedTable(TableOperator):
         return View((self.store, *parent.stores), getter)
 
 
-class _SuppressProcessor(Processor[Any, Change, Any, Change]):
+class _SuppressProcessor(Processor[Any, Change, Any, Change], ObservesTime):
     context: OperatorContext
 
     def __init__(self, table: SuppressedTable) -> None:
         self._table = table
-        self._stream_time = NO_TIMESTAMP
 
     def init(self, context: AnyContext) -> None:
         super().init(context)
@@ -81,9 +80,9 @@ class _SuppressProcessor(Processor[Any, Change, Any, Change]):
 
     def process(self, record: Record[Any, Change]) -> None:
         suppression = self._table.suppression
-        self._stream_time = max(self._stream_time, record.timestamp)
+        self.stream_time = max(self.stream_time, record.timestamp)
         self._buffer.put(suppression.time_of(record), record, self.context.record_metadata)
-        expired = self._stream_time - suppression.wait_ms
+        expired = self.stream_time - suppression.wait_ms
         self._send_while(lambda: (first := self._buffer.first_time()) is not None and first <= expired)
         if not suppression.is_full(self._buffer):
             return

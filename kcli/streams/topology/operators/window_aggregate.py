@@ -14,7 +14,7 @@ from typing import Any
 from kcli.streams.records import NO_TIMESTAMP, Change, Record, ValueAndTimestamp
 from kcli.streams.topology.operators.aggregate import Aggregation, start_of
 from kcli.streams.topology.operators.table import AnyContext, Getter, TableOperator, View
-from kcli.streams.topology.processor import OperatorContext, Processor
+from kcli.streams.topology.processor import ObservesTime, OperatorContext, Processor
 from kcli.streams.windows import TimeWindows, Window, Windowed
 
 
@@ -67,14 +67,13 @@ class CloseTimer:
         return self.emitted_up_to == NO_TIMESTAMP or self.emitted_up_to < close_time
 
 
-class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change]):
+class WindowedProcessor(Processor[Any, Any, Windowed[Any], Change], ObservesTime):
     """The processor of time windows and of sliding ones."""
 
     context: OperatorContext
 
     def __init__(self, table: WindowedTable) -> None:
         self._table = table
-        self._stream_time = NO_TIMESTAMP
 
     def init(self, context: AnyContext) -> None:
         super().init(context)
@@ -137,8 +136,8 @@ class _TimeWindowProcessor(WindowedProcessor):
     def process(self, record: Record[Any, Any]) -> None:
         if record.key is None:
             return
-        self._stream_time = max(self._stream_time, record.timestamp)
-        close_time = self._stream_time - self._windows.grace_ms
+        self.stream_time = max(self.stream_time, record.timestamp)
+        close_time = self.stream_time - self._windows.grace_ms
         for window in self._windows.windows_for(record.timestamp):
             if window.end > close_time:
                 self._update(record, window, self._store.fetch(record.key, window.start))

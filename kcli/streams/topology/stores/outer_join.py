@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.serdes import Serde
+from kcli.streams.topology.processor import ObservesTime
 from kcli.streams.topology.stores.sorted_map import SortedMap
 from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder
 
@@ -49,18 +49,19 @@ class OuterJoinStoreBuilder(StoreBuilder["OuterJoinStore"]):
         return OuterJoinStore(self.name, self.key_serde, serdes, log)
 
 
-class OuterJoinStore(StateStore):
+class OuterJoinStore(StateStore, ObservesTime):
     """The records of both streams that may still find their other side. value_serdes: of the right and the left one.
 
     stream_time, earliest, next_emit_ms: what both sides of the join know of time: the highest timestamp so far, that of
     the first record that waits, and when to look for records that have waited long enough.
     """
 
+    times = ("stream_time", "earliest")
+
     def __init__(self, name: str, key_serde: Serde[Any], value_serdes: tuple[Serde[Any], Serde[Any]], log: Log) -> None:
         self.name = name
         self._key_serde, self._value_serdes, self._log = key_serde, value_serdes, log
         self._map: SortedMap[bytes, list[bytes]] = SortedMap()
-        self.stream_time = NO_TIMESTAMP
         self.earliest = NEVER
         self.next_emit_ms = 0
 
@@ -83,6 +84,7 @@ class OuterJoinStore(StateStore):
         if value is None:
             self._map.pop(key)
             return
+        self.earliest = min(self.earliest, SIDE.unpack_from(key)[0])
         values, at = [], LIST.size
         for _ in range(LIST.unpack_from(value)[1]):
             end = at + LENGTH.size + LENGTH.unpack_from(value, at)[0]
