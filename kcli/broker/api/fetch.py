@@ -853,6 +853,8 @@ class _Waiting:
 def _may_have_grown(one: _Fetch) -> bool:
     """Whether a data-plane thread may have appended to a partition of a Fetch without session after it was read, and
     before it was watched. A session watches its partitions before they are read."""
+    if not one.broker.lanes:
+        return False
     is_sure = one.terms.min_bytes <= 1 and one.terms.isolation is not Isolation.LOG_END
     return not is_sure or _has_any(one, one.requested)
 
