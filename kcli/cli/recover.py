@@ -743,17 +743,7 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         yield from _salvage_rows(plan)
     for found in plan.saved.misdirected if salvage else plan.misdirected:
         yield from _foreign_rows(plan, found.file, found.runs, is_left_out=salvage)
-    if plan.hidden is not None:
-        hidden = plan.hidden
-        row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
-        yield row | {"first_offset": hidden.first, "offsets": hidden.start - hidden.first, "segments": hidden.segments}
-    if plan.deleted_below:
-        from kcli.log.recovery.epoch_starts import may_be_made_anew
-
-        row = {"partition": plan.name, "kind": "start-forgotten", "file": "", "deleted_below": plan.deleted_below}
-        start = plan.offsets.log_start_offset if plan.offsets is not None else 0
-        row |= {"log_start_offset": start, "offsets": plan.deleted_below - start}
-        yield row | ({"doubtful": True} if may_be_made_anew(plan.view.directory, plan.deleted_below) else {})
+    yield from _begin_rows(plan)
     if plan.load_end is not None:
         end = plan.load_end
         row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
@@ -786,6 +776,24 @@ def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
         "recovery_point": plan.offsets.recovery_point,
         "changed": plan.is_changed(),
     }
+
+
+def _begin_rows(plan: PartitionPlan) -> Iterator[Row]:
+    """Yield a row for each reason why the log begins too late or too early after a start."""
+    if plan.hidden is not None:
+        hidden = plan.hidden
+        row = {"partition": plan.name, "kind": "start-hidden", "file": "", "log_start_offset": hidden.start}
+        yield row | {"first_offset": hidden.first, "offsets": hidden.start - hidden.first, "segments": hidden.segments}
+    if plan.expired is not None:
+        row = {"partition": plan.name, "kind": "expired", "file": plan.expired.file}
+        yield row | {"reason": plan.expired.reason, **plan.expired.fields}
+    if plan.deleted_below:
+        from kcli.log.recovery.epoch_starts import may_be_made_anew
+
+        row = {"partition": plan.name, "kind": "start-forgotten", "file": "", "deleted_below": plan.deleted_below}
+        start = plan.offsets.log_start_offset if plan.offsets is not None else 0
+        row |= {"log_start_offset": start, "offsets": plan.deleted_below - start}
+        yield row | ({"doubtful": True} if may_be_made_anew(plan.view.directory, plan.deleted_below) else {})
 
 
 def _tier_rows(plan: PartitionPlan, found: Coverage, address: str, *, salvage: bool) -> Iterator[Row]:
@@ -1012,6 +1020,7 @@ GOES_ON_WITH = (
     "transaction-open",
     "transaction-forgotten",
     "records-foreign",
+    "expired",
     "in-tier",
     "tier-gap",
 )
@@ -1024,6 +1033,7 @@ SALVAGEABLE = (
     "not-loaded",
     "passed-over",
     "end-missing",
+    "expired",
     "transaction-forgotten",
     "in-tier",
 )
@@ -1047,6 +1057,7 @@ BAD = (
     "records-foreign",
     "partition-missing",
     "end-missing",
+    "expired",
     "start-hidden",
     "start-forgotten",
     "state-lost",
@@ -1286,7 +1297,7 @@ def _words(row: Row) -> str:
     if row["kind"] in ("refused", "unreadable"):
         outcome = "Kafka would not start" if row["kind"] == "refused" else "cannot be read"
         return f"{outcome}: {row['reason']}{_readable_words(row)}"
-    if row["kind"] in ("passed-over", "left-out", "transaction-forgotten", "producers-forgotten"):
+    if row["kind"] in ("passed-over", "left-out", "transaction-forgotten", "producers-forgotten", "expired"):
         return str(row["reason"])
     if row["kind"] in ("tier-served", "tier-gap", "in-tier") or (row["kind"] == "restored" and "object" in row):
         return _tier_words(row)

@@ -21,6 +21,8 @@ MAX_INDEX_BYTES = 64 << 20  # six times the default of segment.index.bytes; furt
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
 
+TOO_OLD = "timeindex-too-old"
+
 INTERVAL_BYTES = 4096  # the default of index.interval.bytes
 CLOSINGS_MANY = 5
 ENTRIES_COMPARED = 1000
@@ -56,6 +58,13 @@ class IndexFile:
         """Yield `fields` of each entry."""
         layout = struct.Struct(">ii" if self.entry_bytes == OFFSET_ENTRY_BYTES else ">qi")
         return layout.iter_unpack(self.entries[: self.count * self.entry_bytes])
+
+    @property
+    def last_timestamp(self) -> int:
+        """The timestamp in a time index's last entry, as Kafka takes it: zeros are entries, too. -1 without an
+        entry."""
+        slots = self.size // TIME_ENTRY_BYTES
+        return -1 if not slots else self.fields(slots - 1)[0] if self.count == slots else 0
 
     def ascends(self) -> bool:
         """Whether no field is negative, and both fields of each entry are above those of the entry before, as in each
@@ -212,6 +221,26 @@ def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: in
             yield _missing(times, "warning", f"entries, as the offset index has {offsets.count:,}")
     if offsets is not None and offsets.count == 0 and times.count >= CLOSINGS_MANY:
         yield _missing(offsets, "warning", f"entries, as the time index has {times.count:,}")
+
+
+def too_old(times: Path, stated: int, right: int, retention_ms: int, lost: tuple[int, int]) -> Finding:
+    """Return the finding that Kafka takes a segment to be older than retention.ms, and it is not. times: the path of
+    its time index, which need not exist. stated, right: its largest timestamp, as Kafka takes it and by its batches.
+    lost: the first and the last offset of the segment."""
+    first, last = lost
+    return Finding(
+        path=str(times),
+        kind=TOO_OLD,
+        severity="error",
+        offset=first,
+        expected=f"{right:,}, the largest of its batches",
+        found=f"Kafka takes {stated:,} for the largest timestamp of the segment, which retention.ms ({retention_ms:,}) "
+        "then deletes",
+        lost_first_offset=first,
+        lost_last_offset=last,
+        action=REBUILD,
+        command=_rebuild(times),
+    )
 
 
 def exchanged(offsets: IndexFile, times: IndexFile, log_bytes: int) -> Finding | None:

@@ -20,7 +20,8 @@ The .log files that do not fit are compared with the places in the other partiti
     moved     the file fits a place whose .log file is missing
     copied    another .log file, which fits its own place, has the same bytes
 
-If all .log files of a directory fit their places, the whole directory may be a copy: see copied_partitions.
+If all .log files of a directory fit their places, the whole directory may be a copy (see copied_partitions), or a
+segment behind its first one (see copied_segments).
 
 All other checks of a partition use the .log files that belong to it, so that a misplaced .log file makes one finding.
 """
@@ -38,6 +39,7 @@ from formats.file_name import FileKind, FileName, build, build_directory, parse,
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.copied_partitions import LEAST_TIMESTAMPS, StoredLog, copied_partitions
+from kcli.inspector.verify.copied_segments import CopiedSegment, StoredSegment, copied_segments, equal_logs
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
@@ -193,15 +195,21 @@ def find_around(around: Surroundings) -> MisplacedLogs:
     points = around.recovery_points
     ends = points if around.is_clean else {}
     partitions = list(_partitions(around.path, lambda each: around.gaps(each) is not Gaps.LOSS, ends, points))
-    found = _find(partitions, around.exchanged_by_keys)
+    equal = _equal([each for each in partitions if _may_place(each, around)], around.partition_count)
+    copies = {each.copy.log: each.twin.log for each in equal if each.is_known}
+    found = _find(partitions, around.exchanged_by_keys, copies)
+    for each in equal:
+        if not each.is_known:
+            found.kept.append(equal_logs(each))
+            found.add(found.kept[-1], {each.copy.log.parent.name, each.twin.log.parent.name})
     stored = [each for each in map(_stored, partitions) if each is not None]
     stored = [each for each in stored if around.may_place(each.partition)]  # strays have a finding of their own
-    for each in copied_partitions(stored, around.topic_id, around.partition_count):
-        found.add(each.finding, each.names)
-        if each.directory is not None:
-            found.twins[each.directory] = each.files
-        if not each.is_whole:
-            found.kept.append(each.finding)
+    for copied in copied_partitions(stored, around.topic_id, around.partition_count):
+        found.add(copied.finding, copied.names)
+        if copied.directory is not None:
+            found.twins[copied.directory] = copied.files
+        if not copied.is_whole:
+            found.kept.append(copied.finding)
     return found
 
 
@@ -213,17 +221,45 @@ def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping
     return _find(list(_partitions(home, is_cleaned, ends, ends)))
 
 
-def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] = MappingProxyType({})) -> MisplacedLogs:
+def _may_place(places: Sequence[_Place], around: Surroundings) -> bool:
+    """Whether a partition's directory is no stray, by its name: strays have a finding of their own."""
+    name = parse_directory(places[0].directory.name) if places else None
+    return name is not None and around.may_place(TopicPartition(name.topic, name.partition))
+
+
+def _equal(partitions: Sequence[Sequence[_Place]], count: Callable[[str], int]) -> list[CopiedSegment]:
+    """Return the equal .log files of two partitions behind their first segments. count: as in copied_segments. Returns
+    none if a file cannot be read, which other checks report."""
+    logs = [[place for place in places if FileKind.LOG in place.files] for places in partitions]
+    stored = [
+        StoredSegment(place.log, place.base, place.end, place.header, before.log)
+        for before, place in (each for places in logs for each in pairwise(places))
+        if place.header is not None and not place.is_odd
+    ]
+    try:
+        return list(copied_segments(stored, count))
+    except (OSError, UnreadableInput):
+        return []
+
+
+def _find(
+    partitions: Sequence[Sequence[_Place]],
+    by_keys: Mapping[Path, Path] = MappingProxyType({}),
+    equal: Mapping[Path, Path] = MappingProxyType({}),
+) -> MisplacedLogs:
     """Return the misplaced .log files among these places. by_keys: the .log files of coordinators' topics whose keys
-    show that they belong to another partition: for each path at which a file belongs, the path at which it lies."""
+    show that they belong to another partition: for each path at which a file belongs, the path at which it lies. equal:
+    by the path of a .log file that is known to be a copy, the path of the other partition's."""
     found = MisplacedLogs()
     places = {place.log: place for each in partitions for place in each if FileKind.LOG in place.files}
     for place in (places[path] for path in {*by_keys, *by_keys.values()} if path in places):
         place.is_odd = place.is_known_by_keys = True
+    copies = {places[copy]: places[log] for copy, log in equal.items()}
+    for place in copies:
+        place.is_odd = True
     holes = [hole for places in partitions for hole in _holes(places)]
     places = {hole.directory / log_name(hole.base): hole for hole in holes} | places
     targets: dict[_Place, _Place] = {}
-    copies: dict[_Place, _Place] = {}
     for before, place in (each for places in partitions for each in _strangers(places, targets, copies)):
         takers = [hole for hole in holes if _are_apart(hole, place) and _is_missing_in(hole, place, before)]
         twin = _twin(place, partitions, LEAST_TIMESTAMPS) if not takers else None
@@ -240,7 +276,7 @@ def _find(partitions: Sequence[Sequence[_Place]], by_keys: Mapping[Path, Path] =
         return found
     open_places = [*odd, *holes]
     targets |= {places[log]: places[path] for path, log in by_keys.items() if path in places and log in places}
-    for place in (each for each in odd if not each.is_known_by_keys and each not in targets):
+    for place in (each for each in odd if not each.is_known_by_keys and each not in targets and each not in copies):
         takers = [each for each in open_places if _are_apart(each, place) and each.takes(place)]
         if len(takers) == 1:
             targets[place] = takers[0]

@@ -17,7 +17,7 @@ from pathlib import Path
 from formats.file_name import FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.index_files import REBUILD, REBUILT
+from kcli.inspector.verify.index_files import REBUILD, REBUILT, TOO_OLD
 from kcli.inspector.verify.log_findings import RECOVER
 from kcli.inspector.verify.lost_offsets import Known
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles
@@ -110,6 +110,8 @@ def _outcome(finding: Finding, *, is_active: bool) -> str:
     """Return, in words, the consequence of a wrong index."""
     if finding.path.endswith(FileKind.TXN_INDEX):
         return "read_committed consumers read records of aborted transactions, or miss those of committed ones"
+    if finding.kind == TOO_OLD:
+        return f"30 s later deletes offsets {finding.lost_first_offset:,}..{finding.lost_last_offset:,}"
     if finding.kind == CUT_INDEX and "multiple" in str(finding.expected):
         return "uses its whole entries, with which it finds every record"
     if is_active and finding.path.endswith(FileKind.OFFSET_INDEX):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -59,6 +60,7 @@ from kcli.inspector.verify.text_mode import as_text_mode
 from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery.batch_epochs import RightEpoch, right_last_epoch, wrong_last_epoch
 from kcli.log.recovery.retention import NEVER, timestamp_of
+from kcli.log.recovery.wrong_ages import modified_ms, wrongly_due
 from kcli.log.segment_reader import Window, sound_batches
 from kcli.log.source import FileSource
 
@@ -121,11 +123,27 @@ class LogBounds(NamedTuple):
     is_dense: bool = False
 
 
+class _Aged(NamedTuple):
+    """A segment with the time from which Kafka counts its age (see kcli.log.retention.AgedSegment). right: the largest
+    timestamp of its batches, NEVER if it has none. finding: for the case that Kafka deletes it, as it takes it to be
+    older than it is."""
+
+    base_offset: int
+    size: int
+    age_timestamp: int
+    right: int
+    finding: Finding
+
+
 def _is_coordinators(segment: SegmentFiles) -> bool:
     """Whether the segment is one of __consumer_offsets, in which the coordinator writes batches with the producer ids
     of transactional producers."""
     directories = (parse_directory(path.parent.name) for path in segment.files.values())
     return any(name is not None and name.topic == GROUPS for name in directories)
+
+
+def _is_in(path: str, finding: Finding) -> bool:
+    return finding.path == path
 
 
 def _check_control(batch: bytes) -> tuple[int, int, str | None]:
@@ -195,6 +213,7 @@ class LogVerifier:
         self._errors = False
         self._found: list[Finding] = []
         self._of_indexes: list[Finding] = []  # the findings in the indexes of the current segment
+        self._ages: list[_Aged] = []
         self._txn: TxnIndexCheck | None = None
         self.epochs: list[tuple[int, int]] = []
         self.bounds: LogBounds | None = None
@@ -246,6 +265,7 @@ class LogVerifier:
                 first, end, is_sound, is_short, leader_epoch, self._short_by, self._known_end, is_dense
             )
             self._finish_snapshots(end)
+            self._finish_ages(first, end)
         self._finish_orphans()
         yield from self._take()
 
@@ -402,6 +422,7 @@ class LogVerifier:
         has_errors = has_errors or self._end is not None
         self.epochs += [each for each in log_findings.epochs if not self._is_of_others(each[1])]
         end = self._end or max(check.next_offset, segment.base)
+        self._note_age(segment, times, size, start, following, is_sound=not has_errors)
         exchanged = self._exchanged(offsets, times, size)
         if exchanged is not None:
             offsets = times = None
@@ -411,8 +432,7 @@ class LogVerifier:
         of_entries = self._of_entries(
             segment, offsets, times, following, end, is_sound=not has_errors, is_cut=cut is not None
         )
-        self._of_indexes += of_entries
-        self._of_indexes += [] if exchanged is None else [exchanged]
+        self._of_indexes += of_entries if exchanged is None else [*of_entries, exchanged]
         if offsets is not None and not has_errors:
             self._of_indexes += index_files.too_few(offsets, check.last_position)
         if times is not None:
@@ -425,6 +445,57 @@ class LogVerifier:
         self._find_cause_of_indexes(of_log, {str(each) for each in segment.files.values()} - {str(path)})
         self._found += of_log
         self._found += self._with_start(start, segment, is_active=following is None, is_sound=not has_errors)
+
+    @property
+    def _expires(self) -> bool:
+        """Whether retention.ms deletes segments of the log."""
+        known = self._known
+        is_served = known.directory is not None and not known.is_tiered
+        return self._is_whole and is_served and known.retention is not None and known.retention.max_ms >= 0
+
+    def _note_age(
+        self,
+        segment: SegmentFiles,
+        times: IndexFile | None,
+        size: int,
+        start: next_start.NextStart,
+        following: int | None,
+        *,
+        is_sound: bool,
+    ) -> None:
+        """Note the age of the segment that was just checked, as Kafka takes it at its next start. times: its time
+        index. size: bytes of its .log file. following: as in `_segment`. is_sound: whether the .log file is sound.
+        Raises UnreadableInput."""
+        if not self._expires:
+            return
+        log, right = segment.files[FileKind.LOG], self._check.max_timestamp
+        until = max(self._end or self._check.next_offset, segment.base) if following is None else following
+        stated = NEVER if times is None else times.last_timestamp
+        is_rebuilt = self._txn is not None and self._txn.is_rebuilt(segment.base)
+        if start is next_start.NextStart.RECOVERS or is_rebuilt or FileKind.OFFSET_INDEX not in segment.files:
+            stated = right
+        stated = stated if stated >= 0 else modified_ms(log)
+        retention_ms = NEVER if self._known.retention is None else self._known.retention.max_ms
+        path = file_beside(log, FileKind.TIME_INDEX)
+        finding = next_start.of_index(
+            index_files.too_old(path, stated, right, retention_ms, (segment.base, until - 1)),
+            start,
+            segment,
+            is_active=following is None,
+            is_sound=is_sound,
+            is_rebuilt=is_rebuilt,
+        )
+        self._ages.append(_Aged(segment.base, size, stated, right, finding))
+
+    def _finish_ages(self, first: int, end: int) -> None:
+        """Add a finding for each segment that Kafka deletes because it takes it to be older than it is, as the cause of
+        others in its time index. first, end: the offsets where the log begins and ends."""
+        if not self._ages or self._known.retention is None:
+            return
+        now_ms = time.time_ns() // 1_000_000
+        for each in wrongly_due(self._ages, lambda aged: aged.right, self._known.retention, now_ms, first, end):
+            if each.right > each.age_timestamp:
+                self._causes.add(each.finding, partial(_is_in, each.finding.path))
 
     def _with_start(
         self, start: next_start.NextStart, segment: SegmentFiles, *, is_active: bool, is_sound: bool

@@ -91,6 +91,7 @@ from kcli.log.recovery.snapshots import (
 from kcli.log.recovery.special_files import is_foretold, outcome_of, type_of
 from kcli.log.recovery.swap import has_all_batches_of, is_sound, lost_last_values, lost_with_swap
 from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
+from kcli.log.recovery.wrong_ages import Expired
 from kcli.log.recovery.wrong_log_starts import HiddenOffsets
 from kcli.printable import names_text
 
@@ -128,6 +129,8 @@ class PartitionPlan:
     records of a coordinator; None if salvage sets that offset back. deleted_below: the offset below which records were
     deleted, by the leader epochs, if the start serves some of them again; else 0. forgotten: the producers that a clean
     start forgets, because there is no snapshot of them. empty_logs: the empty .log files that no broker has made.
+    expired: the offsets that retention.ms deletes soon after the start, as a time index is wrong; None if there are
+    none.
     """
 
     name: str
@@ -150,6 +153,7 @@ class PartitionPlan:
     deleted_below: int = 0
     forgotten: list[ProducerEntry] = field(default_factory=list)
     empty_logs: Sequence[EmptyLog] = ()
+    expired: Expired | None = None
 
     @property
     def lacks_end(self) -> bool:

@@ -80,6 +80,7 @@ from kcli.log.recovery.salvage import Checked, LogStart
 from kcli.log.recovery.shared import told_directories, told_files
 from kcli.log.recovery.snapshots import reached_by_snapshots
 from kcli.log.recovery.stray_copies import stray_copies
+from kcli.log.recovery.wrong_ages import expired
 from kcli.log.recovery.wrong_log_starts import (
     ONLY_COMPACTED,
     WrongLogStarts,
@@ -525,6 +526,7 @@ class Recovery:
                 )
             if not planned.ends_below_start:
                 self._hide(directory, planned)
+                self._expire(directory, planned)
         return self._with_identity(planned, self.identities.get(directory.path))
 
     def _hide(self, directory: PartitionDirectory, planned: PartitionPlan) -> None:
@@ -541,6 +543,16 @@ class Recovery:
             planned.lost_state = hidden_state(
                 home, [each for each in logs if each.is_file()], hidden.start, planned.view.files
             )
+
+    def _expire(self, directory: PartitionDirectory, planned: PartitionPlan) -> None:
+        """Set in the plan which offsets retention.ms deletes because of a wrong time index, if it is known which
+        configuration the topic has. Raises UnreadableInput."""
+        retention, offsets = planned.options.retention, planned.offsets
+        if retention is None or retention.max_ms < 0 or offsets is None or planned.options.is_tiered:
+            return
+        found = expired(planned.view, retention, offsets, self.now_ms)
+        if found is not None and self.count(directory.name.topic):
+            planned.expired = found
 
     def _home(self, directory: PartitionDirectory) -> Home | None:
         """Return the partition of the directory if its topic is a coordinator's. Return None for any other topic, if

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from formats.errors import BadLength, LimitExceeded
 from formats.file_name import FileKind, FileName, build
@@ -40,7 +41,7 @@ from kcli.log.index_entries import (
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.partition_view import ContentSource, PartitionView
 from kcli.log.producer_state import ProducerStateManager, read_control
-from kcli.log.segment_reader import WINDOW_BYTES, Damage, Window, read_segment
+from kcli.log.segment_reader import UNSOUND, WINDOW_BYTES, Damage, Window, read_segment
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -245,6 +246,20 @@ class RecoverySegment:
         start = self.translate(OffsetIndexReader(self._offset_index(), self.base_offset).last_offset)
         ends = [] if start is None else [row.position + row.size for row in self._rows(start)]
         return self.size - ends[-1] if ends else 0
+
+    def late_timestamp(self) -> int:
+        """Return the largest timestamp of the first sound batch, and of those from the last index entry on; -1 if they
+        have none. Raises StartRefused, UnreadableInput."""
+        start = self.translate(OffsetIndexReader(self._offset_index(), self.base_offset).last_offset)
+        first = islice(self._sound_timestamps(0), 1)
+        return max(chain(first, () if start is None else self._sound_timestamps(start)), default=-1)
+
+    def _sound_timestamps(self, start: int) -> Iterator[int]:
+        for part in self.windows(start, check_crc=True):
+            if isinstance(part, Damage):
+                return
+            rows = (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
+            yield from (row.max_timestamp for row in rows if not row.faults & UNSOUND)
 
     def load_producers(self, producers: ProducerStateManager, start_offset: int, end_offset: int | None) -> None:
         """Apply the batches from `start_offset` on, and below `end_offset` (None: to the end), to the producer state,
