@@ -91,7 +91,8 @@ def test_emptied_checkpoints_are_one_finding(directory: Path) -> None:
 
 @pytest.mark.parametrize("witness", [None, "00000000000000000000.index", ".kafka_cleanshutdown", "recovery", "epochs"])
 def test_a_backup_without_logs_lacks_nothing_of_an_empty_partition(tmp_path: Path, witness: str | None) -> None:
-    """Nothing is lost unless a file tells of a batch, or none tells that there was none."""
+    """Nothing is lost unless a file tells of a batch, or none tells that there was none; after a crash it may have got
+    one in the last seconds."""
     home = Path(shutil.copytree(GOLDEN / "groups/data", tmp_path / "data", copy_function=shutil.copyfile))
     empty, other = home / "__transaction_state-0", home / "__transaction_state-1"
     for log in (*empty.glob("*.log"), *other.glob("*.log")):
@@ -107,7 +108,8 @@ def test_a_backup_without_logs_lacks_nothing_of_an_empty_partition(tmp_path: Pat
     found = {Path(each.path): each for each in Verification([home]).findings() if each.kind == "log-missing"}
     assert found[other / f"{0:020}.log"].lost_first_offset == 0
     finding = found[empty / f"{0:020}.log"]
-    expected = ("info", None, None) if witness is None else ("error", 0, None)
+    no_loss = {None: ("info", None, None), ".kafka_cleanshutdown": ("warning", None, None)}
+    expected = no_loss.get(witness, ("error", 0, None))
     assert (finding.severity, finding.lost_first_offset, finding.lost_last_offset) == expected
     assert ("nothing to do" in finding.action) == (witness is None)
 
