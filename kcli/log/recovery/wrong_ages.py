@@ -73,7 +73,7 @@ def wrongly_due(
     log_end_offset: int,
 ) -> Sequence[AnySegment]:
     """Return the segments of a log that retention deletes only because of wrong ages. right: returns a timestamp that a
-    segment has, NEVER if it has none."""
+    segment has, NEVER if it has none; one in the future, as a damaged batch has, proves nothing."""
     config = LogConfig({"retention.bytes": str(retention.max_bytes), "retention.ms": str(retention.max_ms)})
 
     def due(aged: Sequence[AgedSegment]) -> int:
@@ -87,8 +87,13 @@ def wrongly_due(
         )
         return len(found.segments)
 
+    def age(segment: AnySegment) -> Aged:
+        proven = right(segment)
+        timestamp = max(proven, segment.age_timestamp) if proven <= now_ms else segment.age_timestamp
+        return Aged(segment.base_offset, segment.size, timestamp)
+
     stated = due(segments)
-    ages = [Aged(each.base_offset, each.size, max(right(each), each.age_timestamp)) for each in segments[:stated]]
+    ages = [age(each) for each in segments[:stated]]
     return segments[due([*ages, *segments[stated:]]) : stated]
 
 
