@@ -254,8 +254,9 @@ cdef class ProduceLanes:
         """Open the lane of a partition, until its `close`.
 
         partition.plain_appended(): called after an append that somebody waits for, returns the log start offset;
-        partition.appended_aside(): the same for the appends of other threads, once they are told; partition.failed(error):
-        with the error of a write; partition.lacks_replicas: whether a batch with acks=-1 is refused. alone: no other replica has to have a batch before it is acknowledged with acks=-1, and the high
+        partition.appended_aside(): the same for the appends of other threads, once they are told;
+        partition.failed(error): with the error of a write; partition.lacks_replicas: whether a batch with acks=-1 is
+        refused. alone: no other replica has to have a batch before it is acknowledged with acks=-1, and the high
         watermark moves with each append. watchers: two dicts; while both are empty, nobody waits for an append to a
         partition whose lane is alone.
         """

@@ -16,10 +16,9 @@ from kcli.streams.context import AnySerde, Declaring
 from kcli.streams.graph import Step
 from kcli.streams.ktable import KTable
 from kcli.streams.serdes import LONG, Serde
-from kcli.streams.topology.operators.aggregate import COUNT, Aggregation, Aggregator, StreamAggregate, reduction
+from kcli.streams.topology.operators.aggregate import COUNT, Aggregation, Aggregator, reduction
 from kcli.streams.topology.operators.merged import MergedTable
 from kcli.streams.topology.operators.window_aggregate import EmitStrategy
-from kcli.streams.topology.stores.key_value import table_store
 from kcli.streams.windowing import NoWindows, SessionWindowing, TimeWindowing, Windowing, windowing_of
 from kcli.streams.windows import SessionWindows, SlidingWindows, TimeWindows, Windowed
 
@@ -155,12 +154,7 @@ class KGroupedStream(Generic[K, V]):
         *,
         logging: bool,
     ) -> KTable[Any, Any]:
-        store, given = stores
-        node = self._grouped.declaring.named(name, prefix)
-        builder = table_store(store, serdes, logging=logging)
-        operator = StreamAggregate(store, aggregation)
-        step = self._grouped.declaring.add_table(node, operator, self._grouped.parent(store), builder)
-        return KTable(self._grouped.declaring, node, step, operator, serdes, store_name=given)
+        return grouped_table(self._grouped, NoWindows(), aggregation, prefix, name, stores, serdes, logging=logging)
 
 
 class WindowedKStream(Generic[K, V]):
@@ -220,15 +214,9 @@ class WindowedKStream(Generic[K, V]):
         *,
         logging: bool,
     ) -> KTable[Any, Any]:
-        store, given = stores
-        declaring = self._grouped.declaring
-        node = declaring.named(name, prefix)
-        operator, grace_ms = self._windowing.aggregate(store, aggregation)
-        builder = self._windowing.store(store, serdes, retention_ms, logging=logging)
-        step = declaring.add_table(node, operator, self._grouped.parent(store), builder, grace_ms=grace_ms)
-        keys = serdes[0] or declaring.key_serde
-        windowed_serdes = None if keys is None else self._windowing.keys(keys), serdes[1]
-        return KTable(declaring, node, step, operator, windowed_serdes, store_name=given)
+        return grouped_table(
+            self._grouped, self._windowing, aggregation, prefix, name, stores, serdes, retention_ms, logging=logging
+        )
 
 
 class TimeWindowedKStream(WindowedKStream[K, V]):
@@ -384,6 +372,31 @@ class SessionWindowedCogroupedKStream(Generic[K, A]):
             retention_ms=retention_ms,
             logging=logging,
         )
+
+
+def grouped_table(  # noqa: PLR0913 (what the methods of groups take)
+    grouped: Grouped,
+    windowing: Windowing,
+    aggregation: Aggregation,
+    prefix: str,
+    name: str | None,
+    stores: tuple[str, str | None],
+    serdes: tuple[AnySerde, AnySerde],
+    retention_ms: int | None = None,
+    *,
+    logging: bool,
+) -> KTable[Any, Any]:
+    """Return the table of a group. prefix: of the step's name, unless `name` is given. stores: the name of the store,
+    and the one that the program has given it."""
+    store, given = stores
+    declaring = grouped.declaring
+    node = declaring.named(name, prefix)
+    operator, grace_ms = windowing.aggregate(store, aggregation)
+    builder = windowing.store(store, serdes, retention_ms, logging=logging)
+    step = declaring.add_table(node, operator, grouped.parent(store), builder, grace_ms=grace_ms)
+    keys = serdes[0] or declaring.key_serde
+    table_serdes = None if keys is None else windowing.keys(keys), serdes[1]
+    return KTable(declaring, node, step, operator, table_serdes, store_name=given)
 
 
 def cogrouped_table(

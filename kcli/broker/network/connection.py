@@ -286,7 +286,7 @@ class Connection:
         if self.is_closed:
             return
         if self._state is LENT:
-            self._server.take_back(self)
+            self._server.data_plane.recall(self)
         self._enter(CLOSE)
         refusal = None if self._authentication is None else self._authentication.refusal
         if refusal is not None:
@@ -311,7 +311,7 @@ class Connection:
     def drain(self) -> None:
         """Handle no further request. The responses to earlier requests are still sent."""
         if self._state is LENT:
-            self._server.take_back(self)
+            self._server.data_plane.recall(self)
         self._enter(DRAIN)
         self._pause()
 
@@ -421,7 +421,7 @@ class Connection:
         """Let a data-plane thread answer the requests that come next, if there are such threads."""
         self._plain_turns = 0
         self._pause()
-        if self._server.lend(self, self._fd):
+        if self._server.data_plane.lend(self, self._fd):
             self._enter(LEND)
         else:
             self._listen()
@@ -429,7 +429,7 @@ class Connection:
     def recall(self) -> None:
         """Take the connection back from its data-plane thread, if one has it."""
         if self._state is LENT:
-            returned = self._server.take_back(self)
+            returned = self._server.data_plane.recall(self)
             if returned is not None:
                 self.returned(returned)
 

@@ -26,7 +26,7 @@ from kcli.broker.network.authentication import REASON_MAX, Authentication
 from kcli.broker.network.complaints import Complaints
 from kcli.broker.network.connection import Connection
 from kcli.broker.network.connection_limits import ConnectionLimits
-from kcli.broker.network.data_plane import DataPlane, Returned
+from kcli.broker.network.data_plane import DataPlane
 from kcli.broker.network.request_memory import RequestMemory
 from kcli.broker.network.secured import SecuredListener
 from kcli.broker.network.tls_handshake import Handshakes
@@ -225,17 +225,11 @@ class Server:
         for connection in self.connections:
             connection.recall()
 
-    def lend(self, connection: Connection, fd: int) -> bool:
-        """Let a data-plane thread answer the requests of a connection (see DataPlane.lend)."""
-        return (
-            self._data_plane is not None
-            and self.serve_plain is not _not_served
-            and self._data_plane.lend(connection, fd)
-        )
-
-    def take_back(self, connection: Connection) -> Returned | None:
-        """Take a connection back from its data-plane thread (see DataPlane.recall)."""
-        return None if self._data_plane is None else self._data_plane.recall(connection)
+    @property
+    def data_plane(self) -> DataPlane:
+        """The threads to which connections are lent; set by `serve`."""
+        assert self._data_plane is not None, "no connection is accepted before"
+        return self._data_plane
 
     def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
         """Listen on an address, and return the host and port bound. port: 0 for a free port. host: "" for all

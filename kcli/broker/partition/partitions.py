@@ -363,23 +363,22 @@ class Partition:
         other replica has to have them first."""
         log = self._log
         if log is not None and not self.is_offline:
-            self._advance(log)
-            self._wake_followers(is_urgent=True)
-            self._high_watermark_moved(log)
+            self._appended(log, has_moved=True)
 
     def producer(self, producer_id: int) -> ProducerEntry | None:
         """Return the state of a producer in the log; None if the log does not know the producer id. Raises
         LogFailed."""
         return self.log.producer_entry(producer_id)
 
-    def _appended(self, log: PartitionLog) -> None:
+    def _appended(self, log: PartitionLog, *, has_moved: bool = False) -> None:
+        """Move the high watermark, and wake waiting requests. has_moved: whether it has been moved already."""
         before = log.high_watermark
         self._advance(log)
         if self._active_offset != log.active_base_offset:
             self._active_offset = log.active_base_offset
             self.on_rolled(self)
         self._wake_followers(is_urgent=True)
-        if log.high_watermark != before:
+        if has_moved or log.high_watermark != before:
             self._high_watermark_moved(log)
 
     def _advance(self, log: PartitionLog) -> None:

@@ -26,13 +26,13 @@ from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.segment_names import Header, ends_with, headers
 from kcli.log.recovery.coordinator_keys import KEYS_OF
 from kcli.log.recovery.misdirected import Home, has_only_others
+from kcli.log.recovery.readable import SEQUENCES
 from kcli.log.recovery.stray_copies import is_named_copy
 from kcli.log.source import FileSource
 
 PRODUCER_ID_BYTES = 8
 PRODUCER_BYTES = 10
 """The size of the id, and of id and epoch, at the beginning of `Header.producer`; the base sequence follows."""
-SEQUENCES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
