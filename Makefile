@@ -13,7 +13,7 @@ BUILT := $(VENV)/.stamp-built
 # Hundreds of processes start in the tests: each reads the bytecode that the first one kept, whatever the caller's
 # environment says about keeping it.
 export PYTHONDONTWRITEBYTECODE :=
-KERNELS := $(wildcard $(foreach kind,pyx pxd h,formats/kernels/*.$(kind) formats/kernels/*/*.$(kind)))
+KERNELS := $(wildcard $(foreach kind,pyx pxd h,formats/kernels/*.$(kind) formats/kernels/*/*.$(kind) kcli/streams/kernels/*.$(kind)))
 
 .PHONY: help demo test ready check lint types style compiled bench soak sanitize chaos wheel lock clean
 
@@ -23,7 +23,7 @@ help:
 	@echo "make check   between two edits: make lint, then the tests near what changed since main, in under 2 minutes"
 	@echo "make lint    ruff, mypy, import-linter, and no ring of imports"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
-	@echo "make soak    the randomized proofs in full: properties, damage beside real Kafka, 100,000 hostile frames, 200 kills with a tier, 50 of a registry, 120 of Spark, its broker and its registry, 120 of a streams application, make sanitize"
+	@echo "make soak    the randomized proofs in full: properties, damage beside real Kafka, 100,000 hostile frames, 200 kills with a tier, 50 of a registry, 100,000 changes of PostgreSQL, 120 of a Connect worker, its Spark, broker and database, 120 of Spark, its broker and its registry, 120 of a streams application, make sanitize"
 	@echo "make sanitize  1,000,000 damaged inputs into the kernels under bounds checks and sanitizers, and 10,000,000 Produce requests (INPUTS=..., FRAME_INPUTS=..., SEED=...)"
 	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
@@ -76,6 +76,7 @@ bench: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.bench.export --why
 	$(BIN)/python -m tests.bench.pipelines
 	$(BIN)/python -m tests.bench.streams
+	$(BIN)/python -m tests.bench.connect
 
 soak: $(DEPS) $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak
@@ -83,6 +84,9 @@ soak: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.broker.quorum_fuzz --frames 100000
 	$(BIN)/python -m tests.broker.tiering.lives --kills 200
 	$(BIN)/python -m tests.registry.kills --kills 50
+	$(BIN)/python -m tests.connect.postgres_kills --changes 100000
+	$(BIN)/python -m tests.connect.kills --kills 100
+	$(BIN)/python -m tests.connect.kills --kills 20 --master 'local-cluster[2,8,1024]'
 	$(BIN)/python -m tests.pipelines.kills --kills 100
 	$(BIN)/python -m tests.pipelines.kills --kills 20 --master 'local[2]'
 	$(BIN)/python -m tests.streams.kills --kills 100
@@ -103,14 +107,14 @@ wheel: $(DEPS) $(BUILT)
 
 lock: $(DEPS)
 	$(PIP) install uv
-	$(COMPILE) --upgrade --extra dev --extra spark --extra tier --extra registry --extra tables -o .ci/dev.lock pyproject.toml
+	$(COMPILE) --upgrade --extra dev --extra postgres --extra spark --extra tier --extra registry --extra tables -o .ci/dev.lock pyproject.toml
 	printf 'cython\nduckdb\nobstore\npyiceberg\nsetuptools\nsqlalchemy\n' | $(COMPILE) --extra spark --extra registry --no-emit-package pyspark --no-emit-package py4j -c .ci/dev.lock -o .ci/run.lock pyproject.toml -
 	printf 'pyspark\n' | $(COMPILE) -c .ci/dev.lock -o .ci/spark.lock -
 	printf 'ziglang>=0.13\n' | $(COMPILE) --upgrade -o .ci/zig.lock -
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find formats/kernels \( -name "*.c" -o -name "*.so" \) -delete; rm -f $(BUILT)
+	find formats/kernels kcli/streams/kernels \( -name "*.c" -o -name "*.so" \) -delete; rm -f $(BUILT)
 	find formats kcli samples tests -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: clean-all
@@ -132,7 +136,7 @@ $(SPARK): .ci/spark.lock $(RUN)
 	@touch $@
 
 $(DEPS): .ci/dev.lock $(SPARK)
-	@echo "Fetching what the tests need besides: 66 packages, 85 MB"
+	@echo "Fetching what the tests need besides: 68 packages, 90 MB"
 	@$(PIP) $(LOCKED) --no-binary pyspark -r .ci/dev.lock
 	@touch $@
 

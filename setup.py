@@ -1,4 +1,4 @@
-"""Compiles the kernels: each .pyx under formats/kernels becomes an extension module. The rest: pyproject.toml."""
+"""Compiles the kernels: each .pyx in a room of kernels becomes an extension module. The rest: pyproject.toml."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 KERNELS = Path("formats/kernels")
+ROOMS = KERNELS, Path("kcli/streams/kernels")
 CORES = os.cpu_count() or 1
 
 # What Cython adds to every module that takes buffers, compiled once for all of them.
@@ -33,7 +34,8 @@ def extension(source: Path) -> Extension:
 
 if __name__ == "__main__":
     # The largest first: then no core waits for another at the end.
-    sources = sorted(KERNELS.rglob("*.pyx"), key=lambda path: (-path.stat().st_size, path))
+    found = [path for room in ROOMS for path in room.rglob("*.pyx")]
+    sources = sorted(found, key=lambda path: (-path.stat().st_size, path))
     kernels = [extension(path) for path in (*sources, KERNELS / "cython_shared.c")]
     setup(
         ext_modules=cythonize(

@@ -115,6 +115,7 @@ PAGES = {
             "kcli.streams.records": (
                 "Record",
                 "ValueAndTimestamp",
+                "VersionedRecord",
                 "RecordMetadata",
                 "ConsumerRecord",
                 "ProducerRecord",
@@ -123,6 +124,7 @@ PAGES = {
             "kcli.streams.topology.processor": ("Processor", "ProcessorContext", "PunctuationType", "Cancellable"),
             "kcli.streams.topology.topology": ("Topology",),
             "kcli.streams.topology.stores.key_value": ("KeyValueStore", "KeyValueStoreBuilder"),
+            "kcli.streams.topology.stores.versioned": ("VersionedKeyValueStore", "VersionedKeyValueStoreBuilder"),
             "kcli.streams.topology.stores.window": ("WindowStore", "WindowStoreBuilder"),
             "kcli.streams.topology.stores.session": ("SessionStore", "SessionStoreBuilder"),
             "kcli.streams.config": ("streams_config",),

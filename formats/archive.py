@@ -1,5 +1,5 @@
-"""Files that a compression program has made: gzip, zstd, xz, bzip2 and lz4 (frames), of one or more members, streams or
-frames.
+"""Files that a program has made of others: gzip, zstd, xz, bzip2 and lz4 (frames), of one or more members, streams or
+frames, compress them; base64, xxd and hexdump write their bytes as text (formats.text_form).
 
     archive_named(head)         the kind of a file, by its first bytes
     inflated(archive, chunks)   the content, part by part: neither the file nor its content need be in memory as a whole
@@ -13,23 +13,40 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
+from formats import text_form
 from formats.compression import GZIP_STEP, ZSTD_STEP, ZSTD_WINDOW_MAX
 from formats.errors import BadCompression
 
 
 class Archive(StrEnum):
-    """The kind of a compressed file; the value is the name of the program that decompresses it."""
+    """The kind of a file that a program has made of another one; the value is the name of the program."""
 
     GZIP = "gzip"
     ZSTD = "zstd"
     XZ = "xz"
     BZIP2 = "bzip2"
     LZ4 = "lz4"
+    BASE64 = "base64"
+    XXD = "xxd"
+    HEX = "xxd -p"
+    HEXDUMP = "hexdump -C"
+    WORDS = "hexdump"
+    UTF_16 = "UTF-16"
 
     @property
     def suffix(self) -> str:
-        """The suffix that the program appends to the name of a file that it compresses."""
+        """The suffix that the program appends to the name of a file that it compresses, or one for its text."""
         return _SUFFIXES[self]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the file is a text of the other's bytes."""
+        return self in _TEXTS
+
+    @property
+    def undo(self) -> str:
+        """The shell command that reads the file, and writes the other one."""
+        return _UNDO.get(self, f"{self} -dc")
 
 
 MAGICS = {
@@ -39,8 +56,37 @@ MAGICS = {
     b"BZh": Archive.BZIP2,
     b"\x04\x22\x4d\x18": Archive.LZ4,
 }
-HEAD_BYTES = max(map(len, MAGICS))
-_SUFFIXES = {Archive.GZIP: ".gz", Archive.ZSTD: ".zst", Archive.XZ: ".xz", Archive.BZIP2: ".bz2", Archive.LZ4: ".lz4"}
+HEAD_BYTES = 512
+"""How many bytes of a file tell its kind; the signatures of compressed files are shorter."""
+_SUFFIXES = {
+    Archive.GZIP: ".gz",
+    Archive.ZSTD: ".zst",
+    Archive.XZ: ".xz",
+    Archive.BZIP2: ".bz2",
+    Archive.LZ4: ".lz4",
+    Archive.BASE64: ".b64",
+    Archive.XXD: ".xxd",
+    Archive.HEX: ".hex",
+    Archive.HEXDUMP: ".hexdump",
+    Archive.WORDS: ".hexdump",
+    Archive.UTF_16: ".utf16",
+}
+_TEXTS: dict[Archive, text_form.Decoder] = {
+    Archive.HEX: text_form.of_hex,
+    Archive.BASE64: text_form.of_base64,
+    Archive.XXD: text_form.of_xxd,
+    Archive.HEXDUMP: text_form.of_hexdump,
+    Archive.WORDS: text_form.of_words,
+    Archive.UTF_16: text_form.of_utf_16,
+}
+_UNDO = {
+    Archive.BASE64: "tr -d '\\r' | base64 -d",
+    Archive.XXD: "xxd -r",
+    Archive.HEX: "xxd -r -p",
+    Archive.HEXDUMP: "sed 's/[|>].*//; s/  */ /g; s/ /: /' | xxd -r",
+    Archive.WORDS: "sed 's/  */ /g; s/ /: /' | xxd -r | dd conv=swab status=none",
+    Archive.UTF_16: "iconv -f UTF-16 -t ISO-8859-1",
+}
 CHUNK_BYTES = 1 << 20
 """The largest part that a decompressor with a limit returns."""
 XZ_MEMORY_MAX = 128 << 20
@@ -48,17 +94,23 @@ XZ_MEMORY_MAX = 128 << 20
 
 
 def archive_named(head: bytes | bytearray) -> Archive | None:
-    """Return the kind of a compressed file that begins with these bytes; None for any other file. head: at least
-    HEAD_BYTES bytes, or the whole file."""
-    return next((archive for magic, archive in MAGICS.items() if head.startswith(magic)), None)
+    """Return the kind of a compressed file that begins with these bytes, or of a text of a log; None for any other
+    file. head: at least HEAD_BYTES bytes, or the whole file."""
+    found = next((archive for magic, archive in MAGICS.items() if head.startswith(magic)), None)
+    if found is not None or not (head[:1].isalnum() or head[:2] in text_form.BYTE_ORDER_MARKS):
+        return found
+    return next((each for each, decode in _TEXTS.items() if text_form.begins_log(decode, bytes(head))), None)
 
 
 def inflated(archive: Archive, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a compressed file part by part, each of at most 16 MB.
+    """Yield the content of a compressed file, or the bytes of a text, part by part, each of at most 16 MB.
 
     chunks: the bytes of the file, in order; a chunk is requested only when those before it are decompressed. Raises
     BadCompression for damage, for a file that ends inside a member, stream or frame, and for an empty file.
     """
+    if archive.is_text:
+        yield from _TEXTS[archive](chunks)
+        return
     step, begin, damage = _DECOMPRESSORS[archive]()
     member, is_inside, position = begin(), False, 0
     for chunk in chunks:

@@ -47,6 +47,15 @@ class QuorumState:
         reason = "invalid partition leader epoch entry"
         return f"leaderEpoch {EPOCH_MAX} is the highest, and the next election begins epoch -{EPOCH_MAX + 1} ({reason})"
 
+    @property
+    def stranger(self) -> int | None:
+        """The leader, or the voter that has the vote, if it is none of the voters; None if both are, or if the voters
+        are not in this file."""
+        if not self.current_voters:
+            return None
+        named = (each for each in (self.leader_id, self.voted_id) if each >= 0)
+        return next((each for each in named if each not in self.current_voters), None)
+
 
 def parse(data: bytes) -> QuorumState:
     """Return the state that `data` holds. Raises BadValue, UnknownVersion."""

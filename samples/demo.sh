@@ -306,3 +306,63 @@ run 0 python show_table.py "$rescue/lake"
 kill -TERM "$lake"
 wait "$lake"
 exec {s3}>&-
+
+say "Connect: a file becomes a topic becomes rows in SQLite; kill the worker half-way"
+printf '\n\033[1m$ kcli serve --data-dir connect --listen 127.0.0.1:0 &\033[0m\n'
+coproc CONNECT {
+    exec kcli serve --data-dir "$rescue/connect" --listen 127.0.0.1:0 2> "$rescue/connect.log"
+}
+connect=$CONNECT_PID
+read -r _ _ address _ <&"${CONNECT[0]}" || { cat "$rescue/connect.log" >&2; exit 1; }
+cat > "$rescue/worker.properties" <<END
+bootstrap.servers=$address
+listeners=http://127.0.0.1:0
+offset.storage.file.filename=$rescue/offsets
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+END
+cat > "$rescue/file.properties" <<END
+name=file
+connector.class=FileStreamSource
+file=$rescue/visitors
+topic=visitors
+transforms=row
+transforms.row.type=org.apache.kafka.connect.transforms.HoistField\$Value
+transforms.row.field=visitor
+END
+cat > "$rescue/rows.properties" <<END
+name=rows
+connector.class=io.confluent.connect.jdbc.JdbcSinkConnector
+topics=visitors
+connection.url=jdbc:sqlite:$rescue/visitors.db
+auto.create=true
+insert.mode=upsert
+pk.mode=record_value
+pk.fields=visitor
+END
+worker=(kcli connect run "$rescue/worker.properties" "$rescue/file.properties" "$rescue/rows.properties")
+
+# rows COUNT: wait until the table has so many rows
+rows() {
+    python show_rows.py "$rescue/visitors.db" visitors "$1"
+}
+
+seq -f 'visitor %05.0f' 10000 > "$rescue/visitors"
+printf '\n\033[1m$ %s &\033[0m\n' "${worker[*]}"
+"${worker[@]}" 2> "$rescue/worker.log" &
+job=$!
+rows 1
+printf '\n\033[1m$ kill -KILL %s\033[0m\n' "$job"
+kill -KILL "$job"
+wait "$job" || true
+seq -f 'visitor %05.0f' 10001 20000 >> "$rescue/visitors"
+
+say "Run it again: it goes on where its offsets are, and each visitor has one row"
+printf '\n\033[1m$ %s &\033[0m\n' "${worker[*]}"
+"${worker[@]}" 2> "$rescue/worker.log" &
+job=$!
+rows 20000
+kill -TERM "$job"
+wait "$job"
+kill -TERM "$connect"
+wait "$connect"

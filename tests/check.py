@@ -49,6 +49,7 @@ OTHERS = {
     "MANIFEST.in": ("tests/test_project.py",),
     ".ci/*": ("tests/test_project.py",),
     "formats/kernels/*": ("tests/formats/kernels/test_*.py",),
+    "kcli/streams/kernels/*": ("tests/streams/test_cases.py", "tests/streams/test_kernels.py"),
     "formats/schemas/*": ("tests/formats/test_*.py",),
     "tests/transcripts/*": ("tests/cli/test_transcripts.py",),
 }

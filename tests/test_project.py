@@ -22,12 +22,16 @@ PACKAGES = ("formats", "kcli", "pyspark_kafka_log")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 WITH_EXTRA = {
+    "kcli/connect": "spark",
+    "kcli/connect/connectors/jdbc/postgres.py": "postgres",
+    "kcli/connect/connectors/postgres": "postgres",
     "kcli/export": "spark",
     "kcli/pipelines": "spark",
     "kcli/pipelines/tables": "tables",
     "kcli/registry": "registry",
     "kcli/schema_client": "registry",
     "kcli/schemas": "registry",
+    "kcli/service": "registry",
     "kcli/streams/spark": "spark",
     "pyspark_kafka_log": "spark",
     "kcli/testing": "testing",

@@ -16,8 +16,8 @@ from tests.sanitize.builds import BOUNDS, BUILDS, SAMPLE, Build, NoCompiler, mak
 from tests.sanitize.inputs import FRAMES
 
 SEED = 15
-INPUTS = 700
-WHOLE = 120
+INPUTS = 300
+WHOLE = 60
 FRAME_INPUTS = 20
 
 

@@ -13,8 +13,8 @@ Kernels do no I/O and create no Python object per record; long loops run without
     export              arrow: records as columns and back, partitions of keys; payload: Avro, JSON and Protobuf as
                         columns
     requests            wire: checks the bytes of a request before objects are made of it; group_requests: the frequent
-                        requests of group members; consumer_fetch, follower_fetch: Fetches; fetch_response: lays out
-                        the responses; produce: answers plain Produce requests
+                        requests of group members, and commits that are repeated; consumer_fetch, follower_fetch:
+                        Fetches; fetch_response: lays out the responses; produce: answers plain Produce requests
 
 A module is NAME.pyx. NAME.pxd declares its C interface for other kernels, NAME.pyi its Python interface. A function
 that another module calls for each record is `cdef inline` in a .pxd, so that the C compiler can inline it. The modules

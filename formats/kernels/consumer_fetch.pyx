@@ -47,7 +47,7 @@ def read_request(const uint8_t[::1] frame not None, int32_t items_max):
     cdef int32_t index, epoch, last_epoch, max_bytes, partitions_count, items = 0
     cdef int32_t session_id = NO_SESSION, session_epoch = NO_EPOCH
     cdef int64_t offset, log_start
-    cdef int version = begin(&walk, frame, FETCH, LEAST, MOST, FLEXIBLE)
+    cdef int version = begin(&walk, &frame[0], frame.shape[0], FETCH, LEAST, MOST, FLEXIBLE)
     if version < 0 or (version < REPLICA_STATES and int32(&walk) != -1):
         return None
     head = take(&walk, 4 + 4 + 4 + 1)

@@ -47,7 +47,7 @@ def read_request(const uint8_t[::1] frame not None):
     cdef const uint8_t *head
     cdef int32_t index, epoch, last_epoch, max_bytes, partitions_count, items = 0
     cdef int64_t offset, log_start
-    if begin(&walk, frame, FETCH, VERSION, VERSION, VERSION) < 0:
+    if begin(&walk, &frame[0], frame.shape[0], FETCH, VERSION, VERSION, VERSION) < 0:
         return None
     head = take(&walk, 4 + 4 + 4 + 1 + 4 + 4)
     if head == NULL or head[12] or <int32_t>be32(head + 13) <= 0 or <int32_t>be32(head + 17) <= 0:

@@ -15,6 +15,8 @@ class _Partition(Protocol):
 
 _P = TypeVar("_P", bound=_Partition)
 
+class PlainRequests: ...
+
 class Lane:
     def close(self) -> None: ...
     def tell(self) -> None: ...
@@ -54,4 +56,5 @@ class ProduceLanes(Generic[_P]):
         turn_ns: int,
         now_ms: int,
         may_write: Callable[[str], bool] | None = None,
+        others: PlainRequests | None = None,
     ) -> tuple[int, int, bytes]: ...

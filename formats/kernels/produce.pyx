@@ -24,7 +24,6 @@ Source: ProduceRequest.json, RequestHeader.json, KIP-482. The rules for a reques
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_SetFromErrno
-from cpython.ref cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -51,7 +50,6 @@ cdef enum:
     HEADER_BYTES = 10
     ID_BYTES = 16
     NAME_MAX = 249               # bytes of a topic's name
-    PARTITIONS_MAX = 256         # of a plain request
     ALL_ACKS = -1
     STORAGE_ERROR = 56           # KAFKA_STORAGE_ERROR
     PARTITION_BYTES = 4 + 2 + 8 + 8        # index, error, base offset, log append time
@@ -79,27 +77,6 @@ cdef inline int64_t monotonic_ns() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
-
-
-cdef struct Part:
-    int32_t index
-    int32_t topic              # its place in the request
-    int64_t start, size        # of the records in the frame
-    PyObject *runway           # of the partition's log; `taken` holds it
-    bint is_written            # whether the .log file has the batch
-
-
-cdef struct TopicParts:
-    int64_t start, size        # of the name or id in the frame
-    int32_t count              # partitions
-
-
-cdef struct Plain:
-    uint32_t correlation_id
-    int32_t timeout_ms
-    int version, acks
-    int topics, parts
-    int64_t work_bytes         # to which the batches decompress at most
 
 
 cdef struct Walk:
@@ -178,17 +155,17 @@ cdef inline int64_t partition_bytes(int version) noexcept nogil:
     return PARTITION_BYTES + START_OFFSET_BYTES + (NO_ERRORS_BYTES if version < FLEXIBLE_VERSION else FLEXIBLE_END_BYTES)
 
 
+cdef class PlainRequests:
+    """Plain requests of another API, which `ProduceLanes.serve` answers as well."""
+
+    cdef bint answer_to(self, const uint8_t *data, int64_t size, TextBuffer out) except -1:
+        """Answer a request, and append the response's frame to `out`. False for a request that is not plain, and nothing
+        has changed."""
+        return False
+
+
 cdef class Lane:
     """A partition to which plain requests may be appended, until `close`."""
-
-    cdef ProduceLanes lanes
-    cdef object partition
-    cdef LogState log
-    cdef dict watchers, end_watchers
-    cdef str topic
-    cdef bytes by_name, by_id
-    cdef bint alone
-    cdef bint is_told            # whether `tell` is to be called
 
     def close(self):
         """Take the partition out of the lanes. When this returns, no thread appends to it through the lane."""
@@ -221,18 +198,6 @@ cdef class ProduceLanes:
     the lanes whose `tell` the event loop is to call; failures: the partitions whose `failed` it is to call, with the
     errors. The thread takes these lists and empties them.
     """
-
-    cdef dict by_name, by_id     # name or id, then the index -> Lane
-    cdef int64_t at_once_bytes
-    cdef readonly bint has_failed, hangs_up
-    cdef bint is_serving                   # `serve` is running, which answers no request that waits
-    cdef bint is_aside                     # the thread is not that of the event loop
-    cdef LogState busy                     # the log that `_take` has found held by another thread
-    cdef TextBuffer out                    # the responses
-    cdef readonly list waits, told, failures
-    cdef readonly int32_t timeout_ms
-    cdef Part[PARTITIONS_MAX] parts
-    cdef TopicParts[PARTITIONS_MAX] topics
 
     def __init__(self, int64_t at_once_bytes):
         self.by_name, self.by_id, self.waits = {}, {}, []
@@ -289,7 +254,7 @@ cdef class ProduceLanes:
             PyBuffer_Release(&view)
 
     def serve(self, int fd, buffer not None, int64_t kept_bytes, int64_t request_max_bytes, int64_t turn_ns,
-              int64_t now_ms, may_write=None):
+              int64_t now_ms, may_write=None, PlainRequests others=None):
         """Receive bytes from a socket, answer the plain requests at their front, and send the responses. A request with
         acks=-1 whose batches have to wait for other replicas ends the row, as does a request that is not plain or not
         whole, a failed write, and the time turn_ns. After a failed write nothing is sent; with acks=0 it can only be
@@ -297,7 +262,7 @@ cdef class ProduceLanes:
 
         fd: the socket, non-blocking. buffer: for the received bytes; writable. Its first kept_bytes bytes are those of a
         request that has been received in part. request_max_bytes: a longer request ends the row. may_write: as that of
-        `answer`.
+        `answer`. others: plain requests of another API, which are answered as well; None for none.
 
         Returns (received, answered, unsent): the number of bytes received, 0 at the end of the stream; how many bytes,
         from the buffer's first on, are answered requests; the bytes of responses that the socket has not taken. Raises
@@ -324,8 +289,11 @@ cdef class ProduceLanes:
                 length = <int32_t>be32(data + at)
                 if not 0 <= length <= request_max_bytes or length > size - at - LENGTH_BYTES:
                     break
-                if not self._read(data + at + LENGTH_BYTES, length, &plain) or not self._append(
-                        data + at + LENGTH_BYTES, buffer, at + LENGTH_BYTES, &plain, now_ms, may_write):
+                self.has_failed = False
+                if not self._read(data + at + LENGTH_BYTES, length, &plain):
+                    if others is None or not others.answer_to(data + at + LENGTH_BYTES, length, self.out):
+                        break
+                elif not self._append(data + at + LENGTH_BYTES, buffer, at + LENGTH_BYTES, &plain, now_ms, may_write):
                     break
                 at += LENGTH_BYTES + length
                 if self.has_failed:
@@ -436,7 +404,7 @@ cdef class ProduceLanes:
         cdef Runway runway
         cdef Part *part
         cdef int i, codec
-        self.busy, plain.work_bytes = None, 0
+        self.busy, plain.is_packed, plain.work_bytes = None, False, 0
         for i in range(plain.parts):
             part = &self.parts[i]
             lane = self._lane(data, part, plain.version)
@@ -461,6 +429,7 @@ cdef class ProduceLanes:
                 return False
             if codec:
                 payload = memoryview(buffer)[start + part.start + V2_HEADER:start + part.start + part.size]
+                plain.is_packed = True
                 plain.work_bytes += min(most_bytes(codec, payload), DEFAULT_LIMIT)
                 if plain.work_bytes > self.at_once_bytes:
                     return False
@@ -483,11 +452,11 @@ cdef class ProduceLanes:
         cdef bint sound
         with nogil:
             sound = self._are_sound(data, plain, now_ms)
-            if sound and not plain.work_bytes:
+            if sound and not plain.is_packed:
                 self._write(data, plain)
         if not sound:
             return False
-        if plain.work_bytes:
+        if plain.is_packed:
             for i in range(plain.parts):
                 part = &self.parts[i]
                 if data[part.start + 22] & CODEC_MASK and not (<Runway>part.runway).takes_payload(

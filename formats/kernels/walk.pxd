@@ -100,17 +100,18 @@ cdef inline int32_t count(Walk *walk, int32_t most) noexcept nogil:
     return <int32_t>found
 
 
-cdef inline int begin(Walk *walk, const uint8_t[::1] frame, int key, int least, int most, int flexible) noexcept:
+cdef inline int begin(Walk *walk, const uint8_t *data, int64_t size, int key, int least, int most,
+                      int flexible) noexcept nogil:
     """Pass over the header. Return the version; -1 for another API or version, or a header that is not ordinary."""
     cdef int version, length
-    if frame.shape[0] < HEADER_BYTES or be16(&frame[0]) != key:
+    if size < HEADER_BYTES or be16(data) != key:
         return -1
-    version = <int16_t>be16(&frame[2])
+    version = <int16_t>be16(data + 2)
     if not least <= version <= most:
         return -1
-    walk.p, walk.end = &frame[0] + HEADER_BYTES, &frame[0] + frame.shape[0]
+    walk.p, walk.end = data + HEADER_BYTES, data + size
     walk.flexible, walk.is_other = version >= flexible, False
-    length = <int16_t>be16(&frame[8])
+    length = <int16_t>be16(data + 8)
     if length < -1:
         return -1
     take(walk, max(length, 0))

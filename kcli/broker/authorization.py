@@ -147,6 +147,11 @@ class Authorization:
             decided(call, access, rule, count, is_told=log_allowed if rule.allowed else log_denied)
         return rule.allowed
 
+    @property
+    def allows_all(self) -> bool:
+        """Whether every client may do everything: there is no authorizer."""
+        return self._authorizer is None
+
     def allows_unaudited(self, client: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return True if the client may do the operation and the audit log gets no line about this decision. Return
         False if the client may not, if permissions are audited (level DEBUG), and while the authorizer is not ready."""

@@ -104,6 +104,11 @@ COMMANDS = {
         "pipe",
         "Pipe records from one end to another, each once; a later run continues where the last one ended.",
     ),
+    "connect": Target(
+        "kcli.cli.connect",
+        "app",
+        "Run a worker of Kafka Connect, look at its connectors, and check a configuration.",
+    ),
     "streams": Target(
         "kcli.cli.streams",
         "app",

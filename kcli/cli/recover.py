@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from errno import ELOOP
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,8 +23,8 @@ from kcli.cli.error_report import DiskFailed
 from kcli.cli.options import Format, current_ms, not_empty, time_ms
 from kcli.cli.output import count_text, json_line, note, on_terminal, write_text
 from kcli.cli.progress import Progress
+from kcli.cli.recover_transactions import ENDED_AGAIN, StateRecords, ended_again_row
 from kcli.cli.recover_transactions import KIND as STATE_END
-from kcli.cli.recover_transactions import StateRecords
 from kcli.cli.recover_transactions import row as state_end_row
 from kcli.cli.recover_transactions import words as state_end_words
 from kcli.cli.temporary import spool_for
@@ -140,6 +141,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         node_id=metadata.mended_node_id,
         directory_id=metadata.mended_directory_id,
         properties=_properties(metadata),
+        has_new_cluster_id=metadata.known_properties is not None and not metadata.known_properties.cluster_id,
         metadata_log=metadata.begin_anew(),
         left_out=metadata.left_out,
         exchanged_by_keys=metadata.exchanged_by_keys,
@@ -481,6 +483,9 @@ class _Show:
         check = CoordinatorCheck(homes, after_start, self._recovery.now_ms, self._recovery.producer_expiration_ms)
         ended = check.ended() if self._open else {}
         self._write([row | ended.get((row["producer_id"], row["partition"]), {}) for row in self._open])
+        again = list(check.ended_again()) if after_start else []
+        self._is_bad = self._is_bad or bool(again)
+        self._write([ended_again_row(each) for each in again])
         told_open = {row["partition"] for row in self._open}
         found = [each for each in check.unfit(self._shortened) if str(each.partition) in own]
         if changes and salvage:  # `write` has appended the records already, by the recovered logs
@@ -559,6 +564,11 @@ class _Show:
     def _of_missing(self, missing: Sequence[MissingPartition]) -> None:
         """Show the partitions that the metadata log assigns to this log directory but whose directory is missing, is
         that of a deleted topic, or has no batch while another directory has the partition's records."""
+        from kcli.inspector.verify.next_steps import unpack
+        from kcli.log.packed_directories import packed_directories
+
+        home = self._recovery.directory
+        packed = packed_directories(home, {each.directory_name for each in missing})
         for each in missing:
             row: Row = {"partition": each.directory_name, "kind": "partition-missing", "file": ""}
             directory = None if each.renamed is None else os.path.relpath(each.renamed.path, self._recovery.directory)
@@ -572,6 +582,8 @@ class _Show:
                 row |= {"log_directories": self._metadata.count_of_unnamed}
                 row |= self._of_missing_in_tier(each)
                 row |= {"flat": sorted(path.name for path in each.flat.values())} if each.flat else {}
+                if (archive := packed.get(each.directory_name)) is not None:
+                    row |= {"archive": archive.path.name, "command": unpack(archive, home / each.directory_name)}
                 self._write([row | {"deleted": each.deleted is not None, "emptied": each.emptied is not None}])
                 self._ends.setdefault(each.directory_name, _empty_log(each.directory_name))
             is_there = directory is not None or bool(each.flat)
@@ -898,6 +910,14 @@ def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
     for size in plan.saved.resized:
         row = {"partition": plan.name, "kind": "resized", "file": size.file, "position": size.position}
         yield row | {"before": size.before, "length": size.length}
+    for file, batches in groupby(plan.saved.shifted, key=lambda each: each.file):
+        shifts = [each.shift for each in batches]
+        row = {"partition": plan.name, "kind": "shifted", "file": file, "position": shifts[0].position}
+        row |= {"batches": len(shifts), "inserted_bytes": sum(each.by for each in shifts if each.by > 0)}
+        yield row | {"lost_crs": sum(len(each.crs) for each in shifts)}
+    for counted in plan.saved.recounted:
+        row = {"partition": plan.name, "kind": "recounted", "file": counted.file, "position": counted.position}
+        yield row | {"before": counted.before, "count": counted.count}
     for magic in plan.saved.magics:
         row = {"partition": plan.name, "kind": "magic", "file": magic.file, "position": magic.position}
         yield row | {"before": magic.before, "magic": magic.magic}
@@ -1062,6 +1082,7 @@ BAD = (
     "start-forgotten",
     "state-lost",
     STATE_END,
+    ENDED_AGAIN,
     "stray",
     "transaction-forgotten",
     "in-tier",
@@ -1083,6 +1104,8 @@ MENDING = (
     "put-back",
     "refilled",
     "resized",
+    "shifted",
+    "recounted",
     "magic",
     "leader-epoch",
     "marker",
@@ -1109,6 +1132,14 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "resized":
         wrong = f"the length of a batch is {row['before']:,}, which no CRC covers"
         return f"{wrong}: {row['length']:,} again, with which its CRC is right"
+    if row["kind"] == "shifted":
+        out = f"{row['inserted_bytes']:,} inserted bytes are left out" if row["inserted_bytes"] else ""
+        back = f"{row['lost_crs']:,} lost CRs are put back before LFs" if row["lost_crs"] else ""
+        where = f"of {count_text(row['batches'], 'batch', 'batches')}, whose CRC is then right"
+        return f"{' and '.join(filter(None, (out, back)))} {where}"
+    if row["kind"] == "recounted":
+        wrong = f"a batch states {count_text(row['before'], 'record')}, and its CRC is right for that"
+        return f"{wrong}: {row['count']:,} again, as its payload is that many whole records"
     if row["kind"] == "magic":
         wrong = f"the magic of a batch is {row['before']}, which no CRC covers"
         return f"{wrong}: {row['magic']} again, with which its CRC is right"
@@ -1151,7 +1182,7 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] in ("reordered", "put-back", "refilled", "resized", "magic", "leader-epoch"):
+    if row["kind"] in ("reordered", "put-back", "refilled", "resized", "shifted", "recounted", "magic", "leader-epoch"):
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = _are_of_one_topic(row["partition"], row["name"])
@@ -1245,6 +1276,8 @@ def _missing_words(row: Row) -> str:
         return f"{words}, and {fate} {row['directory']}, which has the records; --salvage --out gives it the name"
     if "flat" in row:
         return f"{words}, and does not see {_flat_words(row['flat'])}, which have the records"
+    if "archive" in row:
+        return f"{words}; its files are in {row['archive']}: {row['command']}"
     if row["future"] is not None:
         end, reached = row["future_end_offset"], row["reached_offset"]
         words += f", and deletes {row['future']}, which has the offsets up to {end - 1:,}"
@@ -1303,7 +1336,7 @@ def _words(row: Row) -> str:
         return _tier_words(row)
     if row["kind"] in ("not-loaded", "state-lost", "records-foreign"):
         return _coordinator_words(row)
-    if row["kind"] == STATE_END:
+    if row["kind"] in (STATE_END, ENDED_AGAIN):
         return state_end_words(row)
     if row["kind"] in MENDING:
         return _mending_words(row)
@@ -1483,8 +1516,9 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
-        self._put_back = self._resized = self._magics = self._epochs = self._markers = self._renamed = 0
-        self._short = self._lost_offsets = 0
+        self._put_back = self._resized = self._recounted = self._magics = self._epochs = self._markers = 0
+        self._shifted = 0
+        self._renamed = self._short = self._lost_offsets = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -1507,6 +1541,8 @@ class _Totals:
         self._reordered += len(plan.saved.reordered)
         self._put_back += len(plan.saved.put_back)
         self._resized += len(plan.saved.resized)
+        self._shifted += len(plan.saved.shifted)
+        self._recounted += len(plan.saved.recounted)
         self._magics += len(plan.saved.magics)
         self._epochs += len(plan.saved.epochs)
         self._markers += len(plan.saved.markers)
@@ -1522,7 +1558,7 @@ class _Totals:
     def is_salvaged(self) -> bool:
         """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds or renames files, or
         adds transaction markers."""
-        headers = self._put_back, self._resized, self._magics, self._epochs
+        headers = self._put_back, self._resized, self._shifted, self._recounted, self._magics, self._epochs
         changes = self._gaps, self._reordered, self._rebuilt, self._renamed, self._restored, self._markers
         return any((*headers, *changes))
 
@@ -1547,7 +1583,7 @@ class _Totals:
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
         headers = [(self._put_back, "base offset"), (self._resized, "batch length"), (self._magics, "magic")]
-        headers.append((self._epochs, "leader epoch"))
+        headers += [(self._shifted, "batch size"), (self._recounted, "record count"), (self._epochs, "leader epoch")]
         verb = "put right" if changes else "would be put right"
         parts += [f"{count_text(count, what)} {verb}" for count, what in headers if count]
         if self._markers:

@@ -30,6 +30,8 @@ WORDS = {
     RETURNS: "Kafka then knows again what was deleted",
     CHANGED: "Kafka then has an older state of",
 }
+CONSEQUENCES = {"leader epoch": "; with lower ones leaders cut later entries off leader-epoch-checkpoint"}
+"""What follows, by the kind of an entity that is lost or older."""
 DOUBTFUL_WORDS = {
     LOST: "if records are lost, Kafka no longer knows",
     CHANGED: "if records are lost, Kafka has an older state of",
@@ -71,9 +73,9 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
     if not metadata.starts:
         return
     if metadata.is_loss:
-        from kcli.metadata.difference import differences
+        from kcli.metadata.difference import differences, lowered_epochs
 
-        for each in differences(lost.readable, lost.image):
+        for each in (*differences(lost.readable, lost.image), *lowered_epochs(lost.readable, lost.image)):
             kind = RETURNS if each.before is None else LOST if each.after is None else CHANGED
             yield {**place, "kind": kind, **each._asdict(), "kept": metadata.salvage is not None}
         for name in metadata.salvage.rebuilt if metadata.salvage is not None else ():
@@ -123,7 +125,10 @@ def metadata_text(
         for row in found:
             if row["kind"] == kind:
                 by_kind.setdefault(row["what"], []).append(row["name"])
-        words = [f"{count_text(len(each), kind_name)}: {_listed(sorted(each))}" for kind_name, each in by_kind.items()]
+        words = [
+            f"{count_text(len(each), what)}: {_listed(sorted(each))}{CONSEQUENCES.get(what, '')}"
+            for what, each in by_kind.items()
+        ]
         if words:
             lines.append((kind, METADATA_DIRECTORY, "\n                 ".join([f"{verb}:", *words])))
     strays = [row for row in found if row["kind"] == STRAY]

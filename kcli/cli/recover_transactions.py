@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.coordinator.machine import GROUPS_TOPIC
 from kcli.log.disk import Disk
+from kcli.printable import names_text
 
 if TYPE_CHECKING:
-    from kcli.inspector.transaction_state import Unfit
+    from kcli.inspector.transaction_state import EndedAgain, Unfit
     from kcli.protocol.topic_partition import TopicPartition
 
-KIND = "transaction-state-end"
+KIND, ENDED_AGAIN = "transaction-state-end", "transaction-ends-again"
 Row = dict[str, Any]
+PLACES_SHOWN = 3
 
 
 @dataclass
@@ -74,7 +76,9 @@ def row(found: Unfit, *, mends: bool, salvage: bool) -> Row:
 
 
 def words(fields: Row) -> str:
-    """Return the row in words."""
+    """Return a row of either kind in words."""
+    if fields["kind"] == ENDED_AGAIN:
+        return _ended_again_words(fields)
     name, epoch = fields["transactional_id"], fields["producer_epoch"]
     whose = f"{name} (producer {fields['producer_id']}) has epoch {fields['coordinator_epoch']:,} in its last record"
     told = f"{whose}, and {epoch:,} in {fields['producer_partition']}"
@@ -86,3 +90,18 @@ def words(fields: Row) -> str:
     if fields["salvage_mends"]:
         return f"{told}: {fields['outcome']}; salvage writes a record with which the producer goes on"
     return f"{told}: {fields['outcome']}"
+
+
+def ended_again_row(found: EndedAgain) -> Row:
+    """Return the row of a transaction that the coordinator ends for the second time."""
+    fields: Row = {"partition": str(found.partition), "kind": ENDED_AGAIN, "file": ""}
+    fields |= {"transactional_id": found.transactional_id, "producer_id": found.producer_id}
+    return fields | {"state": found.state.label, "partitions": [*map(str, found.places)]}
+
+
+def _ended_again_words(fields: Row) -> str:
+    does = {"PrepareCommit": "commits", "PrepareAbort": "aborts"}
+    verb = does.get(fields["state"], "aborts, after its timeout,")
+    name = f"{fields['transactional_id']} (producer {fields['producer_id']}) is {fields['state']} in its last record"
+    places = names_text(fields["partitions"], PLACES_SHOWN)
+    return f"{name}: its coordinator then {verb} a transaction that has ended, with another marker in {places}"

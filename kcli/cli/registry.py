@@ -80,7 +80,8 @@ def registry(
 
     with needing("registry"):
         from kcli.registry.config import registry_config
-        from kcli.registry.server import outbound_of, serve
+        from kcli.registry.server import serve
+        from kcli.service.outbound import outbound_of
     set_up_logging(json_lines=log_format is LogFormat.JSON, verbose=verbose)
     properties = registry_properties(config, pairs(option, "-o"))
     if listeners is not None:

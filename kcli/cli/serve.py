@@ -243,7 +243,7 @@ class Beside:
         if self.config.client or self._secured is not None:
             from kcli.client.command_config import librdkafka_properties, read_command_config
             from kcli.client.security import security_of
-            from kcli.registry.server import outbound_of
+            from kcli.service.outbound import outbound_of
 
             if self.config.client:
                 properties = librdkafka_properties(self.config.client)

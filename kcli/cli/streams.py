@@ -41,6 +41,8 @@ kcli streams describe word_count.py
 
 kcli streams store word-count counts --value-serde long --key be
 
+kcli streams store word-count counts --key be --explain word_count.py
+
 kcli streams lag word_count.py --application-id word-count
 
 kcli streams reset word-count --input-topic lines --execute
@@ -220,7 +222,7 @@ def lag(
 
 @app.command("store")
 @with_options
-def store(  # noqa: PLR0913 (one parameter an option)
+def store(  # noqa: PLR0913, PLR0917 (one parameter an option)
     application: Application,
     name: Annotated[
         str, typer.Argument(metavar="STORE", show_default=False, help="The store's name.", callback=not_empty)
@@ -239,11 +241,28 @@ def store(  # noqa: PLR0913 (one parameter an option)
     windows: Annotated[
         str, typer.Option("--windows", metavar="KIND", help="What keys have: none, time or session windows.")
     ] = "none",
+    explain: Annotated[
+        Path | None,
+        typer.Option(
+            "--explain", metavar="FILE.py", help="Show the input records that made the value of --key, by the program."
+        ),
+    ] = None,
+    versioned: Annotated[
+        bool,
+        typer.Option("--versioned", help="The store is versioned: the latest timestamp is the last."),
+    ] = False,
     *,
     options: SourceOptions,
     schemas: SchemasOptions,
 ) -> None:
     """Show what a store has, by its changelog alone: of a cluster or, with --data-dir, in log directories."""
+    if explain is not None:
+        if key is None:
+            raise UsageError("--explain needs --key")
+        if options.data_dirs or at is not None:
+            raise UsageError("--explain asks a cluster for what is there now: without --data-dir and --at")
+        _explain(explain, application, name, key, options)
+        return
     _one_of(windows, WINDOWS, "--windows")
     serdes = _serde(key_serde, "--key-serde"), _serde(value_serde, "--value-serde")
     reader = schemas.reader()
@@ -253,14 +272,52 @@ def store(  # noqa: PLR0913 (one parameter an option)
     topic, trouble = changelog_topic(application, name), list[str | KcliError]()
     until_ms = None if at is None else time_ms(at, "--at")
     rows = (
-        of_directories(options.data_dirs, topic, trouble.append, until_ms)
+        of_directories(options.data_dirs, topic, trouble.append, until_ms, is_versioned=versioned)
         if options.data_dirs
-        else of_cluster(options.connection(), topic, until_ms)
+        else of_cluster(options.connection(), topic, until_ms, is_versioned=versioned)
     )
     entries = [_entry(store_key, row, serdes, reader) for store_key, row in rows_of(rows, Windows(windows))]
     shown = [entry for entry in entries if key is None or str(entry["key"]) == key]
     _write_rows(shown, options.output)
     raise typer.Exit(ErrorReport().status_with(trouble))
+
+
+def _explain(program: Path, application: str, name: str, key: str, options: SourceOptions) -> None:
+    from kcli.streams.local.changelog import key_reader
+    from kcli.streams.local.explain import WINDOWS, explain, store_of
+    from kcli.streams.local.program import load
+
+    topology = load(program)
+    builder = store_of(topology, name)
+    read_key, sources = key_reader(WINDOWS[type(builder)]), topology.sources()
+    keys, values = builder.key_serde, builder.value_serde
+
+    def shown_key(data: bytes) -> Any:
+        return _shown(_readable(read_key(data).key, keys))
+
+    found = explain(options.connection(), topology, application, name, lambda data: str(shown_key(data)) == key)
+    rows = []
+    for record, (_, data), value, _ in found.causes:
+        source, store_key = sources[record.topic], read_key(data)
+        windows = {"start": store_key.start, "end": store_key.end}
+        rows.append(
+            {
+                **{each: time for each, time in windows.items() if time is not None},
+                "topic": record.topic,
+                "partition": record.partition,
+                "offset": record.offset,
+                "timestamp": record.timestamp,
+                "key": _shown(_readable(record.key, source.key_serde)),
+                "value": _shown(_readable(record.value, source.value_serde)),
+                "result": _shown(_readable(value, values)),
+            }
+        )
+    _write_rows(rows, options.output)
+    for place, start in sorted(found.lost.items()):
+        note(f"kcli: {place.topic}, partition {place.partition} begins at offset {start:,}: earlier records are gone")
+    for partition, data in found.differing:
+        shown = printable(str(shown_key(data)))
+        note(f"kcli: partition {partition}, key {shown}: the changelog has another value than these records make")
 
 
 @app.command("reset")
@@ -350,6 +407,16 @@ def _entry(key: StoreKey, row: Logged, serdes: tuple[Any, Any], reader: PayloadR
         **{name: time for name, time in windows.items() if time is not None},
         "value": shown["value"],
     }
+
+
+def _readable(data: bytes | None, serde: Any) -> Any:
+    """Return the value of these bytes, or the bytes if the serde does not take them."""
+    from kcli.streams.errors import SerializationError
+
+    try:
+        return serde.from_bytes(data)
+    except SerializationError:
+        return data
 
 
 def _decoded(data: bytes, serde: Any, reader: PayloadReader | None) -> Any:

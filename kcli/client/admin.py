@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -122,15 +123,15 @@ class Admin:
                 )
                 yield Topic(described.name, _uuid_text(described.topic_id), described.is_internal, tuple(partitions))
 
-    def with_configs(self, topics: Sequence[Topic]) -> list[Topic]:
-        """Return the topics with those of their configurations that differ from Kafka's defaults. Raises Refused,
-        Unreachable."""
+    def with_configs(self, topics: Sequence[Topic], *, of_files: bool = True) -> list[Topic]:
+        """Return the topics with those of their configurations that differ from Kafka's defaults. of_files: also those
+        that brokers have in their files (server.properties). Raises Refused, Unreachable."""
         resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
         if not resources:
             return []
         found = self._client.describe_configs(resources, request_timeout=self._timeout_s)
         by_name = {resource.name: self._answer(future, resource.name) for resource, future in found.items()}
-        return [topic._replace(configs=_set(by_name[topic.name])) for topic in topics]
+        return [topic._replace(configs=_set(by_name[topic.name], of_files=of_files)) for topic in topics]
 
     def with_offsets(self, topics: Sequence[Topic]) -> list[Topic]:
         """Return the topics with the log start offset and the high watermark of each partition; both stay None for a
@@ -294,10 +295,15 @@ class Admin:
             raise (self._connection.unreachable() if found.code() in NOBODY else Refused(subject, found)) from None
 
 
-def _set(configs: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
+def _set(configs: Mapping[str, ConfigEntry], *, of_files: bool) -> dict[str, str | None]:
     """Return the configurations of a topic that are not Kafka's defaults: those set for the topic, for the broker, for
-    all brokers or in server.properties."""
-    return {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default}
+    all brokers, or with `of_files` in server.properties."""
+    left_out = None if of_files else ConfigSource.STATIC_BROKER_CONFIG
+    return {
+        name: entry.value
+        for name, entry in sorted(configs.items())
+        if not entry.is_default and ConfigSource(entry.source) is not left_out  # (it is a number)
+    }
 
 
 def _uuid_text(uuid: object) -> str:

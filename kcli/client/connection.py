@@ -59,7 +59,11 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 class Unreachable(KcliError):
-    """No broker of the cluster answers."""
+    """No broker of the cluster answers. is_of_login: whether a broker has refused the login."""
+
+    def __init__(self, reason: str, *, is_of_login: bool = False) -> None:
+        super().__init__(reason)
+        self.is_of_login = is_of_login
 
 
 class Refused(KcliError):
@@ -204,4 +208,4 @@ class Connection:
         if is_plain and (self.trouble.reason is None or "security.protocol" in reason):
             reason += f"; {CLOSED}"
         what = "the login failed" if self.trouble.is_of_login else "no broker answers"
-        return Unreachable(f"{self.bootstrap}: {what} ({reason})")
+        return Unreachable(f"{self.bootstrap}: {what} ({reason})", is_of_login=self.trouble.is_of_login)

@@ -93,6 +93,7 @@ class Leaders:
         )
         answer = self._brokers.ask(lambda server: send(server, request, MetadataResponse))
         self._servers = {int(each.node_id): self._brokers.server(each.host, each.port) for each in answer.brokers}
+        self._brokers.learn(self._servers.values())
         leaders: dict[TopicPartition, int | None] = {}
         epochs: dict[TopicPartition, int] = {}
         ids: dict[str, UUID] = {}
@@ -156,6 +157,13 @@ class Leaders:
         if channel is not None:
             with suppress(OSError):
                 channel.close()
+
+
+class Leaderless(KcliError):
+    """A partition has no leader."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(f"{partition} has no leader")
 
 
 class NoLeader(KcliError):

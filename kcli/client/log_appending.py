@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from formats.record_batch import RecordBatch, build_batch, parse_batch
-from kcli.client.leaders import PASSING, Leaders, NoLeader
+from kcli.client.leaders import PASSING, Leaderless, Leaders, NoLeader
 from kcli.client.wire import AnyBroker, ErrorAnswer
 from kcli.errors import KcliError, UsageError
 from kcli.protocol.error_code import ErrorCode
@@ -77,7 +77,7 @@ class LogAppender(Leaders):
             for each in left:
                 leader = leaders.get(each)
                 if leader is None:
-                    failure = KcliError(f"{each} has no leader")
+                    failure = Leaderless(each)
                 else:
                     by_leader.setdefault(leader, []).append(each)
             for leader, of_leader in by_leader.items():

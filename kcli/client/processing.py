@@ -1,6 +1,8 @@
 """The clients of a program that processes records and can go on exactly where it stopped.
 
     ProcessingMember  a member of a group, which reads partitions of its own choice from offsets of its own choice
+    GroupView         what the group has assigned to all of its members
+    EndsView          where partitions end
     Output            a producer, whose records and the group's offsets are committed in one transaction
     PartitionReader   whole partitions, from their first record on, to their ends and beyond
 
@@ -12,12 +14,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import confluent_kafka
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, murmur2
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import OFFSET_BEGINNING, ConsumerGroupState, KafkaError, KafkaException, Message, murmur2
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from kcli.client.admin import LATEST
 from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
@@ -43,8 +46,6 @@ RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": 1000, "metadata.recove
 """A broker that is back is asked again within a second; librdkafka's default is ten. Its default strategy, to begin
 again with the bootstrap servers, can leave send_offsets_to_transaction without an end."""
 ACCEPTED_LAG_S = 30.0
-POLL_AFTER = 100
-"""After so many records the producer's failures are looked for."""
 REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_RECORD,
@@ -59,6 +60,15 @@ REFUSALS = {
 Fetched = tuple[str, int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """A record: topic, partition, offset, timestamp in milliseconds (-1 for none), key, value, headers."""
 
+S = TypeVar(
+    "S",
+    bound=tuple[str, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...], int | None, bytes | None],
+)
+"""A record to send: topic, key, value, timestamp in milliseconds, headers, partition, hashed. partition: None if
+`hashed`, a part of the key, decides it as Java's producer has it."""
+
+AUTO_OFFSET_RESET = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 (librdkafka's own codes have no public name)
+
 GroupOffsets = dict[TopicPartition, tuple[int, str]]
 """Committed offsets, each with its metadata."""
 
@@ -67,6 +77,15 @@ Moved = Callable[[list[TopicPartition]], None]
 
 class Undone(KcliError):
     """A transaction that cannot be committed: what was sent since the last commit is undone."""
+
+
+class OutOfRange(KcliError):
+    """A partition has lost the records that come next for a reader: its first ones, or those behind its new end. place:
+    the partition."""
+
+    def __init__(self, place: TopicPartition) -> None:
+        super().__init__(f"{place.topic}, partition {place.partition} has lost records while it was read")
+        self.place = place
 
 
 class RecordRefused(Refused):
@@ -113,14 +132,19 @@ class ProcessingMember:
             on_lost=self._calls(lost, self.consumer.incremental_unassign),
         )
 
+    @property
+    def id(self) -> str | None:
+        """The id that the group has given to this member; None if it has given none yet."""
+        return self.consumer.memberid() or None
+
     def poll(self, timeout_s: float) -> tuple[list[Fetched], list[tuple[TopicPartition, int]]]:
         """Return records, and the partitions that were read to their ends with the offset of their next record. Waits
         for `timeout_s` if there is nothing. Raises Unreachable, Refused, KcliError; and what a callback has raised."""
-        found = _poll(self._connection, self.consumer, timeout_s)
+        records, ends, _ = _poll(self._connection, self.consumer, timeout_s)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        return found
+        return records, ends
 
     def committed(self, places: Iterable[TopicPartition]) -> GroupOffsets | None:
         """Return the group's offsets with their metadata, without partitions that have none; None if the answer has to
@@ -166,6 +190,77 @@ class ProcessingMember:
         return call
 
 
+class GroupView:
+    """What a group has assigned to its members, asked for in intervals without waiting for the answers. client: must
+    live on."""
+
+    def __init__(self, client: AdminClient, group: str, *, interval_s: float, timeout_s: float) -> None:
+        self._client, self._group = client, group
+        self._interval_s, self._timeout_s = interval_s, timeout_s
+        self._asked: Future[ConsumerGroupDescription] | None = None
+        self._next_s = 0.0
+
+    def ask_soon(self) -> None:
+        """Ask with the next call of `look`: the assignment has changed."""
+        self._next_s = 0.0
+
+    def look(self) -> dict[str, frozenset[TopicPartition]] | None:
+        """Return the partitions of each member by its id, if there is a new answer and no rebalance is under way; else
+        None."""
+        if self._asked is None:
+            if time.monotonic() >= self._next_s:
+                self._next_s = time.monotonic() + self._interval_s
+                asked = self._client.describe_consumer_groups([self._group], request_timeout=self._timeout_s)
+                self._asked = asked[self._group]
+            return None
+        if not self._asked.done():
+            return None
+        answered, self._asked = self._asked, None
+        try:
+            found = answered.result()
+        except KafkaException:  # asked again after the interval
+            return None
+        if found.state is not ConsumerGroupState.STABLE:
+            return None
+        return {
+            each.member_id: frozenset(
+                TopicPartition(place.topic, place.partition) for place in each.assignment.topic_partitions
+            )
+            for each in found.members
+        }
+
+
+class EndsView:
+    """The ends of partitions, asked for without waiting for the answers. client: must live on."""
+
+    def __init__(self, client: AdminClient, *, timeout_s: float) -> None:
+        self._client, self._timeout_s = client, timeout_s
+        self._asked: dict[Any, Future[Any]] = {}
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether answers are outstanding."""
+        return bool(self._asked)
+
+    def ask(self, places: Iterable[TopicPartition]) -> None:
+        """Ask for the ends of partitions."""
+        asked = {confluent_kafka.TopicPartition(*place): LATEST for place in places}
+        if asked:
+            self._asked = self._client.list_offsets(asked, request_timeout=self._timeout_s)
+
+    def answers(self, *, wait: bool = False) -> dict[TopicPartition, int]:
+        """Return the ends if all answers are there, or with `wait` when they are; else nothing. Partitions that cannot
+        be asked are left out."""
+        if not wait and not all(future.done() for future in self._asked.values()):
+            return {}
+        found: dict[TopicPartition, int] = {}
+        for place, future in self._asked.items():
+            with suppress(KafkaException):  # such a partition is asked for again with the next
+                found[TopicPartition(place.topic, place.partition)] = future.result().offset
+        self._asked = {}
+        return found
+
+
 class Output:
     """Sends records, and commits them together with offsets of a group. transactional_id: None to commit records first
     and then offsets, without a transaction."""
@@ -176,49 +271,35 @@ class Output:
         self._failure: KafkaError | None = None
         self._refused: RecordRefused | None = None
         self._is_open = False
-        self._unpolled = 0
+        self._on_delivery = self._delivered
         self._producer = self._new_producer()
 
-    def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Sequence[tuple[str, bytes | None]],
-        partition: int | None,
-        hashed: bytes | None,
-    ) -> None:
-        """Send a record. partition: None if `hashed`, a part of the key, decides it as Java's producer has it. Raises
-        RecordRefused if it cannot be sent, Undone, Refused, Unreachable."""
-        if self._id is not None and not self._is_open:
+    def send(self, records: Sequence[S], refused: Callable[[S, RecordRefused], None]) -> None:
+        """Send records. refused: called with one that cannot be sent, and the error; what it raises ends the call.
+        Raises Undone, Refused, Unreachable."""
+        if records and self._id is not None and not self._is_open:
             self._in_transaction(self._producer.begin_transaction)
             self._is_open = True
-        if partition is None:
-            partition = -1 if hashed is None or hashed is key else self._partition_of(topic, hashed)
-        while True:
-            try:
-                self._producer.produce(
-                    topic,
-                    value,
-                    key,
-                    partition,
-                    on_delivery=self._delivered,
-                    timestamp=timestamp,
-                    headers=list(headers),
-                )
-            except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as error:
-                if kafka_error(error).code() in REFUSALS:
-                    raise RecordRefused(topic, kafka_error(error)) from None
-                raise self._undone(kafka_error(error), topic) from None
-            else:
-                break
-        self._unpolled += 1
-        if self._unpolled >= POLL_AFTER:
-            self._producer.poll(0)
-            self._unpolled = 0
+        produce, delivered = self._producer.produce, self._on_delivery
+        for record in records:
+            topic, key, value, timestamp, headers, partition, hashed = record
+            if partition is None:
+                partition = -1 if hashed is None or hashed is key else self._partition_of(topic, hashed)
+            shown = list(headers) if headers else None
+            while True:
+                try:
+                    # Arguments by their places take half the time. The sixth is another name of the fifth.
+                    produce(topic, value, key, partition, delivered, None, timestamp, shown)
+                except BufferError:
+                    self._producer.poll(0.1)
+                except KafkaException as error:
+                    if kafka_error(error).code() not in REFUSALS:
+                        raise self._undone(kafka_error(error), topic) from None
+                    refused(record, RecordRefused(topic, kafka_error(error)))
+                    break
+                else:
+                    break
+        self._producer.poll(0)
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], member: ProcessingMember) -> None:
         """Commit what was sent since the last commit, and offsets with their metadata. Raises Undone if neither was
@@ -330,47 +411,62 @@ class Output:
 
 class PartitionReader:
     """Reads partitions from their first records on. A partition is done when it is read up to the end that it had when
-    it was last added, open transactions included."""
+    it was last added, open transactions included. One that loses records is out of range: it has to be removed."""
 
     def __init__(self, connection: Connection, *, committed_only: bool) -> None:
         self._connection = connection
         self._admin = connection.admin()
         self._consumer = connection.consumer(
             {
+                "auto.offset.reset": "error",
                 "enable.partition.eof": True,
                 "isolation.level": _isolation(committed_only),
                 "fetch.wait.max.ms": 100,
                 **RECONNECTS,
             }
         )
+        self._out_of_range: list[TopicPartition] = []
         self._ends: dict[TopicPartition, int] = {}
         self._positions: dict[TopicPartition, int] = {}
 
-    def add(self, places: Iterable[TopicPartition]) -> None:
-        """Read partitions; those that are read already go on, and get a new end. Raises Refused, Unreachable."""
-        asked: list[Any] = [confluent_kafka.TopicPartition(*place, OFFSET_BEGINNING) for place in places]
-        if not asked:
-            return
-        latest = dict.fromkeys(asked, LATEST)
-        for place, future in self._admin.list_offsets(latest, request_timeout=self._connection.timeout_s).items():
-            try:
-                self._ends[TopicPartition(place.topic, place.partition)] = future.result().offset
-            except KafkaException as error:
-                raise Refused(f"{place.topic}-{place.partition}", kafka_error(error)) from None
+    def __contains__(self, place: TopicPartition) -> bool:
+        return place in self._positions
+
+    def add(self, places: Iterable[TopicPartition], begin: int | None = None) -> None:
+        """Read partitions from an offset on, or from their first records (None); those that are read already go on, and
+        get a new end. Raises Refused, Unreachable."""
+        first = OFFSET_BEGINNING if begin is None else begin
+        asked: list[Any] = [confluent_kafka.TopicPartition(*place, first) for place in places]
+        self._ends |= self.ends(TopicPartition(each.topic, each.partition) for each in asked)
         new = [each for each in asked if (each.topic, each.partition) not in self._positions]
-        self._positions |= {TopicPartition(each.topic, each.partition): 0 for each in new}
+        self._positions |= {TopicPartition(each.topic, each.partition): begin or 0 for each in new}
         if new:
             self._consumer.incremental_assign(new)
+
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the ends of partitions, open transactions included. Raises Refused, Unreachable."""
+        asked = {confluent_kafka.TopicPartition(*place): LATEST for place in places}
+        found: dict[TopicPartition, int] = {}
+        answers = self._admin.list_offsets(asked, request_timeout=self._connection.timeout_s) if asked else {}
+        for place, future in answers.items():
+            try:
+                found[TopicPartition(place.topic, place.partition)] = future.result().offset
+            except KafkaException as error:
+                raise Refused(f"{place.topic}-{place.partition}", kafka_error(error)) from None
+        return found
 
     def remove(self, places: Iterable[TopicPartition]) -> None:
         """Read partitions no more."""
         known = [place for place in places if self._positions.pop(place, None) is not None]
+        self._out_of_range = [place for place in self._out_of_range if place in self._positions]
         if known:
             self._consumer.incremental_unassign([confluent_kafka.TopicPartition(*place) for place in known])
 
     def poll(self, timeout_s: float) -> list[Fetched]:
-        """Return records of the partitions. Raises Refused, Unreachable, KcliError."""
-        records, ends = _poll(self._connection, self._consumer, timeout_s)
+        """Return records of the partitions. Raises OutOfRange, Refused, Unreachable, KcliError."""
+        if self._out_of_range:
+            raise OutOfRange(self._out_of_range[0])
+        records, ends, self._out_of_range = _poll(self._connection, self._consumer, timeout_s)
         for place, offset in {(record[0], record[1]): record[2] + 1 for record in records}.items():
             self._reach(TopicPartition(*place), offset)
         for place, offset in ends:
@@ -443,26 +539,31 @@ def _isolation(committed_only: bool) -> str:
 
 def _poll(
     connection: Connection, consumer: Any, timeout_s: float
-) -> tuple[list[Fetched], list[tuple[TopicPartition, int]]]:
+) -> tuple[list[Fetched], list[tuple[TopicPartition, int]], list[TopicPartition]]:
+    """Return records, the partitions that were read to their ends with the offset of their next record, and those that
+    are out of range."""
     messages = consumer.consume(CHUNK, 0)
     if not messages:
         first = consumer.poll(timeout_s)
         messages = [] if first is None else [first]
     records: list[Fetched] = []
     ends: list[tuple[TopicPartition, int]] = []
+    out_of_range: list[TopicPartition] = []
     for message in messages:
         error = message.error()
         if error is None:
             records.append(_fetched(message))
         elif error.code() == PARTITION_EOF:
             ends.append((TopicPartition(message.topic(), message.partition()), message.offset()))
+        elif error.code() == AUTO_OFFSET_RESET:
+            out_of_range.append(TopicPartition(message.topic(), message.partition()))
         elif error.fatal() or not error.retriable():
             raise Refused(message.topic() or "", error)
     if messages:
         connection.trouble.down_since = None
     elif connection.trouble.down_for(ACCEPTED_LAG_S):
         connection.metadata(consumer)
-    return records, ends
+    return records, ends, out_of_range
 
 
 def _fetched(message: Message) -> Fetched:

@@ -92,14 +92,16 @@ class ProducingTransaction:
         """The producer epoch for the batches of the transaction."""
         return self._producer.epoch
 
-    def begin(self) -> None:
+    def begin(self, known: tuple[int, int] | None = None) -> None:
         """Become the only producer of the transactional id: fence earlier producers, and abort a transaction that they
-        have left open. Raises ErrorAnswer, NobodyAnswers, KcliError."""
+        have left open. known: the producer id and epoch that this producer has had; then another producer that has come
+        since is not fenced, but this one (KIP-360). Raises ErrorAnswer, NobodyAnswers, KcliError."""
+        producer_id, epoch = known or (-1, -1)
         request = InitProducerIdRequest(
             transactional_id=TransactionalId(self._id),
             transaction_timeout=i32Timedelta.parse(timedelta(milliseconds=self._timeout_ms)),
-            producer_id=ProducerId(-1),
-            producer_epoch=i16(-1),
+            producer_id=ProducerId(producer_id),
+            producer_epoch=i16(epoch),
         )
         answer = self._ask(TRANSACTION, request, InitProducerIdResponse, lambda found: [found.error_code])
         self._producer = _Producer(answer.producer_id, answer.producer_epoch)
@@ -155,8 +157,14 @@ class ProducingTransaction:
         self._added.update(new)
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """Commit the transaction together with offsets of the group and their metadata. Raises as `begin`; it is then
-        unknown whether the transaction was committed: call `begin`, then `committed`, to find out."""
+        """Commit the transaction together with offsets of the group and their metadata, if there are any. Raises as
+        `begin`; it is then unknown whether the transaction was committed: call `begin`, then `committed`, to find
+        out."""
+        if offsets:
+            self._add_offsets(offsets)
+        self._end(commits=True)
+
+    def _add_offsets(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         group = GroupId(self._group)
         added = AddOffsetsToTxnRequest(
             transactional_id=TransactionalId(self._id),
@@ -190,7 +198,6 @@ class ProducingTransaction:
             TxnOffsetCommitResponse,
             lambda found: [each.error_code for topic in found.topics for each in topic.partitions],
         )
-        self._end(commits=True)
 
     def abort(self) -> None:
         """Abort the transaction, if it has any partition. Raises as `begin`."""
@@ -218,7 +225,7 @@ class ProducingTransaction:
             except LoginFailed as error:
                 raise KcliError(f"{self._id}: {error}") from None
             except (OSError, NoAnswer) as error:
-                failure = KcliError(f"{self._id}: its coordinator does not answer ({failure_reason(error)})")
+                failure = SilentCoordinator(f"{self._id}: its coordinator does not answer ({failure_reason(error)})")
             except _NoCoordinator as error:
                 failure = error
             except NobodyAnswers as error:
@@ -248,6 +255,10 @@ class ProducingTransaction:
                 raise (_NoCoordinator if code in RETRIED else ErrorAnswer)(key, code, found.error_message)
             self._coordinators[kind] = self._brokers.server(found.host, found.port)
         return self._coordinators[kind]
+
+
+class SilentCoordinator(KcliError):
+    """The broker that is the coordinator does not answer."""
 
 
 class _NoCoordinator(ErrorAnswer):

@@ -17,7 +17,7 @@ import io
 import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -60,6 +60,8 @@ NO_TAGGED_FIELDS = b"\0"
 API_VERSIONS = v4.request.ApiVersionsRequest.__api_key__
 METADATA_TOPIC = TopicName("__cluster_metadata")
 DEFAULT_PORT = 9092
+LISTED_TRIED = 3
+"""How many of the brokers that are no bootstrap servers are tried for a request."""
 
 T = TypeVar("T")
 
@@ -106,7 +108,8 @@ class Server(NamedTuple):
 
 
 class AnyBroker:
-    """Sends requests to one of several brokers, first to the one that answered last."""
+    """Sends requests to one of several brokers: to a bootstrap server, first to the one that answered last; where none
+    answers, to up to LISTED_TRIED of the brokers that the cluster has listed (`learn`)."""
 
     def __init__(self, bootstrap: str, timeout_s: float, security: Security, client_id: str = CLIENT_ID) -> None:
         """bootstrap: HOST:PORT,... of the brokers; timeout_s: how long to wait for a response, in seconds."""
@@ -114,6 +117,13 @@ class AnyBroker:
         self._security, self._client_id = security, client_id
         self._bootstrap = bootstrap
         self._servers = [self.server(host, port) for host, port in _addresses(bootstrap)]
+        self._listed: list[Server] = []
+
+    def learn(self, servers: Iterable[Server]) -> None:
+        """Know the brokers of the cluster, which may answer where the bootstrap servers have gone."""
+        new = {each for each in servers if each not in self._servers}
+        known = [each for each in self._listed if each in new]
+        self._listed = [*known, *new.difference(known)]
 
     def server(self, host: str, port: int) -> Server:
         """Return a broker of the same cluster, with the security and the time-out of these brokers."""
@@ -122,17 +132,22 @@ class AnyBroker:
     def ask(self, send: Callable[[Server], T]) -> T:
         """Call `send` with one broker after the other; return its result for the first broker that answers. send: sends
         a request to a Server; OSError and NoAnswer mean that the broker does not answer. Raises NobodyAnswers."""
-        last: Exception = NoAnswer("no address")
-        for server in list(self._servers):
+        failure: Exception = NoAnswer("no address")
+        for server in tuple(self._servers):
             try:
                 answer = send(server)
             except (OSError, NoAnswer) as error:
-                last = error
+                failure = error
                 continue
             self._servers.remove(server)
             self._servers.insert(0, server)
             return answer
-        raise NobodyAnswers(self._bootstrap, last)
+        for server in tuple(self._listed[:LISTED_TRIED]):
+            with suppress(OSError, NoAnswer):
+                return send(server)
+            self._listed.remove(server)
+            self._listed.append(server)
+        raise NobodyAnswers(self._bootstrap, failure)
 
 
 def _addresses(bootstrap: str) -> Iterator[tuple[str, int]]:

@@ -16,7 +16,7 @@ CoordinatorResult, CoordinatorRuntime.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -28,6 +28,11 @@ Token = int
 
 Pair = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
+
+
+Repetition = Callable[[int, int, Sequence[tuple[int, int]]], None]
+"""Applies the repetition of an offset commit, once its records are appended: the time in ms since 1970, the offset of
+the first record, and for each record the offset and the leader epoch that it commits."""
 
 
 class Batch(NamedTuple):
@@ -81,6 +86,11 @@ class AtOnce(Protocol):
     def committed(self, commits: Any) -> None:
         """Apply the records of the Commits, as `replay` does, once they are appended at the offset that was passed to
         `at_once` as the log end offset."""
+
+    def repetition(self, request: Any, commits: Any) -> Repetition:
+        """Return the function that applies further commits of the same partitions by the same client, which differ from
+        `request` in offsets and leader epochs alone. Until the next call of `handle`, `tick`, `replay` or
+        `replay_marker`, each of them is accepted as `request` was. commits: what `at_once` has returned for it."""
 
 
 class Machine(Protocol):

@@ -19,9 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from kcli.errors import KcliError, UsageError
 from kcli.export.columns import COLUMNS
 from kcli.export.commit import Staging
+from kcli.export.decoding.unify import filled, settle
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest, SourcePart, read_manifest
 from kcli.export.options import Bound, SourceOptions
@@ -62,7 +66,8 @@ class Job:
     ) -> None:
         options.check()
         self._options = replace(options, out=options.out.resolve())
-        self._steps = Steps(self._options, spark, watch)
+        self._steps = Steps(self._options, spark, watch, self._fit)
+        self._earlier_files: tuple[Path, ...] = ()
 
     def run(self) -> Outcome:
         """Run the export. Raises UsageError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (a full
@@ -73,6 +78,8 @@ class Job:
             _refuse_taken(self._options.out, self._options.state)
             with Staging(self._options.out) as staging:
                 manifest, state = self._before()
+                if manifest is not None:
+                    self._earlier_files = tuple(self._options.out / each.path for each in manifest.files)
                 source = self._from_state(state)
                 if source.corruption_report is not None:
                     source = replace(source, corruption_report=str(staging.run / DAMAGE))
@@ -122,6 +129,15 @@ class Job:
         if state is not None:
             refuse_made_anew(state.topic_ids, topic_ids, str(self._options.out))
         return topic_ids, splits(ranges(source, replicas), source)
+
+    def _fit(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema of new files: what the records do not tell, as tombstones do not tell the type of values,
+        is as in the latest file of earlier increments."""
+        earlier = pq.read_schema(self._earlier_files[-1]) if self._earlier_files else pa.schema([])
+        types = {each.name: each.type for each in earlier}
+        return pa.schema(
+            [each.with_type(settle(filled(each.type, types.get(each.name, each.type)))) for each in schema]
+        )
 
     # the commit
 

@@ -49,6 +49,8 @@ QUICK_START = {JAVA_OPTIONS: QUICK_JAVA}
 """Java options for a local JVM that only schedules Python tasks: starting takes half the CPU time, sorting takes
 longer."""
 MASTER_TIMEOUT_S = 10
+UNANSWERED = re.compile(r"An error occurred while calling \S+")
+"""The whole text of py4j's error where the JVM has ended during a call."""
 JVM_ENDED = "Spark's JVM ended"
 QUIET = {
     "spark.ui.enabled": "false",
@@ -316,6 +318,8 @@ def cause(error: BaseException) -> str | None:
     except Exception:  # noqa: BLE001 (the text is in the JVM, which is gone)
         return JVM_ENDED
     if "Py4JNetworkError" in type(error).__name__ or "Answer from Java side is empty" in text:
+        return JVM_ENDED
+    if UNANSWERED.fullmatch(text.strip()):
         return JVM_ENDED
     return _cause(text)
 

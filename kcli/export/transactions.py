@@ -24,13 +24,11 @@ from formats.txn_index import AbortedTxn
 from kcli.export.discovery import SegmentFile
 from kcli.export.files import open_source
 from kcli.export.offsets import sound_windows
-from kcli.log.producer_state import read_control
+from kcli.log.producer_state import marker_kind
 from kcli.log.read_only.survey import ABORT, COMMIT, CONTROL, TRANSACTIONAL
 from kcli.log.segment_reader import Window
 
 BEFORE_ALL = -(1 << 63)
-ZEROS = slice(62, 66)
-KIND_AT = 69
 
 
 def aborted_ranges(
@@ -120,10 +118,3 @@ class _Markers:
                     flat.extend((producer, max(before, not_before), offset))
                 before = offset + 1
         return flat
-
-
-def marker_kind(batch: bytes) -> int:
-    """Return the type of a control batch's record: ABORT, COMMIT, or another number for a record that is no marker."""
-    if batch[ZEROS] == b"\0\0\0\x08":  # attributes, timestamp delta and offset delta are 0, key length is 4
-        return batch[KIND_AT] if batch[KIND_AT - 1] == 0 else -1
-    return read_control(batch)[1]

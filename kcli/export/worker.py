@@ -145,7 +145,8 @@ class Sink:
     def __init__(self, work: Work) -> None:
         self._work = work
         staging = Path(work.staging)
-        self._rows = TableWriter(staging, work.schema or work.shape.schema, work.form)
+        self._schema = work.schema or work.shape.schema
+        self._rows = TableWriter(staging, self._schema, work.form)
         self._dead = TableWriter(staging, dead_schema(), TableFormat())
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -171,7 +172,7 @@ class Sink:
         """Finish all files and list them in the report."""
         report.files = self._rows.close()
         report.dead_letters = self._dead.close()
-        report.columns = tuple((each.name, str(each.type)) for each in self._work.shape.schema)
+        report.columns = tuple((each.name, str(each.type)) for each in self._schema)
 
     def abandon(self) -> None:
         """Close the files of a task that failed, without finishing them."""

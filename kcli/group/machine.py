@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from formats.errors import BadValue
-from kcli.coordinator.machine import Outcome, Pair, Token
+from kcli.coordinator.machine import Outcome, Pair, Repetition, Token
 from kcli.group import listing, members, offsets, requests
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.rebalance import extend_session, prepare
@@ -104,6 +104,11 @@ class GroupMachine:
         replay = self._shard.committed.replay
         for partition, offset in commits.offsets:
             replay(commits.group_id, partition, offset, NONE)
+
+    def repetition(self, request: requests.CommitOffsets, commits: Commits) -> Repetition:
+        """Return the function that applies further commits like this one, which `at_once` has accepted (see
+        AtOnce.repetition)."""
+        return offsets.repetition(self._shard, request, commits)
 
     def tick(self, now_ms: int) -> Outcome:
         """Run the earliest timer that is due, if there is one. The broker replays the timer's records before it calls

@@ -9,9 +9,10 @@ offsets), KIP-848 (topic ids).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kcli.coordinator.machine import Batch, Pair, Token
+from kcli.coordinator.machine import Batch, Pair, Repetition, Token
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.classic.rebalance import extend_session
 from kcli.group.committed import NONE, CommittedOffset
@@ -108,6 +109,27 @@ def commit_at_once(turn: Turn, request: CommitOffsets, log_end_offset: int) -> C
     return Commits(records, request.group_id, offsets) if turn.fits(records) else None
 
 
+def repetition(shard: Shard, request: CommitOffsets, commits: Commits) -> Repetition:
+    """Return the function that applies a repetition of an accepted commit: the same partitions with other offsets and
+    leader epochs. It may be called as long as the group has not changed."""
+    group_id, replay = request.group_id, shard.committed.replay
+    group = shard.groups[group_id]
+
+    def apply(now_ms: int, record_offset: int, numbers: Sequence[tuple[int, int]]) -> None:
+        if request.member_id:
+            _extend_session(Turn(shard, now_ms), group, request)
+        for (partition, before), (offset, leader_epoch) in zip(commits.offsets, numbers, strict=True):
+            replay(
+                group_id,
+                partition,
+                CommittedOffset(offset, now_ms, leader_epoch, before.metadata, NONE, before.topic_id, record_offset),
+                NONE,
+            )
+            record_offset += 1
+
+    return apply
+
+
 def _check_commit(turn: Turn, request: CommitOffsets) -> None:
     group = turn.shard.groups.get(request.group_id)
     if group is None:
@@ -116,6 +138,11 @@ def _check_commit(turn: Turn, request: CommitOffsets) -> None:
             raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND if is_known else ErrorCode.ILLEGAL_GENERATION)
         group = turn.shard.classic_or_new(request.group_id, turn.now_ms)
     group.check_commit(request)
+    _extend_session(turn, group, request)
+
+
+def _extend_session(turn: Turn, group: Group, request: CommitOffsets) -> None:
+    """Extend the session of the classic group's member that commits outside a transaction."""
     if request.producer_id < 0 and isinstance(group, ClassicGroup):
         member = group.members.get(request.member_id)
         if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):

@@ -83,6 +83,18 @@ class Unfit:
     mended: Transaction | None = None
 
 
+class EndedAgain(NamedTuple):
+    """A transaction that has ended, and that the coordinator ends again after a start, as its last records are lost.
+    partition: that of __transaction_state. state: that in the last record. places: the partitions that get a second
+    end marker."""
+
+    partition: TopicPartition
+    transactional_id: str
+    producer_id: int
+    state: State
+    places: Sequence[TopicPartition]
+
+
 class _Read(NamedTuple):
     """The content of a broker's log directories. files: the transactions in them. producers: the producers of each
     partition. known: the coordinator's transactions by transactional id."""
@@ -173,21 +185,44 @@ class CoordinatorCheck:
         epochs, the partitions that refuse the end marker are left out."""
         if self._read is None:
             return {}
+        return {
+            (each.producer_id, str(place)): {"transactional_id": name, "state": each.state.label}
+            for name, each in self._read.known.items()
+            for place in each.partitions
+            if each.state.is_open and (each.producer_id, str(place)) not in self._refusing
+        }
+
+    def ended_again(self) -> Iterator[EndedAgain]:
+        """Yield the transactions that the coordinator has open, by a record in one of `after_start`, and that have
+        ended in partitions: after a start the coordinator ends them there for the second time."""
+        if self._read is None:
+            return
+        files, found, known = self._read
+        open_in = {(each.producer_id, str(place)) for place, producers in found for each in _open(place, producers)}
+        for name, each in sorted(known.items()):
+            number = files.state_partitions[name]
+            if not each.state.is_open or number not in (self._after_start or ()):
+                continue
+            places = [place for place in each.partitions if (each.producer_id, str(place)) not in open_in]
+            places = sorted(place for place in places if (each.producer_id, str(place)) not in self._refusing)
+            if places:
+                yield EndedAgain(TopicPartition(TOPIC, number), name, each.producer_id, each.state, places)
+
+    @cached_property
+    def _refusing(self) -> Collection[tuple[int, str]]:
+        """The producer ids, each with the name of a partition's directory, of which the partition refuses the end
+        marker, as the coordinator has lost epochs."""
+        if self._read is None:
+            return ()
         _, found, known = self._read
         epochs = {each.producer_id: _marker_epoch(each) for each in known.values()}
-        refusing = {
+        return {
             (each.producer_id, str(place))
             for place, producers in found
             for each in producers
             if each.coordinator_epoch is not None
             and each.producer_epoch > epochs.get(each.producer_id, each.producer_epoch)
             and (each.start_offset is not None or each.last_timestamp_ms > self._expired_ms)
-        }
-        return {
-            (each.producer_id, str(place)): {"transactional_id": name, "state": each.state.label}
-            for name, each in known.items()
-            for place in each.partitions
-            if each.state.is_open and (each.producer_id, str(place)) not in refusing
         }
 
 

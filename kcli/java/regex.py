@@ -73,6 +73,11 @@ class JavaRegex:
         """Return whether a part of the text matches."""
         return self._compiled.search(text) is not None
 
+    def replace_first(self, text: str, template: Template) -> str:
+        """Return the text with the first match replaced. template: made for this pattern."""
+        match = self._compiled.search(text)
+        return text if match is None else text[: match.start()] + template.expand(match) + text[match.end() :]
+
     def replace_all(self, text: str, template: Template) -> str:
         """Return the text with each match replaced. template: made for this pattern."""
         parts: list[str] = []

@@ -5,18 +5,27 @@ java_split     String.split(","): without empty words at the end
 comma_list     String.split("\\\\s*,\\\\s*", -1): with empty words
 java_integer   Integer.parseInt, Long.parseLong, Short.parseShort
 java_double    Double.parseDouble: decimal and hexadecimal, NaN, Infinity, a suffix d or f
-double_text    Double.toString
+java_float     Float.parseFloat
+double_text    Double.toString, as Java 19 and later print: the shortest text that is no other double
+float_text     Float.toString, likewise
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from struct import Struct
 from typing import Final
 
 _TRIMMED: Final = "".join(map(chr, range(ord(" ") + 1)))
 _WHITE: Final = " \t\n\x0b\f\r"
 _DECIMAL: Final = frozenset("0123456789.eE+-")
 _HEXADECIMAL: Final = frozenset("0123456789abcdefABCDEF.pP+-")
+_FLOAT: Final = Struct(">f")
+INT_MIN: Final = -(1 << 31)
+INT_MAX: Final = (1 << 31) - 1
+LONG_MIN: Final = -(1 << 63)
+LONG_MAX: Final = (1 << 63) - 1
 _DIGITS_MAX: Final = 19
 """The number of digits of the largest 64-bit integer."""
 
@@ -70,15 +79,49 @@ def java_double(text: str) -> float | None:
         return None
 
 
+def java_float(text: str) -> float | None:
+    """Parse a float, rounded to 32 bits from the nearest double; None if the text is no number."""
+    value = java_double(text)
+    return None if value is None else as_float(value)
+
+
+def as_float(value: float) -> float:
+    """Return a double rounded to 32 bits, as Java casts it to a float."""
+    try:
+        rounded: float = _FLOAT.unpack(_FLOAT.pack(value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return rounded
+
+
 def double_text(value: float) -> str:
     """Return a double as Java prints it: `0.5`, `1.0E-5`, `1.7976931348623157E308`."""
+    return _number_text(value, repr(value))
+
+
+def float_text(value: float) -> str:
+    """Return a float as Java prints it. value: it is rounded to 32 bits."""
+    value = as_float(value)
+    if not math.isfinite(value):
+        return double_text(value)
+    return _number_text(
+        value, next(text for text in map(_float_digits(value), range(9)) if as_float(float(text)) == value)
+    )
+
+
+def _float_digits(value: float) -> Callable[[int], str]:
+    return lambda digits: f"{value:.{digits}e}"
+
+
+def _number_text(value: float, shortest: str) -> str:
+    """Return a number as Java prints it. shortest: its digits, as Python prints them."""
     if not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
+        return repr(float(shortest))
     from decimal import Decimal
 
-    digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    digits, _, exponent = f"{Decimal(shortest).normalize():E}".partition("E")
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 

@@ -37,6 +37,8 @@ _MARKER_VALUE_HEAD = b"\x0c\0\0"  # a value of 6 bytes, version 0
 _NO_HEADERS = b"\0"
 _NOT_PLAIN = 0b1111  # the bits of codec and LogAppendTime in the attributes
 _KINDS = (0, 1)  # abort, commit
+_BEFORE_KIND = slice(62, 66)
+_KIND_AT = 69
 
 OnCorrupt = Callable[[str, FormatError], None]
 
@@ -52,6 +54,13 @@ def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
     Kafka cannot read, return RECOVERY_INVALID or RECOVERY_REFUSED, three times -1, and the reason. data: the whole
     batch."""
     return _read_end_marker(data) or read_any_control(data)
+
+
+def marker_kind(batch: bytes) -> int:
+    """Return the type of a control batch's record: ABORT, COMMIT, or another number for a record that is no marker."""
+    if batch[_BEFORE_KIND] == b"\0\0\0\x08":  # attributes, timestamp delta and offset delta are 0, key length is 4
+        return batch[_KIND_AT] if batch[_KIND_AT - 1] == 0 else -1
+    return read_control(batch)[1]
 
 
 def _read_end_marker(data: bytes) -> tuple[int, int, int, int, None] | None:

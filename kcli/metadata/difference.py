@@ -57,7 +57,25 @@ def differences(before: MetadataImage, after: MetadataImage) -> Iterator[Differe
     yield from _compare("ACL", _acls(before), _acls(after))
     yield from _compare("delegation token", _tokens(before), _tokens(after))
     yield from _compare("feature", _features(before), _features(after))
-    yield from _compare("block of producer ids", _producer_ids(before), _producer_ids(after))
+    yield from _of_producer_ids(before.next_producer_id, after.next_producer_id)
+
+
+def lowered_epochs(before: MetadataImage, after: MetadataImage) -> Iterator[Difference]:
+    """Yield the partitions of both images that have a lower leader epoch in `after`, by name. A leader with a lower
+    epoch than that of batches in its log cuts the entries of these off leader-epoch-checkpoint."""
+    epochs = _epochs(after)
+    for name, epoch in sorted(_epochs(before).items()):
+        if epochs.get(name, epoch) < epoch:
+            yield Difference("leader epoch", name, str(epoch), str(epochs[name]))
+
+
+def _epochs(image: MetadataImage) -> dict[str, int]:
+    """Return the leader epochs of all partitions, by name."""
+    return {
+        f"{topic.name}-{number}": state.leader_epoch
+        for topic in image.topics.values()
+        for number, state in topic.partitions.items()
+    }
 
 
 def _compare(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
@@ -129,5 +147,11 @@ def _features(image: MetadataImage) -> dict[str, str]:
     return {name: str(level) for name, level in image.features.items()}
 
 
-def _producer_ids(image: MetadataImage) -> dict[str, str]:
-    return {f"below {image.next_producer_id:,}": ""} if image.next_producer_id >= 0 else {}
+def _of_producer_ids(before: int, after: int) -> Iterator[Difference]:
+    """Yield a difference between two images in the block that begins at the next producer id: of the higher one, as the
+    controller gives out all lower ids too."""
+    name = f"below {max(before, after):,}"
+    if before > after:
+        yield Difference("block of producer ids", name, "", None)
+    elif before < after:
+        yield Difference("block of producer ids", name, None, "")

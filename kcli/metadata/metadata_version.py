@@ -37,6 +37,8 @@ LEVELS: Final = {
 }
 MINIMUM: Final = 7
 LATEST: Final = 30
+READABLE: Final = 31
+"""The highest level whose records Kafka 4.3 reads; it is in development there, and not finalized."""
 
 MIGRATION: Final = 8
 SCRAM: Final = 11
@@ -61,6 +63,14 @@ def register_broker_record_version(level: int) -> int:
 def level_name(level: int) -> str:
     """Return Kafka's name of a level, such as 4.3-IV0; the number itself for an unknown level."""
     return LEVELS[level][0] if level in LEVELS else str(level)
+
+
+def refused_level(level: int) -> str | None:
+    """Return why Kafka does not start with metadata whose finalized level that is; None if it does, and for level 0,
+    which is none."""
+    if not level or MINIMUM <= level <= READABLE:
+        return None
+    return f"metadata.version {level:,} is of another release: Kafka 4.3 knows the levels {MINIMUM} to {READABLE}"
 
 
 def level_of(version: str) -> int | None:

@@ -19,8 +19,9 @@ from formats.kernels.batches import BATCH_COLUMNS
 from formats.producer_snapshot import parse as parse_snapshot
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from kcli.log.log_directory import PartitionDirectory
+from kcli.log.log_directory import LogDirectory, PartitionDirectory
 from kcli.log.partition_directory import topic_id_of
+from kcli.log.recovery.identity import end_offset
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource, read_whole
 from kcli.metadata.image import MetadataImage
@@ -77,6 +78,27 @@ def newer_than(image: MetadataImage, partitions: Iterable[PartitionDirectory], n
     if used >= following:
         yield f"producer id {used:,} is in use in {user}, and the metadata log gives out {following:,} next"
     yield from newer[:1]
+
+
+RESTORED_PART = 4
+"""If partitions alone are newer than all else in a log directory, they are at most one in so many."""
+
+
+def restored_alone(home: Path) -> str:
+    """Return, in words, which partition is newer than all else in a log directory, the metadata log among it: after a
+    clean stop, its log goes on behind its recovery point, and those of most others do not. "" if there is none. Raises
+    UnreadableInput."""
+    directory = LogDirectory(home)
+    points = directory.legible_offsets(FileKind.RECOVERY_POINTS)
+    if not directory.was_shut_down_cleanly or not points:
+        return ""
+    logs = [each for each in directory.partitions() if not each.name.state and each.partition in points]
+    ends = {each.partition: end_offset(each.path) or 0 for each in logs}
+    ahead = sorted(each for each, end in ends.items() if end > points[each])
+    if not ahead or RESTORED_PART * len(ahead) > len(ends):
+        return ""
+    where = f"its log goes on to {ends[ahead[0]]:,}, and its recovery point is {points[ahead[0]]:,}"
+    return f"; or {ahead[0]} alone is newer than all else here: after a clean stop {where}"
 
 
 def last_batches(partition: Path) -> LastBatches:

@@ -401,9 +401,9 @@ def _contradicted(plan: PartitionPlan) -> Iterator[str]:
     if name is None:
         return
     with suppress(UnreadableInput):  # `_evidence` reports a snapshot that is not whole
-        reason = contradiction(plan.view.directory, plan.view.original, name)
-        if reason is not None and _refusal(plan.view.source(name)) is None:
-            yield f"Kafka takes {name} in place of the log below its offset, and {reason}"
+        wrong = contradiction(plan.view.directory, plan.view.original, name)
+        if wrong is not None and _refusal(plan.view.source(name)) is None:
+            yield f"Kafka takes {name} in place of the log below its offset, and {wrong.reason}"
 
 
 def marked_broker_epoch(homes: Iterable[Path]) -> int:

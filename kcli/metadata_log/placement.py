@@ -31,7 +31,8 @@
 A directory of another name belongs to a partition if it has the topic's id, and its name has the number of the
 partition: `orders-0.bak` and `orders-0_old`, with which Kafka does not start, begin with the partition's name. A topic
 that was deleted and created again has another id. A directory whose name says nothing, such as lost+found/#131077,
-belongs to the only missing partition with its topic id, or with its log end offset in the checkpoints. Source:
+or has a wrong number, belongs to the only missing partition with its topic id, or with its log end offset in the
+checkpoints. Source:
 LogManager, BrokerRegistration; KIP-858 (directories), KIP-516 (topic ids).
 """
 
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 
 SET_ASIDE = ("delete", "stray")
 """The suffixes of the directories that Kafka does not serve, and does not complete by a move."""
+HEAD_BYTES = 4_096
+"""The number of bytes at a segment's beginning by which a copy of it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +277,16 @@ class Placement:
                     found.setdefault(directory_id, []).append(partition)
         return found
 
+    def placed_elsewhere(self, known: Collection[str]) -> dict[str, list[TopicPartition]]:
+        """Return the partitions that have a directory here, and that the metadata log places in log directories with
+        ids not in `known`, by the id of that log directory."""
+        found: dict[str, list[TopicPartition]] = {}
+        for each in sorted(each.partition for each in self.directories if not each.name.state):
+            directory_id = self.directory_id_of(each)
+            if directory_id is not None and directory_id not in known:
+                found.setdefault(directory_id, []).append(each)
+        return found
+
     def _is_elsewhere(self, partition: TopicPartition, topic_id: str) -> bool:
         """Whether another log directory of the node has a directory with the partition's plain name and with
         `topic_id`, the id of its topic."""
@@ -347,21 +360,24 @@ class Placement:
 
     def _adrift(self, absent: Mapping[TopicPartition, str]) -> dict[TopicPartition, list[Path]]:
         """Return, by missing partition, the directories that may be the partition's although their names say nothing
-        (as in lost+found): one directory if it is certain which one, else several. Partitions without any are left out.
+        (as in lost+found), or have a wrong number: one directory if it is certain which one, else several. Partitions
+        without any are left out.
 
         absent: the missing partitions, with the ids of their topics. A directory with a topic id fits each partition of
-        that topic; a directory without a topic id fits each partition whose log end offset in the checkpoints equals
+        that topic, one with another partition's name only if it reaches the partition's log end offset in the
+        checkpoints; a directory without a topic id fits each partition whose log end offset in the checkpoints equals
         the directory's. A directory is certainly a partition's if it fits only this partition, and no other directory
         fits the partition. This is decided first for those whose log end offsets are equal, then for the rest.
         """
         fits: list[tuple[Path, TopicPartition, bool]] = []
-        for path in self.misnamed if absent else ():
-            if not _has_log(path) or partition_named(path.name) is not None:
-                continue
+        nameless = [path for path in self.misnamed if absent and _has_log(path) and partition_named(path.name) is None]
+        for path in (*nameless, *(self._misnumbered() if absent else ())):
             topic_id, end = legible_topic_id(path), _end_of(path)
             for partition, expected in absent.items():
-                is_at_end = end == self.reached.get(partition, 0) > 0
-                if topic_id == expected or (topic_id is None and is_at_end):
+                reached = self.reached.get(partition, 0)
+                is_at_end = end == reached > 0
+                is_long_enough = path in nameless or (end or 0) >= reached > 0
+                if (topic_id == expected and is_long_enough) or (topic_id is None and is_at_end):
                     fits.append((path, partition, is_at_end))
         found: dict[TopicPartition, Path] = {}
         free = fits
@@ -374,6 +390,21 @@ class Placement:
             if partition not in found and path not in found.values():
                 possible.setdefault(partition, []).append(path)
         return {partition: paths for partition, paths in possible.items() if partition in found or len(paths) > 1}
+
+    def _misnumbered(self) -> list[Path]:
+        """The directories with records whose name is that of a partition of which the metadata log has no replica on
+        this node, or was so before Kafka's start renamed them to -stray. Copies of another partition are left out."""
+        known = [each.path for each in self.directories if not each.name.state and not self._is_unknown(each)]
+        heads = {_head(path) for path in known}
+        return [
+            each.path
+            for each in self.directories
+            if each.name.state in ("", "stray")
+            and self._directory_of(each.partition) is None
+            and each.name.topic != METADATA_TOPIC
+            and _has_log(each.path)
+            and _head(each.path) not in heads
+        ]
 
     def _is_unknown(self, each: PartitionDirectory) -> bool:
         """Whether a directory has the plain name of a partition of which the metadata log has no replica on this
@@ -450,6 +481,16 @@ def _has_log(path: Path) -> bool:
     """Whether a directory has a .log file with bytes, or one whose base offset is above 0: that log had records,
     too."""
     return _last_log(path) > (0, 0)
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a partition's first segment, which no other partition has; b"" if they cannot be read."""
+    try:
+        first = min(each for each in path.glob("*.log") if parse(each.name) is not None)
+        with first.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except (OSError, ValueError):
+        return b""
 
 
 def _last_log(path: Path) -> tuple[int, int]:

@@ -48,13 +48,14 @@ from kcli.log.recovery.run import no_configs
 from kcli.log.recovery.salvage import Checked
 from kcli.log.recovery.stray_copies import is_copy
 from kcli.log.source import read_whole
-from kcli.metadata.difference import differences
+from kcli.metadata.difference import differences, lowered_epochs
 from kcli.metadata.image import MetadataImage
+from kcli.metadata.metadata_version import refused_level
 from kcli.metadata.partition import from_uuid, to_uuid
 from kcli.metadata_log.bootstrap import bootstrap_refusal
 from kcli.metadata_log.directory_ids import directory_ids
 from kcli.metadata_log.known_properties import known_properties, voters_of
-from kcli.metadata_log.last_used import newer_than
+from kcli.metadata_log.last_used import newer_than, restored_alone
 from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
 from kcli.metadata_log.placement import MissingPartition, Placement, aside_in, futures_in, outcome_of_other_id
 from kcli.metadata_log.renamed_log import renamed_logs, renamed_metadata_log, renamed_snapshot
@@ -694,6 +695,9 @@ class MetadataRecovery:
             self.refusals += self.blocked
         self.other_voters = [each for each in self._voters if each != node_id]
         lost = LostMetadata(self.home, planned, self.node.of_one_node, self._read.other_logs)
+        level = refused_level(lost.image.metadata_version)
+        if level is not None:
+            self.refusals.append(StartRefused(METADATA_DIRECTORY, level))
         if self.other_voters:
             self.in_quorum = lost.cuts or lost.evidence
             for reason in lost.contradicted:  # the node begins with this snapshot, and fetches no record below it
@@ -709,7 +713,10 @@ class MetadataRecovery:
         is_refused = any(map(_is_of_log, self.refusals)) or (planned is not None and planned.refused is not None)
         self._look_at_partitions(lost, node_id, is_refused=is_refused)
         newer = self._newer_partitions(lost, node_id)
-        self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost, node_id), not is_refused
+        self.is_loss, self.starts = (
+            is_refused or bool(newer) or self._is_loss(lost, node_id),
+            not is_refused and level is None,
+        )
         self.signs = lost.contradicted + ([] if lost.cuts else lost.evidence) + newer
         if self.is_foreign:
             self.is_loss, self.signs = True, [FOREIGN]
@@ -735,6 +742,7 @@ class MetadataRecovery:
         with them those without a topic id that `_ids_by_directories` tells."""
         found = lost.strays(directories, node_id, lost.readable)
         strays = [each for each in found if isinstance(each, Stray) and not self._is_copy(each)]
+        strays = [each for each in strays if each.partition.path not in self._renamed]
         told = self._ids_by_directories
         lacking = [each for each in directories if each.partition in told and not each.name.state]
         return strays + [Stray(each, told[each.partition], "no topic id", is_removed=False) for each in lacking]
@@ -804,7 +812,8 @@ class MetadataRecovery:
         if lost.plan is None or any(each != node_id for each in image.controllers):
             return []
         directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
-        return list(newer_than(image, directories, node_id))
+        found = list(newer_than(image, directories, node_id))
+        return [f"{each}{restored_alone(self.directory)}" for each in found]
 
     @property
     def _all_directories(self) -> list[Path]:
@@ -882,7 +891,8 @@ class MetadataRecovery:
             return False
         beside = [each for path in self.node.of_one_node[1:] for each in LogDirectory(path).partitions()]
         strays = [*self.strays, *(each for each in lost.strays(beside, node_id) if isinstance(each, Stray))]
-        return any(map(self._is_missed, strays)) or any(True for _ in differences(lost.readable, lost.image))
+        is_older = any(True for of in (differences, lowered_epochs) for _ in of(lost.readable, lost.image))
+        return is_older or any(map(self._is_missed, strays))
 
     @property
     def _is_suspect(self) -> bool:
@@ -893,7 +903,13 @@ class MetadataRecovery:
 
     def _is_missed(self, stray: Stray) -> bool:
         """Whether the stray's directory may hold records of a partition that the cluster had."""
-        return stray.is_missed and not self._was_never_here(stray)
+        return stray.is_missed and stray.partition.path not in self._renamed and not self._was_never_here(stray)
+
+    @property
+    def _renamed(self) -> set[Path]:
+        """The directories that have, under another name, the records of partitions in `missing`: they are no sign of a
+        partition that the metadata log lacks. Raises UnreadableInput."""
+        return {each.renamed.path for each in self.missing if each.renamed is not None}
 
     def _was_never_here(self, stray: Stray) -> bool:
         """Whether nothing shows that a broker has served the partition from this directory: it is `_is_unlisted`, and

@@ -16,9 +16,9 @@ Kafka's start would leave (kcli.log.partition_view). Source: MetadataLoader, Rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from formats import control_record
 from formats.control_record import ControlType
@@ -34,10 +34,17 @@ from kcli.log.recovery.batch_magic import with_right_magics, wrong_magics
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource, Source
 from kcli.log.stored_batches import batches_of
-from kcli.metadata.difference import differences
+from kcli.metadata.difference import Difference, differences, lowered_epochs
 from kcli.metadata.image import MetadataImage
+from kcli.metadata_log.misnamed_snapshot import Misnamed, misnamed
 from kcli.metadata_log.snapshot_file import BOOTSTRAP_SNAPSHOT
 
+STRAYS = "Kafka takes the snapshot, and renames the partitions that it lacks to -stray"
+LOWER_EPOCHS = (
+    "Kafka takes the snapshot, and leaders get epochs that they had before: with these they cut later entries off "
+    "leader-epoch-checkpoint"
+)
+OLDER = "Kafka takes the snapshot in place of the log"
 UNREAD = UNREADABLE | FAULT_BAD_CRC
 """The faults of batches whose records are not read."""
 Files = Mapping[str, Content]
@@ -124,7 +131,12 @@ def _around_damage(
         try:
             for _ in snapshot_records(source):
                 pass
-            reason = contradiction(directory, files, name)
+            wrong = contradiction(directory, files, name)
+            if wrong is not None and wrong.right is not None and wrong.right not in files:
+                on_error(UnreadableInput(str(directory / name), f"{wrong.reason}: it is read as {wrong.right}"))
+                image, _ = _snapshot(directory / name, files[name], image, on_error, around_damage=False)
+                return image, _snapshot_offset(wrong.right)
+            reason = None if wrong is None else wrong.reason
         except UnreadableInput as error:
             reason = error.reason
             damaged = damaged or name
@@ -226,8 +238,20 @@ def unread_snapshot(directory: Path, files: Files) -> str | None:
 # comparing a snapshot with the log
 
 
-def contradiction(directory: Path, files: Files, name: str) -> str | None:
-    """Return what differs between a whole snapshot and the log below its offset, in words; None if they agree.
+class Contradiction(NamedTuple):
+    """How a whole snapshot differs from the log below its offset, and what follows when Kafka takes the snapshot, in
+    words. right: the name that it should have, if only its name is wrong; None if that is not known. refuses_start:
+    whether Kafka does not start with it."""
+
+    reason: str
+    outcome: str
+    right: str | None = None
+    refuses_start: bool = False
+
+
+def contradiction(directory: Path, files: Files, name: str) -> Contradiction | None:
+    """Return what differs between a whole snapshot and the log below its offset, or how its name is wrong, if Kafka's
+    start loses the log by that; None if they agree.
 
     A snapshot is the image of the log below its offset. The two are compared if the whole log below that offset can be
     read, from offset 0 or from the oldest snapshot on. Otherwise they differ only if the snapshot has no broker,
@@ -235,6 +259,22 @@ def contradiction(directory: Path, files: Files, name: str) -> str | None:
     than a snapshot. files: those of the metadata log's directory. Raises UnreadableInput. Source: SnapshotGenerator,
     MetadataImage.write; KIP-630.
     """
+    found = _difference(directory, files, name)
+    wrong = misnamed_snapshot(directory, files, name) if found is None else None
+    if wrong is None or wrong.harm is None:
+        return found
+    return Contradiction(wrong.reason, wrong.harm, wrong.right, wrong.refuses_start)
+
+
+def misnamed_snapshot(directory: Path, files: Files, name: str) -> Misnamed | None:
+    """Return how the name of a whole snapshot is wrong; None if it is not, or if nothing tells it. files: those of the
+    metadata log's directory. Raises UnreadableInput."""
+    return misnamed(directory, files, _named(files, FileKind.LOG), name)
+
+
+def _difference(directory: Path, files: Files, name: str) -> Contradiction | None:
+    """Return what differs between a whole snapshot and the log below its offset (see `contradiction`); None if they
+    agree. Raises UnreadableInput."""
     below, is_whole = _log_below(directory, files, _snapshot_offset(name))
     if below is None:
         return None
@@ -242,18 +282,32 @@ def contradiction(directory: Path, files: Files, name: str) -> str | None:
         directory / name, files[name], MetadataImage(lenient=True), lambda _: None, around_damage=False
     )
     if is_whole:
-        found = list(differences(below, image))
-        lacking = [each for each in found if each.after is None]
-        if not found:
-            return None
-        first = (lacking or found)[0]
-        more = f" ({len(found) - 1:,} more differences)" if len(found) > 1 else ""
-        if lacking:
-            return f"it lacks {first.what} {first.name}, which the log has below its offset{more}"
-        return f"it has another {first.what} {first.name} than the log below its offset{more}"
+        return _compared(list(differences(below, image)), list(lowered_epochs(below, image)))
     if (below.brokers or below.topics) and not (image.brokers or image.controllers or image.topics):
-        return "it has no broker, controller or topic, though the log below its offset has"
+        return Contradiction("it has no broker, controller or topic, though the log below its offset has", STRAYS)
     return None
+
+
+def _compared(found: Sequence[Difference], epochs: Sequence[Difference]) -> Contradiction | None:
+    """Return the differences between the log and a snapshot in words; None if there are none. epochs: the leader epochs
+    that are lower in the snapshot."""
+    reasons, outcome = list[str](), OLDER
+    lacking = [each for each in found if each.after is None]
+    if found:
+        first = (lacking or found)[0]
+        more = f" ({len(found) - 1:,} more difference{'s' if len(found) > 2 else ''})" if len(found) > 1 else ""
+        if lacking:
+            reasons.append(f"it lacks {first.what} {first.name}, which the log has below its offset{more}")
+        else:
+            reasons.append(f"it has another {first.what} {first.name} than the log below its offset{more}")
+    if epochs:
+        first = epochs[0]
+        count = f"{len(epochs):,} leader epoch{' is' if len(epochs) == 1 else 's are'} lower in it"
+        reasons.append(f"{count}: {first.after} of {first.name}, which has {first.before} in the log")
+        outcome = LOWER_EPOCHS
+    if any(each.what in {"topic", "partition"} for each in lacking):
+        outcome = STRAYS
+    return Contradiction("; ".join(reasons), outcome) if reasons else None
 
 
 def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImage | None, bool]:
@@ -393,7 +447,8 @@ def _message(value: bytes | None) -> tuple[str, dict[str, Any]]:
 
 
 def offset_beyond_end(directory: Path, files: Files) -> UnreadableInput | None:
-    """Return an error for the batch with the highest offset, if that offset lies beyond the log end offset; else None.
+    """Return an error for the latest snapshot, or the batch with the highest offset, if its offset lies beyond the log
+    end offset; else None.
 
     The log end offset is the offset after the last batch. Only batches before the first damage count. Kafka's
     controller keeps its state at the highest offset that it has replayed, and cannot append records at a lower one: the
@@ -416,6 +471,9 @@ def offset_beyond_end(directory: Path, files: Files) -> UnreadableInput | None:
                 part.release()
         finally:
             source.close()
+    begin, latest = begin_of_reading(files), latest_snapshot(files)
+    if found is not None and latest is not None and begin > end + 1:
+        return UnreadableInput(str(directory / latest), f"offset {begin:,} is beyond the log's end, {end:,}")
     if found is None or highest <= end + 1:
         return None
     name, row = found

@@ -30,6 +30,7 @@ from kcli.errors import UnreadableInput
 from kcli.log.index_entries import OFFSET_ENTRY_BYTES
 from kcli.log.log_directory import LogDirectory
 from kcli.log.source import read_whole
+from kcli.log.whiteouts import WHITEOUT, is_whiteout
 
 if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
@@ -81,12 +82,15 @@ def stale_marker(home: Path, image: MetadataImage, node_id: int | None, others: 
 
 def blank_marker(home: Path, image: MetadataImage | None, node_id: int | None) -> str | None:
     """Return, in words, why the clean-shutdown marker of 0 bytes in the log directory `home` is not that of an orderly
-    stop, and what Kafka does with it. None if there is no marker of 0 bytes, or no evidence that it was made by hand.
+    stop, and what Kafka does with it. None if there is no marker of 0 bytes, or no evidence that it was made by hand. A
+    whiteout counts as such a marker, too.
 
     image: the metadata of all records; None if it is not known. node_id: the broker's id; None if it is not known.
     Raises UnreadableInput.
     """
     marker = home / FileKind.CLEAN_SHUTDOWN
+    if marker.exists() and is_whiteout(marker):
+        return f"{WHITEOUT}; Kafka takes the stop for clean, and recovers no log"
     if not marker.is_file() or read_whole(marker).strip():
         return None
     from kcli.metadata.image import METADATA_VERSION  # imported only if the marker of 0 bytes exists

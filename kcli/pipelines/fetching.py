@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 import time
-from array import array
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
@@ -25,18 +24,19 @@ from typing import TYPE_CHECKING
 
 from formats.errors import BadValue, FormatError, Truncated
 from formats.kernels.batches import BatchTable, drop_batches, odd_offsets
-from formats.kernels.columns import ATTRIBUTES, BASE_OFFSET, FAULTS, LAST_OFFSET, MAGIC, PRODUCER_ID, SIZE, START
+from formats.kernels.columns import BASE_OFFSET, FAULTS, LAST_OFFSET
 from formats.kernels.records import RecordTable, drop_invalid
 from formats.kernels.scan import scan
+from kcli.client.aborted import aborted_ranges
+from kcli.client.leaders import Leaderless
 from kcli.client.log_reading import EARLIEST, LATEST, Fetched, LogReader, OffsetOutOfRange
 from kcli.errors import KcliError
 from kcli.export.options import Isolation, OnCorruption, SourceOptions
 from kcli.export.reading import CORRUPT, MISPLACED, SLICE_RECORDS, next_unsound
-from kcli.export.record_batches import KNOWN_MAGIC, RecordBatches
+from kcli.export.record_batches import RecordBatches
 from kcli.export.splits import MAX_OFFSET, lost
-from kcli.export.transactions import marker_kind
 from kcli.log.batch_records import decode, faults_of
-from kcli.log.read_only.survey import ABORT, CONTROL, UNSOUND
+from kcli.log.read_only.survey import UNSOUND
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import BytesSource
 from kcli.pipelines.cluster import Cluster
@@ -162,7 +162,7 @@ class _Task:
         """Raise the error for a range whose last records the leader does not send, or warn if the log ends before
         them."""
         if fetched is None:
-            raise KcliError(f"{self._partition} has no leader")
+            raise Leaderless(self._partition)
         if fetched.end < self._range.end:
             self._lost(f"offset {self._range.end - 1:,} is gone, the log ends at {fetched.end:,}")
             return
@@ -259,30 +259,3 @@ def end_of(records: bytes) -> int:
     batches = BatchTable()
     scan(records, 0, len(records), 0, batches, check_crc=False)
     return batches.field(batches.count - 1, LAST_OFFSET) + 1 if batches.count else -1
-
-
-def aborted_ranges(window: Window, aborted: list[tuple[int, int]]) -> array[int]:
-    """Return the aborted transactions in a window as an array for drop_batches: producer id, first and last offset of
-    each, sorted by producer id and offset.
-
-    aborted: producer ids and first offsets of the aborted transactions that have not ended before the window, from the
-    Fetch response. The transactions that end in the window are removed from this list.
-    """
-    batches = window.batches
-    producers = {producer for producer, _ in aborted}
-    markers: dict[int, list[int]] = {}
-    for i in range(batches.count):
-        if not batches.field(i, ATTRIBUTES) & CONTROL or batches.field(i, MAGIC) < KNOWN_MAGIC:
-            continue
-        producer, start = batches.field(i, PRODUCER_ID), batches.field(i, START)
-        if producer in producers and marker_kind(bytes(window.data[start : start + batches.field(i, SIZE)])) == ABORT:
-            markers.setdefault(producer, []).append(batches.field(i, BASE_OFFSET))
-    flat: array[int] = array("q")
-    left: list[tuple[int, int]] = []
-    for producer, first in sorted(set(aborted)):
-        end = next((at for at in markers.get(producer, ()) if at >= first), None)
-        flat.extend((producer, first, MAX_OFFSET if end is None else end))
-        if end is None:
-            left.append((producer, first))
-    aborted[:] = left
-    return flat

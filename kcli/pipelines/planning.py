@@ -19,8 +19,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from kcli.client.leaders import Leaderless
 from kcli.client.log_reading import EARLIEST, LATEST, LogReader
-from kcli.errors import KcliError, UsageError
+from kcli.errors import UsageError
 from kcli.export.names import refuse_unknown
 from kcli.export.options import Isolation, SourceOptions
 from kcli.export.splits import Range, Split, chosen, counted, lost, refuse_missing, splits
@@ -211,7 +212,7 @@ def _offsets(reader: LogReader, timestamps: Mapping[TopicPartition, int], *, com
         if not left:
             break
         if time.monotonic() > deadline:
-            raise KcliError(f"{min(left)} has no leader")
+            raise Leaderless(min(left))
         time.sleep(RETRY_S)
         found |= reader.offsets_at(left, committed=committed)
     return found

@@ -21,7 +21,7 @@ Source: KIP-98, KIP-447; KafkaStreamWriter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -162,16 +162,25 @@ class _Sink:
 
 
 def append(
-    rows: pa.Table, encoder: Encoder, appender: LogAppender, transaction: ProducingTransaction | None
+    rows: pa.Table,
+    encoder: Encoder,
+    appender: LogAppender,
+    transaction: ProducingTransaction | None,
+    written: Callable[[TopicPartition, bytes, int], None] | None = None,
 ) -> dict[TopicPartition, int]:
     """Append rows, as a part of a transaction. Return, of each partition, the base offset of its last batch, -1 if it
-    was there already. Raises UsageError, ErrorAnswer, NobodyAnswers, KcliError."""
+    was there already. written: called with each batch and its base offset; that of its last part, if it was cut. Raises
+    UsageError, ErrorAnswer, NobodyAnswers, KcliError."""
     batches = encoder.encode(rows)
     if transaction is not None:
         transaction.add(batches)
     found: dict[TopicPartition, int] = {}
     for i in range(max(map(len, batches.values()))):
-        found |= appender.append({each: made[i] for each, made in batches.items() if i < len(made)})
+        sent = {each: made[i] for each, made in batches.items() if i < len(made)}
+        found |= appender.append(sent)
+        if written is not None:
+            for each, batch in sent.items():
+                written(each, batch, found[each])
     if appender.refused_bytes is not None:
         encoder.batch_bytes = min(encoder.batch_bytes, max(BATCH_BYTES_MIN, appender.refused_bytes // 2))
     return found

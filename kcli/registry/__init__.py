@@ -15,20 +15,20 @@ parsed_cache  a cache of parsed schemas
 drafts        a schema in a request or an answer
 records       keys and values of `_schemas`, byte for byte
 metadata      metadata and rule sets
-calls, messages, fields, json_text, errors, names
-              requests and answers, JSON as Jackson reads and writes it, refusals, names of subjects and contexts
+calls, messages, fields, errors, names
+              requests and answers, refusals, names of subjects and contexts
 
 What serves:
 
 server        listeners, and a registry from its start to its end; in_broker: one in a broker's process
 service       requests to the image, changes to the log, writes to the leader
-http          HTTP/1.1: bytes to requests, answers to bytes, limits
 access        logins and ACLs
 log           the topic: made or checked, read for ever, appended to by one registry at a time. How older leaders are
               fenced stands there
 leader        the election, by Confluent's group protocol; forward: a request to whoever leads
-cluster       requests to the brokers of a Kafka cluster
 config        the configurations, by Confluent's names
+
+HTTP, JSON and the requests to brokers are in kcli.service.
 
 What needs no server:
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kcli.registry import errors, names
 from kcli.registry.calls import Call
-from kcli.registry.json_text import pruned
-from kcli.registry.messages import Answer, Change
+from kcli.registry.messages import Change
 from kcli.registry.records import context_key
+from kcli.service.json_text import pruned
+from kcli.service.messages import Answer
 
 
 def root(call: Call) -> Answer:

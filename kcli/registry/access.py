@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from kcli.errors import UnreadableInput
-from kcli.registry.http import error_answer
-from kcli.registry.messages import Answer, Operation
+from kcli.registry.messages import Operation, error_answer
 from kcli.security.scram import MECHANISMS, ScramCredential
+from kcli.service.messages import Answer
 
 REALM: Final = "SchemaRegistry"
 REMEMBERED_MAX: Final = 1000

@@ -9,8 +9,9 @@ from kcli.registry import routing
 from kcli.registry.calls import Call
 from kcli.registry.errors import RestError, too_large
 from kcli.registry.image import Image
-from kcli.registry.json_text import dumps
-from kcli.registry.messages import V1_JSON, Answer, Change, Identity, Limits, Operation, Request
+from kcli.registry.messages import V1_JSON, Change, Identity, Limits, Operation
+from kcli.service.json_text import dumps
+from kcli.service.messages import Answer, Request
 
 __all__ = [
     "Answer",

@@ -9,9 +9,10 @@ from urllib.parse import parse_qsl
 from kcli.registry.errors import bad_request, invalid_version, missing_body, not_found
 from kcli.registry.fields import INT_MAX
 from kcli.registry.image import Image
-from kcli.registry.json_text import BadJson, Json, dumps, loads
-from kcli.registry.messages import Answer, Change, Identity, Limits
+from kcli.registry.messages import Change, Identity, Limits
 from kcli.registry.records import Record
+from kcli.service.json_text import BadJson, Json, dumps, loads
+from kcli.service.messages import Answer
 
 T = TypeVar("T")
 Query = Mapping[str, Sequence[str]]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from kcli.registry import lookups
 from kcli.registry.drafts import Draft, invalid_schema
 from kcli.registry.image import Image
-from kcli.registry.json_text import loads
 from kcli.registry.metadata import Metadata, property_of
 from kcli.registry.records import Config, StoredSchema
 from kcli.schemas.compatibility import Level, check
 from kcli.schemas.parsed import ParsedSchema
 from kcli.schemas.schema import InvalidSchema
+from kcli.service.json_text import loads
 
 RESERVED = "confluent:reserved"
 

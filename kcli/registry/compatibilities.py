@@ -10,9 +10,9 @@ from kcli.registry.calls import Call, version_id
 from kcli.registry.checking import incompatibilities
 from kcli.registry.drafts import Draft
 from kcli.registry.errors import InvalidSchemaRefused
-from kcli.registry.messages import Answer
 from kcli.registry.records import StoredSchema
 from kcli.registry.views import requested
+from kcli.service.messages import Answer
 
 
 def check_version(call: Call, subject: str, version: str) -> Answer:

@@ -26,10 +26,10 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from kcli.errors import UsageError
-from kcli.registry.http import HttpLimits
 from kcli.registry.leader import GroupConfig
 from kcli.registry.log import LogConfig
 from kcli.registry.messages import Limits
+from kcli.service.http import HttpLimits
 
 DEFAULT_PORT: Final = 8081
 LEVELS: Final = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")

@@ -11,10 +11,11 @@ from typing import Any
 from kcli.registry import errors, names, settings
 from kcli.registry.calls import Call
 from kcli.registry.fields import as_boolean, as_object, as_text
-from kcli.registry.json_text import Json, pruned
-from kcli.registry.messages import Answer, Change
+from kcli.registry.messages import Change
 from kcli.registry.metadata import check_rule_set, metadata_of, rule_set_of
 from kcli.registry.records import CONFIG_FIELDS, LEVELS, POLICIES, config_value, subject_key
+from kcli.service.json_text import Json, pruned
+from kcli.service.messages import Answer
 
 LEVEL_IN_REQUESTS = "compatibility"
 """The name of the compatibility level in PUT requests and their answers."""

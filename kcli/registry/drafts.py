@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from kcli.registry.errors import InvalidSchemaRefused, not_permitted
 from kcli.registry.fields import as_integer, as_list, as_object, as_text
-from kcli.registry.json_text import Json, pruned
 from kcli.registry.metadata import Metadata, RuleSet, metadata_of, rule_set_of, shown_metadata, shown_rule_set
 from kcli.registry.records import StoredSchema, digest_of, guid_of, references_json
 from kcli.schemas.schema import Reference
+from kcli.service.json_text import Json, pruned
 
 TAGS = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")
 """Fields of a request that would change a schema's text."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from kcli.registry.errors import RestError, bad_request
-from kcli.registry.json_text import Json
+from kcli.service.json_text import Json
 
 INT_MAX = (1 << 31) - 1
 T = TypeVar("T")

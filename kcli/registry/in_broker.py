@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from kcli.broker.config.security import outgoing_problem, to_brokers
 from kcli.broker.network.outbound import Outbound, outbound
-from kcli.registry.cluster import Address
 from kcli.registry.known import RegisteredSchemas
-from kcli.registry.server import CannotServe, RegistryServer
+from kcli.registry.server import RegistryServer
+from kcli.service.cluster import Address
+from kcli.service.serving import CannotServe
 
 if TYPE_CHECKING:
     from kcli.broker.node import Node

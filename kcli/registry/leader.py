@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from kcli.broker.network.peers import Unanswered
 from kcli.protocol.error_code import ErrorCode
-from kcli.registry.cluster import GROUP, PASSING, Cluster, Refused, clock_s
+from kcli.service.cluster import GROUP, PASSING, Cluster, Refused, clock_s
 
 log = logging.getLogger("kcli.registry")
 PROTOCOL_TYPE, PROTOCOL = "sr", "v0"

@@ -29,10 +29,9 @@ from typing import Any, Final, NamedTuple
 from formats.batch_writer import write_batch
 from kcli.broker.network.peers import Unanswered, VersionMismatch
 from kcli.errors import KcliError, UnreadableInput
-from kcli.log.source import BytesSource
-from kcli.log.stored_batches import batches_of
 from kcli.protocol.error_code import ErrorCode
-from kcli.registry.cluster import PASSING, RETRY_S, TRANSACTION, Cluster, Refused, clock_s
+from kcli.service.cluster import PASSING, RETRY_S, TRANSACTION, Cluster, Refused, clock_s
+from kcli.service.fetched import Record, records_in
 
 log = logging.getLogger("kcli.registry")
 NOOP: Final = (b'{"keytype":"NOOP","magic":0}', None)
@@ -60,15 +59,6 @@ class NotAppended(KcliError):
     def __init__(self, reason: str, code: ErrorCode | None = None) -> None:
         super().__init__(reason)
         self.code = code
-
-
-class Record(NamedTuple):
-    """One record of the log. timestamp_ms: in ms since 1970."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
 
 
 Replay = Callable[[Sequence[Record]], Awaitable[None]]
@@ -237,17 +227,7 @@ class SchemasLog:
             self._anew = None
 
     async def _take(self, data: bytes) -> None:
-        records: list[Record] = []
-        end = self.next_offset
-        source = BytesSource(_whole_batches(data), f"topic {self._config.topic}")
-        for row, stored in batches_of(source):
-            end = max(end, row.last_offset + 1)
-            if not row.is_control:
-                records += [
-                    Record(each.offset, each.key, each.value, row.max_timestamp)
-                    for each in stored
-                    if each.offset >= self.next_offset
-                ]
+        records, end = records_in(data, self.next_offset, f"topic {self._config.topic}")
         if records:
             await self._replay(records)
         await self._moved_to(end)
@@ -384,16 +364,3 @@ class SchemasLog:
             code = ErrorCode(found.error_code)
             raise NotAppended(f"Produce to {self._config.topic}: {code.name}", code)
         return int(found.base_offset)
-
-
-def _whole_batches(data: bytes) -> bytes:
-    """Return the batches without the incomplete one at the end of a Fetch response."""
-    position = 0
-    while position + 12 <= len(data):
-        after = position + 12 + int.from_bytes(data[position + 8 : position + 12], signed=True)
-        if after > len(data) or after < position + 12:
-            break
-        position = after
-    if not position and data:
-        raise UnreadableInput("Fetch response", f"a batch that {len(data):,} bytes do not hold")
-    return data[:position]

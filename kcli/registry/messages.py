@@ -1,33 +1,21 @@
-"""Requests, answers and changes: the values that the registry's server and the API's handlers exchange."""
+"""Changes, limits and ids: the values that the registry's server and the API's handlers exchange."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
+
+from kcli.service.messages import Answer
+from kcli.service.messages import error_answer as plain_error
 
 V1_JSON = "application/vnd.schemaregistry.v1+json"
 """The media type of answers if the client does not prefer another one."""
 
 
-class Request(NamedTuple):
-    """An HTTP request. path: still percent-encoded, without the query. query: the text after the `?`, still encoded.
-    headers: their names in lower case."""
-
-    method: str
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Answer(NamedTuple):
-    """An HTTP response. headers: the headers other than Content-Type and Content-Length."""
-
-    status: int
-    body: bytes
-    content_type: str = V1_JSON
-    headers: Mapping[str, str] = {}
+def error_answer(code: int, message: str, status: int | None = None) -> Answer:
+    """Return the answer for an error. code, status: see kcli.service.messages."""
+    return plain_error(code, message, status, V1_JSON)
 
 
 class Change(NamedTuple):

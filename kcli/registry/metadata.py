@@ -18,7 +18,7 @@ from typing import Any
 from kcli.java.hashing import java_order
 from kcli.registry.errors import RestError, bad_request, invalid_rule_set
 from kcli.registry.fields import as_boolean, as_enum, as_list, as_object, as_text
-from kcli.registry.json_text import Json
+from kcli.service.json_text import Json
 
 Metadata = Mapping[str, Any]
 RuleSet = Mapping[str, Any]

@@ -12,8 +12,9 @@ from kcli.registry import errors, names, settings
 from kcli.registry.calls import Call
 from kcli.registry.fields import as_object, as_text
 from kcli.registry.image import Image
-from kcli.registry.messages import Answer, Change
+from kcli.registry.messages import Change
 from kcli.registry.records import MODES, Record, clear_subject_value, mode_value, schema_key, subject_key
+from kcli.service.messages import Answer
 
 
 def _subject(subject: str | None) -> str | None:

@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 from kcli.errors import KcliError
 from kcli.registry.errors import RestError
 from kcli.registry.fields import INT_MAX
-from kcli.registry.json_text import BadJson, Json, dumps, loads, pruned
 from kcli.registry.metadata import Metadata, RuleSet, metadata_bytes, metadata_of, rule_set_bytes, rule_set_of
 from kcli.registry.names import TENANT
 from kcli.schemas.compatibility import Level
 from kcli.schemas.schema import Reference
+from kcli.service.json_text import BadJson, Json, dumps, loads, pruned
 
 CONFIG_FIELDS = (
     "alias",

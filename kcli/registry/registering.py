@@ -14,7 +14,7 @@ from kcli.registry.drafts import Draft, registered_json, stored
 from kcli.registry.errors import InvalidSchemaRefused
 from kcli.registry.fields import INT_MAX
 from kcli.registry.image import Image
-from kcli.registry.messages import Answer, Change
+from kcli.registry.messages import Change
 from kcli.registry.metadata import check_rule_set
 from kcli.registry.records import (
     Config,
@@ -27,6 +27,7 @@ from kcli.registry.records import (
 )
 from kcli.registry.views import formatted, requested
 from kcli.schemas.parsed import ParsedSchema
+from kcli.service.messages import Answer
 
 
 def register(call: Call, subject: str) -> Answer | Change:

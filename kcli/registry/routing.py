@@ -20,7 +20,8 @@ from urllib.parse import unquote
 from kcli.registry import about, compatibilities, configs, errors, modes, names, registering, schemas, subjects
 from kcli.registry.calls import parse_query
 from kcli.registry.image import Image
-from kcli.registry.messages import V1_JSON, Answer, Change, Operation, Request
+from kcli.registry.messages import V1_JSON, Change, Operation
+from kcli.service.messages import Answer, Request
 
 MEDIA_TYPES = {V1_JSON: 1.0, "application/vnd.schemaregistry+json": 1.0, "application/json": 0.5}
 """The media types of answers, each with the registry's preference."""

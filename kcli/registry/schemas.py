@@ -14,10 +14,10 @@ from kcli.registry import errors, names
 from kcli.registry.calls import Call, integer
 from kcli.registry.drafts import schema_json, stored, text_json
 from kcli.registry.image import Image
-from kcli.registry.messages import Answer
 from kcli.registry.metadata import has_rule_of_type
 from kcli.registry.records import StoredSchema
 from kcli.registry.views import formatted, with_qualified_references
+from kcli.service.messages import Answer
 
 TYPES = ["JSON", "PROTOBUF", "AVRO"]
 

@@ -10,38 +10,29 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-import os
-import signal
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kcli.broker.network.outbound import IN_THE_CLEAR, Outbound
-from kcli.errors import KcliError, UsageError
+from kcli.errors import UsageError
 from kcli.registry.access import Access, FileUsers, ScramStoreUsers, Users, read_rules
-from kcli.registry.cluster import Address, Cluster
 from kcli.registry.config import Listener, RegistryConfig
-from kcli.registry.http import Connections
 from kcli.registry.leader import Identity
+from kcli.registry.messages import V1_JSON
 from kcli.registry.service import Registry
-from kcli.tls.contexts import TlsContext, client_context, listener_context
-
-if TYPE_CHECKING:
-    from kcli.client.security import Security
+from kcli.service.cluster import Address, Cluster
+from kcli.service.http import Connections
+from kcli.service.serving import BACKLOG, CannotServe, listen, until_signalled
+from kcli.tls.contexts import client_context, listener_context
 
 log = logging.getLogger("kcli.registry")
-BACKLOG: Final = 512
-AT_ONCE_STATUS: Final = 130
 HANDSHAKE_S: Final = 10.0
 ANSWERS_S: Final = 5.0
 """How long a stop waits for the answers of requests, in seconds."""
 
 ScramRecords = Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]]
-
-
-class CannotServe(KcliError):
-    """A registry cannot start, or cannot continue to serve."""
 
 
 class RegistryServer:
@@ -101,17 +92,17 @@ class RegistryServer:
             log.warning("%s", warning)
         access = self._access()
         for each in config.listeners:
-            self._sockets.append((each, _bind(each)))
+            self._sockets.append((each, listen(each.host, each.port)))
         network = SocketNetwork(loop, self._outbound)
         self._close_network = network.close
-        self._cluster = cluster = Cluster(network, self._bootstrap, own=self._own)
+        self._cluster = cluster = Cluster(network, self._bootstrap, own=self._own, client_id="schema-registry")
         self._registry = registry = Registry(cluster, config, self._identity(), access, to_leader)
         try:
             await registry.start()
         except TimeoutError:
             raise CannotServe(f"topic {config.log.topic} is not read in {config.init_s:g} s") from None
         self._connections = connections = Connections(
-            loop, registry, config.http, frozenset() if tls is None else tls.refused_suites
+            loop, registry, config.http, frozenset() if tls is None else tls.refused_suites, V1_JSON
         )
         for listener, sock in self._sockets:
             context = tls.context if tls is not None and listener.scheme == "https" else None
@@ -172,31 +163,6 @@ class RegistryServer:
             sock.close()
 
 
-def _bind(listener: Listener) -> socket.socket:
-    """Return a listening socket. Raises CannotServe."""
-    where = f"{listener.host or '*'}:{listener.port}"
-    try:
-        if not listener.host:
-            return (
-                socket.create_server(("", listener.port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
-                if socket.has_dualstack_ipv6()
-                else socket.create_server(("", listener.port), backlog=BACKLOG)
-            )
-        found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)
-        family, _, _, _, address = found[0]
-        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
-
-
-def outbound_of(security: Security) -> Outbound:
-    """Return how to connect to brokers, by the TLS and SASL of a client's properties."""
-    from kcli.tls.settings import read_settings
-
-    tls = None if security.tls is None else TlsContext(security.tls, read_settings({}), frozenset(), (), ())
-    return Outbound(tls, security.sasl)
-
-
 def serve(
     config: RegistryConfig,
     bootstrap: Sequence[Address],
@@ -217,16 +183,7 @@ async def _serve_alone(
     outbound: Outbound,
     ready: Callable[[RegistryServer], None],
 ) -> None:
-    loop = asyncio.get_running_loop()
-    signalled = asyncio.Event()
-
-    def end() -> None:
-        if signalled.is_set():
-            os._exit(AT_ONCE_STATUS)
-        signalled.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
+    signalled = until_signalled()
     server = RegistryServer(config, bootstrap, outbound)
     starting, waiting = asyncio.ensure_future(server.start()), asyncio.ensure_future(signalled.wait())
     either: list[asyncio.Future[Any]] = [starting, waiting]

@@ -28,16 +28,19 @@ from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 from kcli.registry.access import Access, unauthorized
 from kcli.registry.api import Image, handle, is_known, operation_of, refusal, subject_of
-from kcli.registry.cluster import PASSING, RETRY_S, Cluster, Refused
 from kcli.registry.config import RegistryConfig
 from kcli.registry.errors import denied
-from kcli.registry.forward import NotForwarded, forward, is_forwarded
-from kcli.registry.http import encode, error_answer
+from kcli.registry.forward import forward, is_forwarded
 from kcli.registry.leader import Assigned, Election, Identity
-from kcli.registry.log import NOOP, NotAppended, Record, SchemasLog
-from kcli.registry.messages import Answer, Change, Operation, Request
+from kcli.registry.log import NOOP, NotAppended, SchemasLog
+from kcli.registry.messages import Change, Operation, error_answer
 from kcli.registry.messages import Identity as Version
 from kcli.registry.turns import Turns
+from kcli.service.cluster import PASSING, RETRY_S, Cluster, Refused
+from kcli.service.fetched import Record
+from kcli.service.http import encode
+from kcli.service.http_client import NoAnswer
+from kcli.service.messages import Answer, Request
 
 T = TypeVar("T")
 log = logging.getLogger("kcli.registry")
@@ -327,7 +330,7 @@ class Registry:
                 return found
         try:
             return await forward(request, leader, self._tls, FORWARD_S)
-        except NotForwarded as error:
+        except NoAnswer as error:
             now = time.monotonic()
             if now - self._logged_at > LOG_AGAIN_S:
                 self._logged_at = now

@@ -17,7 +17,7 @@ from kcli.registry import errors, lookups, names, settings
 from kcli.registry.calls import Call, version_id
 from kcli.registry.drafts import schema_json, stored
 from kcli.registry.image import Image
-from kcli.registry.messages import Answer, Change
+from kcli.registry.messages import Change
 from kcli.registry.records import (
     Record,
     StoredSchema,
@@ -27,6 +27,7 @@ from kcli.registry.records import (
     subject_key,
 )
 from kcli.registry.views import formatted, requested, with_qualified_references
+from kcli.service.messages import Answer
 
 
 def list_subjects(call: Call) -> Answer:

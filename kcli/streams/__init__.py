@@ -32,7 +32,7 @@ from kcli.streams.grouped_stream import (
 from kcli.streams.grouped_table import KGroupedTable
 from kcli.streams.kstream import BranchedKStream, KStream
 from kcli.streams.ktable import GlobalKTable, KTable
-from kcli.streams.records import Record, ValueAndTimestamp
+from kcli.streams.records import Record, ValueAndTimestamp, VersionedRecord
 from kcli.streams.serdes import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING, Serde, session_windowed, time_windowed
 from kcli.streams.suppressed import Suppressed
 from kcli.streams.testing import TopologyTestDriver
@@ -41,6 +41,7 @@ from kcli.streams.topology.operators.window_aggregate import EmitStrategy
 from kcli.streams.topology.processor import Processor, ProcessorContext, PunctuationType
 from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder
 from kcli.streams.topology.stores.session import SessionStoreBuilder
+from kcli.streams.topology.stores.versioned import VersionedKeyValueStoreBuilder
 from kcli.streams.topology.stores.window import WindowStoreBuilder
 from kcli.streams.topology.topology import Topology
 from kcli.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Window, Windowed
@@ -87,6 +88,8 @@ __all__ = [
     "TopologyError",
     "TopologyTestDriver",
     "ValueAndTimestamp",
+    "VersionedKeyValueStoreBuilder",
+    "VersionedRecord",
     "Window",
     "WindowStoreBuilder",
     "Windowed",

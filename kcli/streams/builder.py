@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from kcli.streams.context import Declaring
+from kcli.streams.context import Declaring, has_versions
 from kcli.streams.errors import TopologyError
 from kcli.streams.graph import Graph, Step
 from kcli.streams.kstream import KStream
@@ -86,6 +86,7 @@ class StreamsBuilder:
         timestamp_extractor: TimestampExtractor | None = None,
         name: str | None = None,
         store_name: str | None = None,
+        history_retention_ms: int | None = None,
         logging: bool = True,
     ) -> KTable[K, V]: ...
 
@@ -99,6 +100,7 @@ class StreamsBuilder:
         timestamp_extractor: TimestampExtractor | None = None,
         name: str | None = None,
         store_name: str | None = None,
+        history_retention_ms: int | None = None,
         logging: bool = True,
     ) -> KTable[Any, Any]: ...
 
@@ -111,16 +113,21 @@ class StreamsBuilder:
         timestamp_extractor: TimestampExtractor | None = None,
         name: str | None = None,
         store_name: str | None = None,
+        history_retention_ms: int | None = None,
         logging: bool = True,
     ) -> KTable[Any, Any]:
         """Return the table of a topic: a record is the new value of its key, and None deletes it. store_name: the name
-        of the table's store; without a name the table has a store only if a later step needs it. logging: whether the
-        store has a changelog topic."""
+        of the table's store; without a name the table has a store only if a later step needs it. history_retention_ms:
+        the store is versioned, and keeps for so long what values were before. logging: whether the store has a
+        changelog topic."""
         graph = self._declaring.graph
+        versioned = has_versions(store_name, history_retention_ms)
         store = store_name or graph.new_store_name(f"{topic}-")
         source, node = self._declaring.named(name, SOURCE, "-source"), self._declaring.named(name, TABLE)
         table = TableSource(store, is_materialized=store_name is not None)
-        builder = table_store(store, (key_serde, value_serde), logging=logging)
+        builder = table_store(
+            store, (key_serde, value_serde), logging=logging, history_retention_ms=history_retention_ms
+        )
 
         def write(topology: Topology, _step: Step) -> None:
             serdes: dict[str, Any] = {"key_serde": key_serde, "value_serde": value_serde}
@@ -129,7 +136,7 @@ class StreamsBuilder:
             if table.is_materialized:
                 topology.add_state_store(builder, node)
 
-        step = graph.add(Step(node, write))
+        step = graph.add(Step(node, write, versioned=versioned))
         return KTable(self._declaring, node, step, table, (key_serde, value_serde), store_name=store_name)
 
     @overload

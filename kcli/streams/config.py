@@ -7,8 +7,7 @@
     processing.exception.handler.global.enabled
                                                true or false (the default)
     errors.dead.letter.queue.topic.name        the topic to which these handlers send dead letters
-    num.standby.replicas                       from 1 on, an instance keeps the stores of all tasks of other instances
-                                               up to date, too: as many replicas as there are other instances
+    num.standby.replicas                       how many other instances keep the stores of a task up to date, too
 
 A handler may also be a function of the program (see kcli.streams.topology.error_handlers); it sends its own dead
 letters. Source: StreamsConfig of Kafka Streams.
@@ -47,12 +46,12 @@ NAMES = (*HANDLERS, GLOBAL_PROCESSING, DEAD_LETTER_TOPIC, STANDBYS)
 
 @dataclass(frozen=True)
 class StreamsConfig:
-    """The configuration of an application. dead_letter_topic: None for no dead letters. has_standbys: whether instances
-    keep the stores of other instances' tasks up to date."""
+    """The configuration of an application. dead_letter_topic: None for no dead letters. standbys: how many other
+    instances keep the stores of a task up to date."""
 
     handlers: ErrorHandlers
     dead_letter_topic: str | None
-    has_standbys: bool
+    standbys: int
 
 
 def streams_config(given: Mapping[str, Any] | None) -> StreamsConfig:
@@ -72,7 +71,7 @@ def streams_config(given: Mapping[str, Any] | None) -> StreamsConfig:
     standbys = str(values.get(STANDBYS, 0))
     if not standbys.isdecimal():
         raise TopologyError(f"{STANDBYS} is a number, not {standbys!r}")
-    return StreamsConfig(handlers, topic, has_standbys=int(standbys) > 0)
+    return StreamsConfig(handlers, topic, int(standbys))
 
 
 def _handler(name: str, values: Mapping[str, Any], dead_letter_topic: str | None) -> Handler:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kcli.streams.errors import TopologyError
 from kcli.streams.graph import Graph, Step
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.operators.stateless import filtered
@@ -55,15 +56,16 @@ class Declaring:
         store: StoreBuilder[Any] | None,
         *,
         grace_ms: int | None = None,
+        versioned: bool | None = None,
     ) -> Step:
-        """Add the step of a table, with its store."""
+        """Add the step of a table, with its store. grace_ms, versioned: as for Step."""
 
         def write(topology: Topology, step: Step) -> None:
             topology.add_processor(name, supplier, *step.parent_names)
             if store is not None:
                 topology.add_state_store(store, name)
 
-        return self.graph.add(Step(name, write, grace_ms=grace_ms), parent)
+        return self.graph.add(Step(name, write, grace_ms=grace_ms, versioned=versioned), parent)
 
     def new_repartition(
         self, prefix: str, key_serde: AnySerde, value_serde: AnySerde, partitions: int | None = None
@@ -91,3 +93,10 @@ class Declaring:
             topology.add_source(source, topic, key_serde=key_serde, value_serde=value_serde)
 
         return Step(source, write, is_repartition=True)
+
+
+def has_versions(store_name: str | None, history_retention_ms: int | None) -> bool:
+    """Return whether a table has a versioned store. Raises TopologyError if that has no name."""
+    if history_retention_ms is not None and store_name is None:
+        raise TopologyError("history_retention_ms makes a versioned store, which needs a store_name")
+    return history_retention_ms is not None

@@ -21,7 +21,8 @@ class Step:
 
     name: the name of the node that sends the step's records. write: adds the step's nodes and stores to a topology.
     topics: the topics of a source. grace_ms: for how long after its end (for a session, after its last record) a window
-    of a windowed aggregate is open. keeps_null_keys: the step is a join that has a result for a record without a key.
+    of a windowed aggregate is open. versioned: whether the step is a table with a versioned store; None if it is as
+    versioned as what it is made of. keeps_null_keys: the step is a join that has a result for a record without a key.
     drops_null_keys: set for a repartition after which no step keeps records without a key.
     """
 
@@ -32,10 +33,12 @@ class Step:
         *,
         topics: tuple[str, ...] = (),
         grace_ms: int | None = None,
+        versioned: bool | None = None,
         is_repartition: bool = False,
         keeps_null_keys: bool = False,
     ) -> None:
         self.name, self.write, self.topics, self.grace_ms = name, write, topics, grace_ms
+        self.versioned = versioned
         self.is_repartition, self.keeps_null_keys = is_repartition, keeps_null_keys
         self.drops_null_keys = False
         self.priority = 0
@@ -46,6 +49,12 @@ class Step:
     def parent_names(self) -> tuple[str, ...]:
         """The names of the nodes whose records the step gets."""
         return tuple(parent.name for parent in self.parents)
+
+    def is_versioned(self) -> bool:
+        """Return whether the step's changes are those of a versioned table, or are made of such changes alone."""
+        if self.versioned is not None:
+            return self.versioned
+        return bool(self.parents) and all(parent.is_versioned() for parent in self.parents)
 
     def window_close_ms(self) -> int:
         """Return how long after its end a window of the step's table is open. Raises TopologyError if the table has no

@@ -1,8 +1,9 @@
 """The records of a stream grouped by key, or by key and window: count, reduce and aggregate make tables of them.
 
-`name` names the step, `store_name` the table's store; without them both get a number. Several groups make one table by
-`cogroup`: each has an aggregator of its own, all share the store, and a node behind them merges their changes. Source:
-KGroupedStream, TimeWindowedKStream, SessionWindowedKStream, CogroupedKStream, CogroupedStreamAggregateBuilder,
+`name` names the step, `store_name` the table's store; without them both get a number. history_retention_ms makes the
+store of a table without windows versioned: it keeps for so long what values were before. Several groups make one table
+by `cogroup`: each has an aggregator of its own, all share the store, and a node behind them merges their changes.
+Source: KGroupedStream, TimeWindowedKStream, SessionWindowedKStream, CogroupedKStream, CogroupedStreamAggregateBuilder,
 KTablePassThrough of Kafka Streams.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar, overload
 
-from kcli.streams.context import AnySerde, Declaring
+from kcli.streams.context import AnySerde, Declaring, has_versions
 from kcli.streams.graph import Step
 from kcli.streams.ktable import KTable
 from kcli.streams.serdes import LONG, Serde
@@ -84,13 +85,14 @@ class KGroupedStream(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[int] | None = None,
+        history_retention_ms: int | None = None,
         logging: bool = True,
     ) -> KTable[K, int]:
         """Return the table of how many records each key has."""
         burns = key_serde is not None or value_serde is not None or not logging
         store = self._grouped.store_name(store_name, AGGREGATE, burns=burns)
         serdes = key_serde or self._grouped.key_serde, value_serde or LONG
-        return self._table(COUNT, AGGREGATE, name, (store, store_name), serdes, logging=logging)
+        return self._table(COUNT, AGGREGATE, name, (store, store_name), serdes, history_retention_ms, logging=logging)
 
     def reduce(
         self,
@@ -100,13 +102,16 @@ class KGroupedStream(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        history_retention_ms: int | None = None,
         logging: bool = True,
     ) -> KTable[K, V]:
         """Return the table that has for each key one value, to which the reducer has reduced the values of all its
         records. reducer: gets the value so far and the next one."""
         store = self._grouped.store_name(store_name, REDUCE)
         serdes = key_serde or self._grouped.key_serde, value_serde or self._grouped.value_serde
-        return self._table(reduction(reducer), REDUCE, name, (store, store_name), serdes, logging=logging)
+        return self._table(
+            reduction(reducer), REDUCE, name, (store, store_name), serdes, history_retention_ms, logging=logging
+        )
 
     def aggregate(
         self,
@@ -117,6 +122,7 @@ class KGroupedStream(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[A] | None = None,
+        history_retention_ms: int | None = None,
         logging: bool = True,
     ) -> KTable[K, A]:
         """Return the table of each key's aggregate. initializer: makes the first one. aggregator: gets key, value and
@@ -124,7 +130,9 @@ class KGroupedStream(Generic[K, V]):
         store = self._grouped.store_name(store_name, AGGREGATE)
         serdes = key_serde or self._grouped.key_serde, value_serde
         aggregation = Aggregation(initializer, aggregator)
-        return self._table(aggregation, AGGREGATE, name, (store, store_name), serdes, logging=logging)
+        return self._table(
+            aggregation, AGGREGATE, name, (store, store_name), serdes, history_retention_ms, logging=logging
+        )
 
     def cogroup(self, aggregator: Callable[[K, V, A], A]) -> CogroupedKStream[K, A]:
         """Return a CogroupedKStream, to which groups of other streams with the same keys are added. aggregator: gets
@@ -151,10 +159,22 @@ class KGroupedStream(Generic[K, V]):
         name: str | None,
         stores: tuple[str, str | None],
         serdes: tuple[AnySerde, AnySerde],
+        history_retention_ms: int | None,
         *,
         logging: bool,
     ) -> KTable[Any, Any]:
-        return grouped_table(self._grouped, NoWindows(), aggregation, prefix, name, stores, serdes, logging=logging)
+        has_versions(stores[1], history_retention_ms)
+        return grouped_table(
+            self._grouped,
+            NoWindows(),
+            aggregation,
+            prefix,
+            name,
+            stores,
+            serdes,
+            history_retention_ms,
+            logging=logging,
+        )
 
 
 class WindowedKStream(Generic[K, V]):
@@ -287,15 +307,18 @@ class CogroupedKStream(Generic[K, A]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[A] | None = None,
+        history_retention_ms: int | None = None,
         logging: bool = True,
     ) -> KTable[K, A]:
         """Return the table of each key's aggregate of all groups. initializer: makes the first one."""
+        has_versions(store_name, history_retention_ms)
         return cogrouped_table(
             self._groups,
             NoWindows(),
             initializer,
             names=(name, store_name),
             serdes=(key_serde, value_serde),
+            retention_ms=history_retention_ms,
             logging=logging,
         )
 
@@ -393,7 +416,8 @@ def grouped_table(  # noqa: PLR0913 (what the methods of groups take)
     node = declaring.named(name, prefix)
     operator, grace_ms = windowing.aggregate(store, aggregation)
     builder = windowing.store(store, serdes, retention_ms, logging=logging)
-    step = declaring.add_table(node, operator, grouped.parent(store), builder, grace_ms=grace_ms)
+    versioned = windowing.versioned(retention_ms)
+    step = declaring.add_table(node, operator, grouped.parent(store), builder, grace_ms=grace_ms, versioned=versioned)
     keys = serdes[0] or declaring.key_serde
     table_serdes = None if keys is None else windowing.keys(keys), serdes[1]
     return KTable(declaring, node, step, operator, table_serdes, store_name=given)
@@ -415,6 +439,7 @@ def cogrouped_table(
     declaring = next(iter(groups)).declaring
     store = given or declaring.graph.new_store_name(COGROUP_AGGREGATE)
     builder = windowing.store(store, serdes, retention_ms, logging=logging)
+    versioned = windowing.versioned(retention_ms)
     parents = [grouped.parent(store) for grouped in groups]
     steps: list[Step] = []
     operators = []
@@ -423,9 +448,9 @@ def cogrouped_table(
         operator, grace_ms = windowing.aggregate(store, Aggregation(initializer, aggregator, merger))
         operators.append(operator)
         steps.append(
-            declaring.add_processor(node, operator, parent, stores=(store,), grace_ms=grace_ms)
+            declaring.add_processor(node, operator, parent, stores=(store,), grace_ms=grace_ms, versioned=versioned)
             if steps
-            else declaring.add_table(node, operator, parent, builder, grace_ms=grace_ms)
+            else declaring.add_table(node, operator, parent, builder, grace_ms=grace_ms, versioned=versioned)
         )
     merged = MergedTable(operators)
     node = declaring.named(name, COGROUP_MERGE, "-cogroup-merge")

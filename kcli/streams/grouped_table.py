@@ -1,7 +1,7 @@
 """The rows of a table grouped by other keys: count, reduce and aggregate make tables of them.
 
 When a row changes, the subtractor takes its old value out of the old group's aggregate, and the adder adds the new
-value to the new group's. Source: KGroupedTable of Kafka Streams.
+value to the new group's. history_retention_ms makes the store versioned. Source: KGroupedTable of Kafka Streams.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from kcli.streams.context import AnySerde, Declaring
+from kcli.streams.context import AnySerde, Declaring, has_versions
 from kcli.streams.errors import TopologyError
 from kcli.streams.graph import Step
 from kcli.streams.ktable import KTable
@@ -44,10 +44,13 @@ class KGroupedTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[int] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, int]:
         """Return the table of how many rows each group has."""
         operator = TableAggregate("", COUNT.initial, COUNT.add, lambda _key, _value, count: count - 1)
-        return self._table(operator, AGGREGATE, name, store_name, (key_serde, value_serde or LONG))
+        return self._table(
+            operator, AGGREGATE, name, store_name, (key_serde, value_serde or LONG), history_retention_ms
+        )
 
     def reduce(
         self,
@@ -58,6 +61,7 @@ class KGroupedTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V]:
         """Return the table of the values of each group reduced to one. adder, subtractor: get the value so far, and the
         value of a row that joins or leaves the group."""
@@ -65,7 +69,8 @@ class KGroupedTable(Generic[K, V]):
         operator = TableAggregate(
             "", aggregation.initial, aggregation.add, lambda _key, value, old: subtractor(old, value), reduces=True
         )
-        return self._table(operator, REDUCE, name, store_name, (key_serde, value_serde or self._value_serde))
+        serdes = key_serde, value_serde or self._value_serde
+        return self._table(operator, REDUCE, name, store_name, serdes, history_retention_ms)
 
     def aggregate(
         self,
@@ -77,10 +82,11 @@ class KGroupedTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[A] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, A]:
         """Return the table of each group's aggregate. adder, subtractor: get key, value and the aggregate so far."""
         operator = TableAggregate("", initializer, adder, subtractor)
-        return self._table(operator, AGGREGATE, name, store_name, (key_serde, value_serde))
+        return self._table(operator, AGGREGATE, name, store_name, (key_serde, value_serde), history_retention_ms)
 
     def _table(
         self,
@@ -89,7 +95,9 @@ class KGroupedTable(Generic[K, V]):
         name: str | None,
         store_name: str | None,
         given: tuple[AnySerde, AnySerde],
+        history_retention_ms: int | None,
     ) -> KTable[Any, Any]:
+        versioned = has_versions(store_name, history_retention_ms)
         declaring = self._declaring
         serdes = given[0] or self._key_serde, given[1]
         store = operator.store = store_name or declaring.graph.new_store_name(AGGREGATE)
@@ -99,8 +107,8 @@ class KGroupedTable(Generic[K, V]):
         if self._repartition is None or self._repartition_name is None:
             self._repartition = self._new_repartition(sink, source, f"{self._repartition_name or store}-repartition")
         parent = declaring.graph.add(self._repartition, self._step)
-        builder = table_store(store, serdes)
-        step = declaring.add_table(node, operator, parent, builder)
+        builder = table_store(store, serdes, history_retention_ms=history_retention_ms)
+        step = declaring.add_table(node, operator, parent, builder, versioned=versioned)
         return KTable(declaring, node, step, operator, serdes, store_name=store_name)
 
     def _new_repartition(self, sink: str, source: str, topic: str) -> Step:

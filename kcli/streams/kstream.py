@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from kcli.streams.context import AnySerde, AnySupplier, Declaring
+from kcli.streams.context import AnySerde, AnySupplier, Declaring, has_versions
 from kcli.streams.errors import TopologyError
 from kcli.streams.graph import Step
 from kcli.streams.serdes import Serde
@@ -30,8 +30,10 @@ from kcli.streams.topology.operators.stream_table import StreamTableJoin
 from kcli.streams.topology.operators.table import store_view
 from kcli.streams.topology.operators.table_source import TableSource
 from kcli.streams.topology.processor import ProcessorSupplier
+from kcli.streams.topology.stores.join_buffer import JoinBufferBuilder
 from kcli.streams.topology.stores.key_value import table_store
 from kcli.streams.topology.stores.outer_join import OuterJoinStoreBuilder
+from kcli.streams.topology.stores.versioned import VersionedKeyValueStoreBuilder
 from kcli.streams.topology.stores.window import WindowStoreBuilder
 from kcli.streams.topology.topology import TopicNameExtractor, Topology
 from kcli.streams.windows import JoinWindows
@@ -184,14 +186,17 @@ class KStream(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        history_retention_ms: int | None = None,
         logging: bool = True,
     ) -> KTable[K, V]:
         """Return the table in which a record is the new value of its key, and None deletes it. store_name: the name of
-        the table's store; without a name the table has a store only if a later step needs it. logging: whether the
-        store has a changelog topic."""
+        the table's store; without a name the table has a store only if a later step needs it. history_retention_ms:
+        the store is versioned, and keeps for so long what values were before. logging: whether the store has a
+        changelog topic."""
         from kcli.streams.ktable import KTable
 
         declaring = self.declaring
+        versioned = has_versions(store_name, history_retention_ms)
         node = declaring.named(name, "KSTREAM-TOTABLE-")
         store = store_name or declaring.graph.new_store_name("KSTREAM-TOTABLE-")
         serdes = key_serde or self.key_serde, value_serde or self.value_serde
@@ -199,14 +204,15 @@ class KStream(Generic[K, V]):
         if self.needs_repartition:
             parent = declaring.graph.add(declaring.new_repartition(node, *serdes), parent)
         table = TableSource(store, is_materialized=store_name is not None)
-        builder = table_store(store, serdes, logging=logging)
+        builder = table_store(store, serdes, logging=logging, history_retention_ms=history_retention_ms)
 
         def write(topology: Topology, step: Step) -> None:
             topology.add_processor(node, table, *step.parent_names)
             if table.is_materialized:
                 topology.add_state_store(builder, node)
 
-        return KTable(declaring, node, declaring.graph.add(Step(node, write), parent), table, serdes)
+        step = declaring.graph.add(Step(node, write, versioned=versioned), parent)
+        return KTable(declaring, node, step, table, serdes)
 
     def group_by_key(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
@@ -263,6 +269,7 @@ class KStream(Generic[K, V]):
         name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        grace_ms: int | None = None,
     ) -> KStream[K, V3]: ...
 
     @overload
@@ -279,7 +286,8 @@ class KStream(Generic[K, V]):
         """Return the stream of this stream's records, each joined with a record of `other`.
 
         other: a stream, whose records are joined within `windows`; a table, whose value at the time is joined; or a
-        global table, with a `key_selector` for its key. joiner: gets this stream's value and the other one.
+        global table, with a `key_selector` for its key. joiner: gets this stream's value and the other one. grace_ms:
+        records wait for so long, by the stream's time, for the values of a versioned table.
         """
         return self._join(other, joiner, windows, keeps=(False, False), **about)
 
@@ -306,6 +314,7 @@ class KStream(Generic[K, V]):
         name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        grace_ms: int | None = None,
     ) -> KStream[K, V3]: ...
 
     @overload
@@ -436,12 +445,31 @@ class KStream(Generic[K, V]):
         name: str | None = None,
         key_serde: AnySerde = None,
         value_serde: AnySerde = None,
+        grace_ms: int | None = None,
     ) -> KStream[Any, Any]:
         stream = self._for_join(name or self.name, key_serde, value_serde)
         node = self.declaring.named(name, "KSTREAM-LEFTJOIN-" if keeps else "KSTREAM-JOIN-")
         view = table.operator.view()
-        supplier = StreamTableJoin(view, joiner, lambda key, _value: key, keeps=keeps)
-        step = self.declaring.add_processor(node, supplier, stream.step, stores=view.stores, keeps_null_keys=keeps)
+        buffer: JoinBufferBuilder | None = None
+        if grace_ms is not None:
+            if not table.step.is_versioned():
+                raise TopologyError(f"{node}: a join with a grace period needs a versioned table; {table.name} is none")
+            serdes = key_serde or stream.key_serde, value_serde or stream.value_serde
+            buffer = JoinBufferBuilder(
+                name=f"{node}-Buffer", key_serde=serdes[0], value_serde=serdes[1], grace_ms=grace_ms
+            )
+        supplier = StreamTableJoin(
+            view, joiner, lambda key, _value: key, keeps=keeps, buffer=None if buffer is None else buffer.name
+        )
+
+        def write(topology: Topology, step: Step) -> None:
+            topology.add_processor(node, supplier, *step.parent_names)
+            topology.connect_processor_and_state_stores(node, *view.stores)
+            if buffer is not None:
+                _check_history(topology, view.stores, buffer)
+                topology.add_state_store(buffer, node)
+
+        step = self.declaring.graph.add(Step(node, write, keeps_null_keys=keeps), stream.step)
         return KStream(self.declaring, node, step, (key_serde or stream.key_serde, None))
 
     def _join_global_table(
@@ -524,6 +552,19 @@ class BranchedKStream(Generic[K, V]):
         serdes = stream.key_serde, stream.value_serde
         branch = KStream[K, V](stream.declaring, node, step, serdes, needs_repartition=stream.needs_repartition)
         self._branches[node] = branch
+
+
+def _check_history(topology: Topology, stores: Iterable[str], buffer: JoinBufferBuilder) -> None:
+    """Raise TopologyError for a versioned store that forgets values before the buffer's records are joined."""
+    for name in stores:
+        store = topology.stores[name]
+        if not isinstance(store, VersionedKeyValueStoreBuilder):
+            raise TopologyError(f"a join with a grace period needs a versioned table; the store {name} is none")
+        if store.history_retention_ms < buffer.grace_ms:
+            raise TopologyError(
+                f"the store {name} has a history of {store.history_retention_ms} ms, and a join with it a grace period "
+                f"of {buffer.grace_ms} ms, which is longer"
+            )
 
 
 def _windowed_input(store: str) -> AnySupplier:

@@ -1,8 +1,8 @@
 """KTable: a table whose rows change with each record, and GlobalKTable: the whole of a topic as a table.
 
 `name` names the nodes of a step, `store_name` the store of its table. A table whose store has no name has a store only
-if a later step looks values up in the table, or needs the old values of its changes. Source: KTable, GlobalKTable of
-Kafka Streams.
+if a later step looks values up in the table, or needs the old values of its changes. With `history_retention_ms` the
+store is versioned: it keeps for so long what values were before. Source: KTable, GlobalKTable of Kafka Streams.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from kcli.streams.context import AnySerde, Declaring
+from kcli.streams.context import AnySerde, Declaring, has_versions
 from kcli.streams.errors import TopologyError
 from kcli.streams.graph import Step
 from kcli.streams.kstream import KStream
@@ -35,6 +35,7 @@ from kcli.streams.topology.operators.table_join import JoinKind, table_join
 from kcli.streams.topology.operators.table_source import TableSource
 from kcli.streams.topology.operators.table_stateless import TableFilter, TableMap
 from kcli.streams.topology.stores.key_value import KeyValueStoreBuilder, table_store
+from kcli.streams.topology.stores.store import StoreBuilder
 from kcli.streams.topology.stores.suppress_buffer import SuppressBufferBuilder
 from kcli.streams.topology.topology import Topology
 
@@ -84,9 +85,10 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V]:
         """Return the table of the rows for which the predicate is true."""
-        return self._filter(predicate, name, store_name, (key_serde, value_serde), keep=True)
+        return self._filter(predicate, name, store_name, (key_serde, value_serde), history_retention_ms, keep=True)
 
     def filter_not(
         self,
@@ -96,9 +98,10 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V]:
         """Return the table of the rows for which the predicate is false."""
-        return self._filter(predicate, name, store_name, (key_serde, value_serde), keep=False)
+        return self._filter(predicate, name, store_name, (key_serde, value_serde), history_retention_ms, keep=False)
 
     def map_values(
         self,
@@ -108,12 +111,16 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V2] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V2]:
         """Return the table with the mapper's value in each row; the mapper does not get None."""
         prefix = "KTABLE-MAPVALUES-"
+        versioned = self._versioned(store_name, (key_serde, value_serde), history_retention_ms)
         self._burn(prefix, store_name, (key_serde, value_serde))
         operator = TableMap(self.operator, lambda _key, value: mapper(value), store_name)
-        return self._derived(prefix, name, operator, (key_serde or self.key_serde, value_serde), store_name)
+        own = key_serde or self.key_serde, value_serde
+        builder = self._store_of(store_name, own, history_retention_ms)
+        return self._derived(prefix, name, operator, own, builder, versioned)
 
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
         """Return the stream of the table's changes: each record has the new value of a row, or None if the row is
@@ -123,13 +130,16 @@ class KTable(Generic[K, V]):
         return KStream(self.declaring, node, step, (self.key_serde, self.value_serde))
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
-        """Return the table whose changes wait in a buffer: of the changes of a row, only the last is sent."""
+        """Return the table whose changes wait in a buffer: of the changes of a row, only the last is sent.
+        Raises TopologyError for a versioned table."""
+        if self.step.is_versioned():
+            raise TopologyError(f"suppress is only for tables without versions; {self.name} is versioned")
         node = name or self.declaring.graph.new_name("KTABLE-SUPPRESS-")
         suppression = self._suppression(suppressed)
         store = f"{name}-store" if name else self.declaring.graph.new_store_name("KTABLE-SUPPRESS-")
         operator = SuppressedTable(self.operator, suppression, store)
         builder = SuppressBufferBuilder(name=store, key_serde=self.key_serde, value_serde=self.value_serde)
-        step = self.declaring.add_table(node, operator, self.step, builder)
+        step = self.declaring.add_table(node, operator, self.step, builder, versioned=False)
         return KTable(self.declaring, node, step, operator, (self.key_serde, self.value_serde))
 
     def group_by(
@@ -145,7 +155,7 @@ class KTable(Generic[K, V]):
         from kcli.streams.grouped_table import KGroupedTable
 
         node = self.declaring.named(name, "KTABLE-SELECT-")
-        step = self.declaring.add_processor(node, regrouped(selector), self.step)
+        step = self.declaring.add_processor(node, regrouped(selector, is_versioned=self.step.is_versioned()), self.step)
         self.operator.send_old_values(force=True)
         return KGroupedTable(self.declaring, step, (key_serde, value_serde), name)
 
@@ -159,6 +169,7 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V3] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V3]: ...
 
     @overload
@@ -172,6 +183,7 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V3] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V3]: ...
 
     def join(self, other: Any, joiner: Any, *, foreign_key: Any = None, **about: Any) -> Any:
@@ -194,6 +206,7 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V3] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V3]: ...
 
     @overload
@@ -207,6 +220,7 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V3] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V3]: ...
 
     def left_join(self, other: Any, joiner: Any, *, foreign_key: Any = None, **about: Any) -> Any:
@@ -224,9 +238,11 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V3] | None = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[K, V3]:
         """As `left_join`; a row of `other` without a row of this table is joined with None, too."""
-        about = {"key_serde": key_serde, "value_serde": value_serde}
+        about: dict[str, Any] = {"key_serde": key_serde, "value_serde": value_serde}
+        about["history_retention_ms"] = history_retention_ms
         return self._join(other, joiner, JoinKind.OUTER, name=name, store_name=store_name, **about)
 
     # steps
@@ -237,14 +253,17 @@ class KTable(Generic[K, V]):
         name: str | None,
         store_name: str | None,
         serdes: tuple[AnySerde, AnySerde],
+        history_retention_ms: int | None,
         *,
         keep: bool,
     ) -> KTable[K, V]:
         prefix = "KTABLE-FILTER-"
+        versioned = self._versioned(store_name, serdes, history_retention_ms)
         self._burn(prefix, store_name, serdes)
-        operator = TableFilter(self.operator, predicate, store_name, keep=keep)
+        operator = TableFilter(self.operator, predicate, store_name, keep=keep, is_versioned=self.step.is_versioned())
         own = serdes[0] or self.key_serde, serdes[1] or self.value_serde
-        return self._derived(prefix, name, operator, own, store_name)
+        builder = self._store_of(store_name, own, history_retention_ms)
+        return self._derived(prefix, name, operator, own, builder, versioned)
 
     def _burn(self, prefix: str, store_name: str | None, serdes: tuple[AnySerde, AnySerde]) -> None:
         """Skip the number of a store that has serdes but no name, as Kafka Streams does: later names have the same
@@ -252,18 +271,36 @@ class KTable(Generic[K, V]):
         if store_name is None and serdes != (None, None):
             self.declaring.graph.new_store_name(prefix)
 
+    @staticmethod
+    def _versioned(
+        store_name: str | None, serdes: tuple[AnySerde, AnySerde], history_retention_ms: int | None
+    ) -> bool | None:
+        """Return whether a table made of this one has versions; None if it is as this one. As in Kafka Streams, giving
+        serdes alone is enough for it not to have them. Raises TopologyError."""
+        has = has_versions(store_name, history_retention_ms)
+        return None if store_name is None and serdes == (None, None) else has
+
+    @staticmethod
+    def _store_of(
+        store_name: str | None, serdes: tuple[AnySerde, AnySerde], history_retention_ms: int | None
+    ) -> StoreBuilder[Any] | None:
+        if store_name is None:
+            return None
+        return table_store(store_name, serdes, history_retention_ms=history_retention_ms)
+
     def _derived(
         self,
         prefix: str,
         name: str | None,
         operator: TableOperator,
         serdes: tuple[AnySerde, AnySerde],
-        store: str | None,
+        store: StoreBuilder[Any] | None,
+        versioned: bool | None,
     ) -> KTable[Any, Any]:
         node = self.declaring.named(name, prefix)
-        builder = None if store is None else table_store(store, serdes)
-        step = self.declaring.add_table(node, operator, self.step, builder)
-        return KTable(self.declaring, node, step, operator, serdes, store_name=store)
+        step = self.declaring.add_table(node, operator, self.step, store, versioned=versioned)
+        store_name = None if store is None else store.name
+        return KTable(self.declaring, node, step, operator, serdes, store_name=store_name)
 
     def _suppression(self, suppressed: Suppressed) -> Suppression:
         bounds: dict[str, Any] = {"records_max": suppressed.records_max, "bytes_max": suppressed.bytes_max}
@@ -285,8 +322,10 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: AnySerde = None,
         value_serde: AnySerde = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[Any, Any]:
         _check_table(other)
+        versioned = has_versions(store_name, history_retention_ms)
         declaring = self.declaring
         is_materialized = any(each is not None for each in (store_name, key_serde, value_serde))
         store = store_name or (declaring.graph.new_store_name("KTABLE-MERGE-") if is_materialized else None)
@@ -295,7 +334,8 @@ class KTable(Generic[K, V]):
             self.operator.send_old_values(force=True)
         if kind is JoinKind.OUTER:
             other.operator.send_old_values(force=True)
-        operator = table_join(self.operator, other.operator, joiner, kind, store)
+        are_versioned = self.step.is_versioned(), other.step.is_versioned()
+        operator = table_join(self.operator, other.operator, joiner, kind, store, are_versioned=are_versioned)
         this_name = declaring.named(name, "KTABLE-JOINTHIS-", "-join-this")
         other_name = declaring.named(name, "KTABLE-JOINOTHER-", "-join-other")
         serdes = key_serde or self.key_serde, value_serde
@@ -307,12 +347,13 @@ class KTable(Generic[K, V]):
             topology.connect_processor_and_state_stores(this_name, *operator.left.other_view.stores)
             topology.connect_processor_and_state_stores(other_name, *operator.left.own_view.stores)
             if store is not None:
-                topology.add_state_store(table_store(store, serdes), merge)
+                builder = table_store(store, serdes, history_retention_ms=history_retention_ms)
+                topology.add_state_store(builder, merge)
 
-        step = declaring.graph.add(Step(merge, write), self.step, other.step)
+        step = declaring.graph.add(Step(merge, write, versioned=versioned), self.step, other.step)
         return KTable(declaring, merge, step, operator, serdes, store_name=store)
 
-    def _join_foreign(
+    def _join_foreign(  # noqa: PLR0913 (all but three are passed by name)
         self,
         other: KTable[Any, Any],
         joiner: Any,
@@ -323,13 +364,14 @@ class KTable(Generic[K, V]):
         store_name: str | None = None,
         key_serde: AnySerde = None,
         value_serde: AnySerde = None,
+        history_retention_ms: int | None = None,
     ) -> KTable[Any, Any]:
         _check_table(other)
+        versioned = has_versions(store_name, history_retention_ms)
         declaring, graph = self.declaring, self.declaring.graph
         other.operator.send_old_values(force=True)
         self.operator.send_old_values(force=True)
-        keys, values = self._serdes("left")
-        foreign_keys, foreign_values = other._serdes("right")
+        (keys, values), (foreign_keys, foreign_values) = self._serdes("left"), other._serdes("right")
 
         def node(prefix: str, suffix: str) -> str:
             return declaring.named(name, f"KTABLE-{prefix}-", suffix)
@@ -350,7 +392,16 @@ class KTable(Generic[K, V]):
         result_store = store_name or graph.new_store_name("KTABLE-FK-JOIN-OUTPUT-")
 
         views = self.operator.view(), other.operator.view()
-        join = ForeignKeyJoin(foreign_key, joiner, store, (keys, foreign_keys), values, views, keeps=keeps)
+        join = ForeignKeyJoin(
+            foreign_key,
+            joiner,
+            store,
+            (keys, foreign_keys),
+            values,
+            views,
+            keeps=keeps,
+            are_versioned=(self.step.is_versioned(), other.step.is_versioned()),
+        )
         subscriptions = KeyValueStoreBuilder(
             name=store,
             key_serde=SUBSCRIPTION_KEY,
@@ -361,8 +412,10 @@ class KTable(Generic[K, V]):
         table = TableSource(result_store, is_materialized=store_name is not None)
         serdes = key_serde or self.key_serde, value_serde
 
-        def step(of: str, write: Callable[[Topology, Step], None], *parents: Step) -> Step:
-            return graph.add(Step(of, write), *parents)
+        def step(
+            of: str, write: Callable[[Topology, Step], None], *parents: Step, versioned: bool | None = None
+        ) -> Step:
+            return graph.add(Step(of, write, versioned=versioned), *parents)
 
         def write_registration(topology: Topology, _step: Step) -> None:
             topology.internal_topics.add(registration)
@@ -388,7 +441,9 @@ class KTable(Generic[K, V]):
         def write_result(topology: Topology, _step: Step) -> None:
             topology.add_processor(result, table, resolve)
             if table.is_materialized:
-                topology.add_state_store(table_store(result_store, serdes), result)
+                topology.add_state_store(
+                    table_store(result_store, serdes, history_retention_ms=history_retention_ms), result
+                )
 
         sent = declaring.add_processor(subscribe, lambda: Subscribe(join), self.step)
         registered = step(registration_source, write_registration, sent)
@@ -397,7 +452,7 @@ class KTable(Generic[K, V]):
         changed = declaring.add_processor(answer_change, lambda: AnswerChange(join), other.step, stores=(store,))
         responded = step(response_source, write_response, answered, changed)
         resolved = declaring.add_processor(resolve, lambda: Resolve(join), responded, stores=join.left.stores)
-        last = step(result, write_result, resolved)
+        last = step(result, write_result, resolved, versioned=versioned)
         return KTable(declaring, result, last, table, serdes, store_name=store_name)
 
     def _serdes(self, side: str) -> tuple[Serde[Any], Serde[Any]]:

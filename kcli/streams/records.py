@@ -3,14 +3,17 @@
     Record             key, value, timestamp and headers; a new one is made for each change
     Change             the new and the old value of a table's key; None is no value
     ValueAndTimestamp  what a timestamped store keeps for a key
+    VersionedRecord    what a versioned store keeps for a key and a time
     RecordMetadata     where in its topic the record stands that is in process
 
-Source: Record, Change, ValueAndTimestamp, RecordMetadata of Kafka Streams.
+Source: Record, Change, ValueAndTimestamp, VersionedRecord, RecordMetadata of Kafka Streams.
 """
 
 from __future__ import annotations
 
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from kcli.streams.kernels.tuples import quick
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -23,6 +26,7 @@ NO_TIMESTAMP = -1
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
+@quick
 class Record(NamedTuple, Generic[K, V]):
     """A record of a stream or, with a Change as its value, of a table. timestamp: milliseconds."""
 
@@ -48,13 +52,17 @@ class Record(NamedTuple, Generic[K, V]):
         return Record(self.key, self.value, self.timestamp, headers)
 
 
+@quick
 class Change(NamedTuple):
-    """The new and the old value of a key of a table. old: None also if no later step needs old values."""
+    """The new and the old value of a key of a table. old: None also if no later step needs old values. is_latest: False
+    if a versioned table has a later value of the key already."""
 
     new: Any
     old: Any = None
+    is_latest: bool = True
 
 
+@quick
 class ValueAndTimestamp(NamedTuple):
     """A value in a timestamped store, and the timestamp in milliseconds up to which it holds all records."""
 
@@ -62,6 +70,17 @@ class ValueAndTimestamp(NamedTuple):
     timestamp: int
 
 
+@quick
+class VersionedRecord(NamedTuple):
+    """A value in a versioned store, and the time in milliseconds from which it holds. valid_to: the time from which it
+    holds no more; None for the key's last value."""
+
+    value: Any
+    timestamp: int
+    valid_to: int | None = None
+
+
+@quick
 class RecordMetadata(NamedTuple):
     """Topic, partition and offset of the input record that is in process."""
 
@@ -70,6 +89,7 @@ class RecordMetadata(NamedTuple):
     offset: int
 
 
+@quick
 class ConsumerRecord(NamedTuple):
     """A record of an input topic after deserialization, as a timestamp extractor gets it. timestamp: milliseconds."""
 
@@ -82,6 +102,7 @@ class ConsumerRecord(NamedTuple):
     headers: Headers
 
 
+@quick
 class ProducerRecord(NamedTuple):
     """A record that a topology sends to a topic, as bytes. timestamp: milliseconds. partition: None if `hashed` decides
     it: the key, without its window."""

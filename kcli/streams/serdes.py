@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from kcli.streams.errors import SerializationError
+from kcli.streams.kernels.values import from_bytes, serialized_key, to_bytes
 from kcli.streams.windows import Window, Windowed
 
 T = TypeVar("T")
@@ -47,28 +47,15 @@ class Serde(Generic[T]):
 
     def to_bytes(self, value: T | None) -> bytes | None:
         """Return the value's bytes. Raises SerializationError."""
-        if value is None:
-            return None
-        try:
-            return self.serialize(value)
-        except (ValueError, TypeError, AttributeError, RecursionError, struct.error) as error:
-            raise SerializationError(f"{value!r} is no {self.name}: {error}") from None
+        return to_bytes(self, value)
 
     def serialize_key(self, key: T | None, store: str) -> bytes:
         """Return the bytes of a key in a store of this name. Raises SerializationError, also for None."""
-        data = self.to_bytes(key)
-        if data is None:
-            raise SerializationError(f"the store {store} takes no key None")
-        return data
+        return serialized_key(self, key, store)
 
     def from_bytes(self, data: bytes | None) -> T | None:
         """Return the value of these bytes. Raises SerializationError."""
-        if data is None:
-            return None
-        try:
-            return self.deserialize(data)
-        except (ValueError, TypeError, LookupError, RecursionError, struct.error) as error:
-            raise SerializationError(f"{len(data)} bytes are no {self.name}: {error}") from None
+        return from_bytes(self, data)
 
 
 def _number(name: str, layout: str) -> Serde[Any]:
@@ -81,7 +68,7 @@ def _number(name: str, layout: str) -> Serde[Any]:
 
 
 BYTES: Serde[bytes] = Serde("BYTES", lambda value: memoryview(value).tobytes(), bytes)
-STRING: Serde[str] = Serde("STRING", lambda text: text.encode(), lambda data: data.decode())
+STRING: Serde[str] = Serde("STRING", str.encode, bytes.decode)
 INTEGER: Serde[int] = _number("INTEGER", ">i")
 LONG: Serde[int] = _number("LONG", ">q")
 DOUBLE: Serde[float] = _number("DOUBLE", ">d")

@@ -21,6 +21,7 @@ from kcli.streams.topology.input_queues import RawRecord
 from kcli.streams.topology.stores.key_value import KeyValueStore
 from kcli.streams.topology.stores.session import SessionStore
 from kcli.streams.topology.stores.store import StateStore
+from kcli.streams.topology.stores.versioned import VersionedKeyValueStore
 from kcli.streams.topology.stores.window import WindowStore
 from kcli.streams.topology.task import Task
 from kcli.streams.topology.topology import Topology
@@ -107,6 +108,10 @@ class TopologyTestDriver:
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
         """Return a key-value store. Those of tables have ValueAndTimestamp as values. Raises ProcessingError."""
         return self._store(name, KeyValueStore)
+
+    def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
+        """Return a versioned key-value store. Raises ProcessingError."""
+        return self._store(name, VersionedKeyValueStore)
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
         """Return a window store. Those of tables have ValueAndTimestamp as values. Raises ProcessingError."""

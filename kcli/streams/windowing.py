@@ -42,8 +42,13 @@ class Windowing(ABC):
 
     @abstractmethod
     def store(self, name: str, serdes: Serdes, retention_ms: int | None, *, logging: bool) -> StoreBuilder[Any]:
-        """Return the definition of the table's store. retention_ms: how long it keeps a window; None for as long as
-        needed. Raises TopologyError if that is too short."""
+        """Return the definition of the table's store. retention_ms: how long it keeps a window, None for as long as
+        needed; without windows, how long it keeps versions of a value, None for the last one only. Raises TopologyError
+        if that is too short."""
+
+    def versioned(self, retention_ms: int | None) -> bool | None:  # noqa: ARG002 (a table without windows asks for it)
+        """Return whether the table is versioned; None if it is as what it is made of."""
+        return None
 
     @abstractmethod
     def keys(self, serde: Serde[Any]) -> Serde[Any]:
@@ -57,8 +62,10 @@ class NoWindows(Windowing):
         return Aggregate(StreamAggregate(store, aggregation))
 
     def store(self, name: str, serdes: Serdes, retention_ms: int | None, *, logging: bool) -> StoreBuilder[Any]:
-        assert retention_ms is None
-        return table_store(name, serdes, logging=logging)
+        return table_store(name, serdes, logging=logging, history_retention_ms=retention_ms)
+
+    def versioned(self, retention_ms: int | None) -> bool | None:
+        return retention_ms is not None
 
     def keys(self, serde: Serde[Any]) -> Serde[Any]:
         return serde

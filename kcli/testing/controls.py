@@ -137,7 +137,7 @@ class Controls:
             from kcli.client.security import security_of
             from kcli.registry.config import registry_config
             from kcli.registry.in_broker import start_beside
-            from kcli.registry.server import outbound_of
+            from kcli.service.outbound import outbound_of
 
             listener = f"http://127.0.0.1:{self._registry_port}"
             config = registry_config({"listeners": listener, "kafkastore.topic.replication.factor": "1"})

@@ -84,11 +84,22 @@ class Limits(NamedTuple):
         return 2 * (self.request_s + self.retrying_s)
 
 
+class Access(NamedTuple):
+    """How to reach a bucket of S3, in place of what the environment says: None leaves that. endpoint: the URL of a
+    server."""
+
+    region: str | None = None
+    endpoint: str | None = None
+    key_id: str | None = None
+    secret: str | None = None
+
+
 class BucketStore:
     """A bucket, or the objects below a prefix of it. spool: the directory for copies, else that of the system.
     look_inside: whether the prefix may be that of the directory that contains `kafka-tiered-storage`, which a first
     request finds out.
     may_be_away: make that request only before the first other one, which then fails if the store does not answer.
+    access: of S3.
 
     Raises UnreadableInput if the bucket cannot be listed, NotInstalled.
     """
@@ -101,6 +112,7 @@ class BucketStore:
         *,
         look_inside: bool = True,
         may_be_away: bool = False,
+        access: Access | None = None,
     ) -> None:
         with needing("tier"):
             import obstore
@@ -110,7 +122,7 @@ class BucketStore:
         self._spool = spool
         self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, "kcli-tier")
         try:
-            self._remote = _connected(bucket, self._limits)
+            self._remote = _connected(bucket, self._limits, access or Access())
         except (obstore.exceptions.BaseError, ValueError) as error:
             raise UnreadableInput(str(bucket), reason(bucket.service, error)) from None
         self._has_looked = not look_inside
@@ -249,6 +261,11 @@ class BucketStore:
             if given.error is not None:
                 raise given.error from None
             raise OSError(errno.EIO, error.reason, url) from None
+
+    def write_key(self, key: str, parts: Iterable[ObjectPart]) -> None:
+        """Write an object, as `write` does. key: its key below the prefix of the address. Raises StoreAway,
+        UnreadableInput."""
+        self._wait(self._url(checked_key(key)), self._submit(self._put, self._key(key), _Parts(parts)), limit_s=None)
 
     def delete(self, name: str) -> None:
         """Remove an object."""
@@ -432,7 +449,7 @@ def _bytes_of(part: ObjectPart) -> bytes | memoryview:
     return data
 
 
-def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
+def _connected(bucket: Bucket, limits: Limits, access: Access) -> ObjectStore:
     """Return obstore's client for a bucket; it connects with the first request."""
     from obstore.store import AzureStore, GCSStore, S3Store
 
@@ -449,7 +466,7 @@ def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
         "timeout": timedelta(seconds=limits.request_s),
         "connect_timeout": timedelta(seconds=limits.connect_s),
     }
-    if any(os.environ.get(each, "").startswith("http://") for each in _ENDPOINTS):
+    if any((each or "").startswith("http://") for each in (access.endpoint, *map(os.environ.get, _ENDPOINTS))):
         client["allow_http"] = True  # such an endpoint is set on purpose
     if bucket.service == "gs":
         return GCSStore(bucket.name, client_options=client, retry_config=retries)
@@ -457,12 +474,15 @@ def _connected(bucket: Bucket, limits: Limits) -> ObjectStore:
         account = {} if bucket.account is None else {"account_name": bucket.account}
         return AzureStore(bucket.name, client_options=client, retry_config=retries, **account)  # type: ignore[arg-type]
     checksum = os.environ.get("AWS_CHECKSUM_ALGORITHM", "SHA256")
+    names = ("region", "endpoint", "access_key_id", "secret_access_key")
+    own: Any = {name: text for name, text in zip(names, access, strict=True) if text is not None}
     return S3Store(
         bucket.name,
         client_options=client,
         retry_config=retries,
-        credential_provider=_profile(),
+        credential_provider=None if access.key_id is not None else _profile(),
         checksum_algorithm=checksum,
+        **own,
     )
 
 

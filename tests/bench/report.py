@@ -100,9 +100,11 @@ def plot(path: Path, offered: Sequence[int], ours: Mapping[str, float], theirs: 
     for name, found, style in (("kcli", ours, "o-"), ("Kafka 4.3", theirs, "s--")):
         thousands = [rate / 1000 for rate in offered]
         throughput.plot(thousands, [found[f"offered_{rate}_per_s"] / 1000 for rate in offered], style, label=name)
-        latency.plot(thousands, [found[f"offered_{rate}_ms"] for rate in offered], style, label=name)
+        for percentile, key in (("99", "p99"), ("99.9", "p999")):
+            taken = [found[f"offered_{rate}_{key}_ms"] for rate in offered]
+            latency.plot(thousands, taken, style, alpha=1.0 if key == "p99" else 0.5, label=f"{name}, {percentile} %")
     throughput.set_ylabel("thousand records/s taken")
-    latency.set_ylabel("99th percentile, ms")
+    latency.set_ylabel("99th and 99.9th percentile, ms")
     latency.set_yscale("log")
     for axes in (throughput, latency):
         axes.set_xlabel("thousand records/s offered (100 B, acks=all)")

@@ -1,10 +1,10 @@
-"""python -m tests.bench.streams [--records N] [--restored-mb N]: kcli's local runner beside Java's Kafka Streams.
+"""python -m tests.bench.streams [--records N] [--restored-mb N]: kcli's runners beside Java's Kafka Streams.
 
-Both run the same programs on the same real Kafka, one after the other, exactly once and without caches; Kafka Streams
-has a thread, RocksDB, and the whole JIT. Throughput counts from the moment when a tenth of the input is committed: by
-then the JIT is warm, and the group has its members. The restore is of a changelog that is produced beforehand, from the
-start of the process until its task runs, without the start of the program on an empty one. The table goes to
-tests/bench/STREAMS.md.
+All run the same programs on the same real Kafka, one after the other, exactly once and without caches; Kafka Streams
+has a thread, RocksDB, and the whole JIT; Spark is local[*]. Throughput counts from the moment when a tenth of the input
+is committed: by then the JIT is warm, the group has its members, and Spark its Python workers. The restore is of a
+changelog that is produced beforehand, from the start of the process until its task runs, without the start of the
+program on an empty one. The table goes to tests/bench/STREAMS.md.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WORDS = [f"word{number}" for number in range(KEYS)]
 
 
 class Side:
-    """One of the two: a command that runs a program, prints a line when it is running, and ends with its input."""
+    """One of the three: a command that runs a program, prints a line when it is running, and ends with its input."""
 
     def __init__(self, name: str, command: Callable[[str, str], list[str]]) -> None:
         self.name, self._command = name, command
@@ -70,7 +70,7 @@ class Side:
 
 
 def sides(state_dir: Path) -> list[Side]:
-    """Return kcli and Kafka Streams."""
+    """Return kcli's local runner, its Spark runner, and Kafka Streams."""
     jars, more = kit.set_up(), kit.kit_dir() / "extra"
     class_path = kit.java(jars, SOURCE, more_jars=more)[-2]
     java = ["java", "-Xmx1G", "-XX:+UseG1GC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", class_path]
@@ -83,7 +83,11 @@ def sides(state_dir: Path) -> list[Side]:
         module = [sys.executable, "-m", "tests.bench.streams_side"]
         return [*module, program, bootstrap, str(TASKS[program]), GUARANTEE]
 
-    return [Side("kcli", of_kcli), Side("Kafka Streams", of_java)]
+    def of_spark(program: str, bootstrap: str) -> list[str]:
+        module = [sys.executable, "-m", "tests.bench.streams_spark_side"]
+        return [*module, program, bootstrap, tempfile.mkdtemp(dir=state_dir)]
+
+    return [Side("kcli", of_kcli), Side("kcli on Spark", of_spark), Side("Kafka Streams", of_java)]
 
 
 class Cluster:
@@ -177,12 +181,13 @@ def measure(records: int, megabytes: int) -> list[ServeFigure]:
     bootstrap = kit.kafka("start", NODE, "log.retention.ms=-1", "group.initial.rebalance.delay.ms=0").split()[-1]
     try:
         cluster = Cluster(bootstrap)
-        ours, theirs = sides(state)
+        ours, on_spark, theirs = sides(state)
         figures = []
         for title, program in (("word count", "count"), ("stream-table join", "stream_table_join")):
-            mine, other = (throughput(cluster, side, program, records) for side in (ours, theirs))
+            mine, sparks, other = (throughput(cluster, side, program, records) for side in (ours, on_spark, theirs))
             name = f"{title}, {records:,} records"
-            figures.append(ServeFigure(name, mine, other, "records/s", least_ratio=0.5))
+            figures.append(ServeFigure(f"{name}, local runner", mine, other, "records/s", least_ratio=0.5))
+            figures.append(ServeFigure(f"{name}, Spark runner", sparks, other, "records/s", least_ratio=1.0))
         (start_s, full_s), (their_start_s, their_full_s) = (
             restore_s(cluster, side, megabytes) for side in (ours, theirs)
         )
@@ -204,7 +209,7 @@ def main() -> None:
     given = parser.parse_args()
     table = serve_table(measure(given.records, given.restored_mb), "Kafka Streams")
     text = (
-        "# Streams: kcli's local runner beside Kafka Streams\n\nWritten by `python -m tests.bench.streams "
+        "# Streams: kcli's runners beside Kafka Streams\n\nWritten by `python -m tests.bench.streams "
         f"--records {given.records} --restored-mb {given.restored_mb}`, which says how it is measured. {machine()}. "
         f"Load of the machine at the end: {os.getloadavg()[0]:.0f}.\n\n{table}\n"
     )

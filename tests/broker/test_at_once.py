@@ -1,10 +1,10 @@
-"""A broker that answers plain requests from their bytes equals one that decodes every request: random streams of group
-requests get the same responses, and write the same records with the same timestamps."""
+"""A broker that answers plain requests from their bytes, and repeats commits, equals one that decodes every request:
+random streams of group requests get the same responses, and write the same records with the same timestamps."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -20,6 +20,8 @@ from kcli.broker.coordinators import groups as coordinator
 from kcli.broker.process.clock import Clock
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.call import Client as PeerClient
+from kcli.coordinator.machine import Repetition
+from kcli.group import offsets
 from tests.broker.running import Client, RunningNode, running_node
 
 OPTIONS: dict[str, Any] = {
@@ -86,6 +88,7 @@ class Stream:
         self._client, self._clock, self._ids = client, clock, ids
         self._random = Random(seed)
         self._members: dict[str, tuple[str, int]] = {}
+        self._commits: dict[str, list[tuple[int, dict[str, Any]]]] = {}
         self.answers: list[bytes] = []
 
     def ask(self, api: str, version: int, **request: Any) -> None:
@@ -162,7 +165,24 @@ class Stream:
         retention = {"retention_time": random.choice((-1, 60_000))} if 2 <= version <= 4 else {}
         instance = {"group_instance_id": None} if version >= 7 else {}
         named = {"group_id": group, "generation_id_or_member_epoch": generation, "member_id": member_id}
-        self.ask("offset_commit", version, **named, **retention, **instance, topics=topics)
+        request = {**named, **retention, **instance, "topics": topics}
+        self._commits.setdefault(group, []).append((version, request))
+        self.ask("offset_commit", version, **request)
+
+    def commit_again(self, group: str) -> None:
+        """Send one of the last commits again, some times, with other offsets and leader epochs."""
+        random = self._random
+        if group not in self._commits:
+            return
+        version, request = random.choice(self._commits[group][-3:])
+        for _ in range(random.choice((1, 2, 5))):
+            for topic in request["topics"]:
+                for partition in topic["partitions"]:
+                    partition["committed_offset"] = random.choice((0, 6, 2**62, -1))
+                    if version >= 6:
+                        partition["committed_leader_epoch"] = random.choice((-1, 0, 2**31 - 1))
+            self.ask("offset_commit", version, **request)
+            self._clock.time_ms += random.choice((0, 1, 20))
 
     def fetch(self, group: str) -> None:
         self.ask("offset_fetch", 7, group_id=group, topics=None, require_stable=True)
@@ -183,8 +203,9 @@ class Stream:
             self.join(group)
             self.sync(group)
         others = self.join, self.sync, self.leave, self.small, self.fetch
+        often = self.commit, self.commit_again, self.commit_again, self.heartbeat
         for _ in range(STEPS):
-            step = self._random.choice((self.commit, self.commit, self.heartbeat, self._random.choice(others)))
+            step = self._random.choice((*often, self._random.choice(others)))
             step(self._random.choice(GROUPS))
             self._clock.time_ms += self._random.choice((0, 1, 20))
 
@@ -202,6 +223,24 @@ def noted(
     return answer
 
 
+REPETITION = offsets.repetition
+
+
+def counted(counts: dict[str, int], way: str) -> Callable[..., Repetition]:
+    """Count the commits that compiled code repeats."""
+
+    def repetition(*of: Any) -> Repetition:
+        apply = REPETITION(*of)
+
+        def count_and_apply(now_ms: int, record_offset: int, numbers: Sequence[tuple[int, int]]) -> None:
+            counts[way] += 1
+            apply(now_ms, record_offset, numbers)
+
+        return count_and_apply
+
+    return repetition
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_both_ways_are_equal(
     new: tuple[Path, dict[str, str]], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -209,22 +248,27 @@ def test_both_ways_are_equal(
     directory, ids = new
     answers, logs = [], []
     found: list[bool] = []
-    for way in ("at once", "decoded"):
+    repeated: dict[str, int] = {}
+    for way in ("served", "at once", "decoded"):
+        repeated[way] = 0
+        monkeypatch.setattr(offsets, "repetition", counted(repeated, way))
         data_dir = tmp_path / way
         shutil.copytree(directory, data_dir)
         with begun(data_dir, monkeypatch) as (node, clock), node.client() as client:
             server = node.node.server
             if way == "decoded":
                 server.handle = server.handle  # none is answered at once
-            else:
-                server.at_once = noted(server.at_once, found)
+            elif way == "at once":
+                server.at_once, server.serve_plain = noted(server.at_once, found), lambda *_: None
             stream = Stream(client, clock, ids, seed)
             stream.run()
             answers.append(stream.answers)
         logs.append([(data_dir / name).read_bytes() for name in LOGS])
-    assert answers[0] == answers[1]
-    assert logs[0] == logs[1]
+    assert answers[0] == answers[1] == answers[2]
+    assert logs[0] == logs[1] == logs[2]
     assert sum(found) > STEPS // 8, "many requests are plain"
+    assert repeated["served"] == repeated["at once"] > STEPS // 20, "many commits are repetitions"
+    assert not repeated["decoded"]
 
 
 def test_a_plain_request_waits_for_the_answers_before_it(tmp_path: Path) -> None:

@@ -280,10 +280,10 @@ async def throttle(client: Client, _patch: pytest.MonkeyPatch) -> None:
 
 
 async def lend(client: Client, _patch: pytest.MonkeyPatch) -> None:
-    """Send plain requests only."""
+    """Send plain Produce requests only."""
     client.is_plain = True
     for _ in range(PLAIN_TURNS):
-        client.send(client.frame())
+        client.send(client.frame(api_key=PRODUCE))
 
 
 async def give_back(client: Client, _patch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,7 @@ CONFIGS: tuple[dict[str, str], ...] = (
     {"segment.ms": "40"},
 )
 PARTITIONS, PRODUCE = 3, 0
+HEADER_BYTES = 61
 FOLLOWER = 9
 VERSIONS = range(3, 14)
 SYNC = bytes.fromhex("0000000a 0012 0000 7fffffff ffff".replace(" ", ""))
@@ -175,6 +176,14 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
             node.close_clients()
 
 
+def cut(data: bytearray, payload_bytes: int) -> bytes:
+    """Return the batch with the first bytes of its payload alone, sound in all else."""
+    short = data[: HEADER_BYTES + payload_bytes]
+    short[8:12] = (len(short) - 12).to_bytes(4)
+    short[17:21] = crc32c(short[21:]).to_bytes(4)
+    return bytes(short)
+
+
 class Requests:
     """Requests of a few producers for two topics."""
 
@@ -198,6 +207,8 @@ class Requests:
         at_ms = now_ms + self.pick(0, 0, 0, 0, -10, -50, 50)
         codec = self.pick(0, 0, 0, 1, 2, 3, 4)
         data = batch(*values, producer=producer, sequence=sequence, timestamp_ms=at_ms, codec=codec)
+        if self.pick(*range(30)) == 0:
+            return cut(data, self.draw.draw(st.integers(0, len(data) - HEADER_BYTES)))
         if self.pick(*range(12)) == 0:
             data[self.draw.draw(st.integers(0, len(data) - 1))] ^= 1 << self.pick(*range(8))
             if self.pick(0, 1):
@@ -423,6 +434,19 @@ def test_usual_requests_are_plain(brokers: list[Broker], version: int, acks: int
 @pytest.mark.parametrize("codec", range(1, 5))
 def test_compressed_batches_are_plain(brokers: list[Broker], codec: int) -> None:
     assert usual(brokers, f"compressed-{codec}", 9, -1, codec=codec) == 9
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_batch_without_its_payload_is_refused(brokers: list[Broker], codec: int) -> None:
+    topic = f"cut-{codec}"
+    usual(brokers, topic, 9, -1)
+    broker = brokers[0]
+    for payload_bytes in (0, 1):
+        data = cut(batch(b"a", b"b", codec=codec), payload_bytes)
+        (answer,) = broker.send(frame_of(broker.client, {}, 9, {topic: [{"index": 0, "records": data}]}, -1))
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if codec else ErrorCode.INVALID_RECORD
+        assert b"\0\0\0\0" + code.value.to_bytes(2, signed=True) + b"\xff" * 8 in answer
+    assert broker.partition(topic, 0).log.log_end_offset == 20
 
 
 def test_idempotent_producers_are_plain(brokers: list[Broker]) -> None:

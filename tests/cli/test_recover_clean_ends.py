@@ -37,5 +37,23 @@ def test_kafka_appends_behind_them(directory: Path, tmp_path: Path, tail: bytes,
     assert (tmp_path / "new" / LOG).read_bytes() == before
 
 
+@pytest.mark.parametrize(("tail", "how"), [(5, "pass over it"), (None, "do not get past it")])
+def test_a_full_index_begins_a_new_segment(directory: Path, tail: int | None, how: str) -> None:
+    """After a crash the index has its full size, with zeros that a clean start takes for entries: real Kafka's first
+    append then goes to a new segment, and consumers pass over a torn batch."""
+    log = directory / LOG
+    whole = log.read_bytes()
+    index = log.with_suffix(".index")
+    entries = index.read_bytes()
+    log.write_bytes(whole + (b"text" * 9 if tail is None else whole[:40]))
+    index.write_bytes(entries + bytes(65_536 - len(entries)))
+    (reason,) = passed("--clean", "-o", "segment.index.bytes=65536", directory).values()
+    assert reason.endswith(f"Kafka appends to a new segment, and consumers {how}")
+    (reason,) = passed("--clean", directory).values()
+    assert "with segment.index.bytes=65536, the size of its index, Kafka appends to a new segment" in reason
+    (reason,) = passed("--clean", "-o", "segment.index.bytes=1048576", directory).values()
+    assert reason.endswith("Kafka appends behind, and consumers do not get past it")
+
+
 def test_nothing_is_told_of_sound_logs(directory: Path) -> None:
     assert passed("--clean", directory) == {}

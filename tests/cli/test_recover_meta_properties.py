@@ -43,6 +43,7 @@ def test_salvage_writes_it_where_the_node_is_alone(tmp_path: Path, damage: str) 
     ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
     assert ended.status == 0
     assert "keep Kafka from starting" not in ended.stdout
+    assert "written anew, with a new cluster.id" in ended.stdout
     after = read_properties(tmp_path / "new" / META)
     assert {**after, "cluster.id": ""} == {**before, "cluster.id": ""}
     assert re.fullmatch("[A-Za-z0-9_-]{22}", after["cluster.id"])
@@ -70,6 +71,8 @@ def test_a_directory_of_that_name_counts_as_missing(tmp_path: Path, how: str) ->
     assert ended.status == 1
     assert "Kafka would not start: cannot be read: Is a directory" in ended.stdout
     assert re.search("^next +kcli recover --salvage --out NEW", ended.stdout, re.MULTILINE)
+    shown = kcli("verify", directory).stdout.splitlines()
+    assert "a directory: Kafka does not start with it (Is a directory); expected a file" in shown[0]
     new = tmp_path / "new"
     assert kcli("recover", "--salvage", how, *([new] if how == "--out" else []), directory).status == 0
     after = read_properties((new if how == "--out" else directory) / META)
@@ -167,3 +170,13 @@ def test_a_directory_beside_with_the_same_directory_id(tmp_path: Path) -> None:
     shutil.copytree(one, two)
     for command in ("recover", "verify"):
         assert "Duplicate directory ID" not in kcli(command, one).stdout
+
+
+def test_the_file_of_a_broker_with_zookeeper(tmp_path: Path) -> None:
+    """Kafka 4.3 starts with version 0, and gives the directory another id."""
+    directory = copied(tmp_path)
+    cluster_id = read_properties(directory / META)["cluster.id"]
+    (directory / META).write_text(f"version=0\nbroker.id=1\ncluster.id={cluster_id}\n")
+    first = kcli("verify", directory).stdout.splitlines()[0]
+    assert first.startswith(f"error   meta-properties-node  {directory / META}")
+    assert "no directory.id, and version 0, as brokers with ZooKeeper wrote it: Kafka gives it a new one" in first

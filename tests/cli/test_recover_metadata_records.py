@@ -410,3 +410,20 @@ def test_a_magic_above_2_where_other_voters_have_the_records(tmp_path: Path) -> 
     assert (new / METADATA_DIRECTORY / log.name).read_bytes() == whole
     with_magic(log, -1, 0)
     assert "refused" not in kinds(recovered(directory))
+
+
+@pytest.mark.parametrize(("level", "is_known"), [(6, False), (7, True), (31, True), (32, False)])
+def test_a_metadata_version_of_another_release(tmp_path: Path, level: int, is_known: bool) -> None:
+    directory = copied(tmp_path)
+    appended(directory, ("FeatureLevelRecord", 0, {"name": "metadata.version", "featureLevel": level}))
+    verified = [json.loads(line) for line in kcli("verify", "--format", "jsonl", directory).stdout.splitlines()]
+    found = [each["found"] for each in verified if each.get("kind") == "metadata-version"]
+    ended = kcli("recover", "--salvage", "--dry-run", "--format", "jsonl", directory)
+    refused = [row for line in ended.stdout.splitlines() if (row := json.loads(line))["kind"] == "refused"]
+    if is_known:
+        assert (found, refused) == ([], [])
+        return
+    reason = f"metadata.version {level} is of another release: Kafka 4.3 knows the levels 7 to 31"
+    assert found == [f"{reason}: it does not start"]
+    assert [(row["file"], row["reason"]) for row in refused] == [(METADATA_DIRECTORY, reason)]
+    assert ended.status == 1

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from kcli.log.partition_view import PartitionView
 from kcli.metadata.difference import differences
 from kcli.metadata_log.records import read_batches
 from kcli.metadata_log.replay import contradiction
+from kcli.metadata_log.snapshot_file import SnapshotId, image_bytes
 from tests.broker.running import served_node
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
@@ -92,6 +95,36 @@ def test_verify_names_a_false_snapshot_first(tmp_path: Path, damage: Callable[[P
     path.rename(f"{path}.moved")
     assert kcli("verify", directory).status == 0
     assert kcli("recover", directory).status == 0
+
+
+def older_epochs(directory: Path) -> int:
+    """Write a snapshot at the end of the log in which each leader epoch is one lower. Returns their number."""
+    image = read_image(directory)
+    assert image is not None
+    states = [(topic.partitions, number) for topic in image.topics.values() for number in topic.partitions]
+    for of_topic, number in states:
+        of_topic[number] = replace(of_topic[number], leader_epoch=of_topic[number].leader_epoch - 1)
+    last = batches(directory)[-1]
+    which = SnapshotId(last.last_offset + 1, last.leader_epoch)
+    (directory / METADATA / which.file_name).write_bytes(image_bytes(image, which, last.max_timestamp, ()))
+    return len(states)
+
+
+def test_a_snapshot_with_older_leader_epochs(tmp_path: Path) -> None:
+    """All else in it is as in the log, as where no more than a restart lies between it and its offset."""
+    directory = copied(tmp_path)
+    count = older_epochs(directory)
+    first = kcli("verify", directory).stdout.splitlines()[0]
+    assert first.startswith(f"error   snapshot-records  {snapshot(directory)}")
+    assert f"{count} leader epochs are lower in it" in first
+    assert "leaders get epochs that they had before" in first
+    assert "-stray" not in first
+    rows = [json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()]
+    assert {(row["kind"], row["what"]) for row in rows if "what" in row} == {("metadata-changed", "leader epoch")}
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert kcli("recover", new).status == 0
+    assert kcli("verify", new).status == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"xxxx"])
@@ -223,3 +256,94 @@ def test_no_flipped_byte_of_the_log_makes_a_snapshot_false(tmp_path: Path, node:
         files = PartitionView(home).original
         assert [contradiction(home, files, each) for each in names] == [None] * len(names), batch
     assert len(names) > 1
+
+
+def test_a_snapshot_cut_behind_its_header(tmp_path: Path) -> None:
+    """Kafka takes it without its records, and knows no topic: verify says so, and its command leads back to the log."""
+    directory = copied(tmp_path)
+    whole = read_image(directory)
+    assert whole is not None
+    path = snapshot(directory)
+    whole_bytes = image_bytes(whole, SnapshotId(*map(int, path.stem.split("-"))), 0, [])
+    header = 12 + int.from_bytes(whole_bytes[8:12])
+    path.write_bytes(whole_bytes[: header + 100])
+    findings = [each for each in Verification([directory]).findings() if each.path == str(path)]
+    (cut,) = [each for each in findings if each.kind == "truncated"]
+    assert "renames the partitions that it lacks to -stray" in str(cut.found)
+    assert cut.command is not None
+    subprocess.run(cut.command, shell=True, check=True)
+    after = read_image(directory)
+    assert after is not None
+    assert after.topics_by_id.keys() == whole.topics_by_id.keys()
+
+
+def true_snapshot(directory: Path) -> tuple[Path, int]:
+    """Write a snapshot of the log below one of its batches, under its right name. Returns its path, and the number of
+    topics that the log has behind it."""
+    rows, at = batches(directory), 14
+    log = directory / LOG
+    whole, data = read_image(directory), log.read_bytes()
+    log.write_bytes(data[: rows[at].position + rows[at].size])
+    image = read_image(directory)
+    log.write_bytes(data)
+    assert whole is not None
+    assert image is not None
+    which = SnapshotId(rows[at].last_offset + 1, rows[at].leader_epoch)
+    path = directory / METADATA / which.file_name
+    path.write_bytes(image_bytes(image, which, rows[at].max_timestamp, ()))
+    return path, len(whole.topics) - len(image.topics)
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "outcome"),
+    [
+        (0, 2, "deletes the log"),
+        (10_000, 1, "deletes the log"),
+        (10_000, 0, "Kafka does not get ready"),
+    ],
+)
+def test_a_snapshot_under_a_wrong_name(tmp_path: Path, offset: int, epoch: int, outcome: str) -> None:
+    """It has the time and the epoch of a batch within the log: verify says what the start does by the wrong name, and
+    salvage reads the snapshot as what it is."""
+    directory = copied(tmp_path)
+    right, lost = true_snapshot(directory)
+    assert lost > 0
+    assert kcli("verify", directory).status == 0
+    whole = read_image(directory)
+    which = SnapshotId(*map(int, right.stem.split("-")))
+    wrong = right.rename(right.with_name(SnapshotId(which.offset + offset, which.epoch + epoch).file_name))
+    lines = kcli("verify", directory).stdout.splitlines()
+    assert lines[0].startswith(f"error   snapshot-records  {wrong}")
+    assert outcome in lines[0]
+    assert any(line.strip() == f"Next: mv -nT -- {wrong} {right}" for line in lines)
+    rows = [json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()]
+    assert any(row["kind"] == "metadata-damaged" and wrong.name in row["reason"] for row in rows)
+    assert any(row["kind"] == "refused" for row in rows) == ("not get ready" in outcome)
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    saved = read_image(new)
+    assert whole is not None
+    assert saved is not None
+    assert {each.what for each in differences(whole, saved)} <= {"block of producer ids"}
+    wrong.rename(right)
+    assert kcli("verify", directory).status == 0
+
+
+def test_a_wrong_epoch_in_a_name_that_does_no_harm(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    right, _ = true_snapshot(directory)
+    wrong = right.rename(right.with_name(right.name.replace("-0000000001", "-0000000000")))
+    first = kcli("verify", directory).stdout.splitlines()[0]
+    assert first.startswith(f"warning snapshot-records  {wrong}")
+    assert "its batches are of epoch 1, not 0" in first
+    assert kcli("recover", directory).status == 0
+
+
+def test_a_snapshot_that_a_follower_has_fetched_is_no_wrong_one(tmp_path: Path) -> None:
+    """It is ahead of the log, which ends before it."""
+    directory = copied(tmp_path)
+    right, _ = true_snapshot(directory)
+    log = directory / LOG
+    log.write_bytes(log.read_bytes()[: batches(directory)[2].position])
+    files = PartitionView(directory / METADATA).original
+    assert contradiction(directory / METADATA, files, right.name) is None

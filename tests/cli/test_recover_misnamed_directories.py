@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcli.inspector.cluster_metadata import read_image
 from kcli.log.log_directory import LogDirectory
 from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, logs, loud
@@ -141,3 +142,40 @@ def test_a_copy_under_the_number_of_no_partition_is_a_stray(directory: Path, tmp
     assert [row for row in rows if row["kind"].startswith("metadata-")] == []
     (row,) = (row for row in rows if row["kind"] == "stray")
     assert (row["partition"], row["kept"]) == (copy.name, False)
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+@pytest.mark.parametrize("is_stray", [False, True])
+def test_a_directory_with_a_wrong_number(directory: Path, tmp_path: Path, is_clean: bool, is_stray: bool) -> None:
+    """It has the topic's id, and reaches the only missing partition's log end offset in the checkpoints: it is no
+    partition that the metadata log lacks."""
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    before, topic = batches(directory), PARTITION.rpartition("-")[0]
+    whole = read_image(directory)
+    suffix = ".8e3e070afda343fabb78d968b7b93ccd-stray" if is_stray else ""
+    away = (directory / PARTITION).rename(directory / f"{topic}-7{suffix}")
+    (finding,) = (each for each in loud(directory) if each.severity == "error")
+    assert (finding.kind, finding.path) == ("partition-missing", str(directory / PARTITION))
+    assert away.name in str(finding.found)
+    assert finding.command == f"mv -nT -- '{away}' '{directory / PARTITION}'"
+    told = [json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()]
+    assert [row for row in told if row["kind"].startswith("metadata-")] == []
+    new = tmp_path / "new"
+    rows = recovered(directory, "--out", new)
+    assert [(row["partition"], row["name"]) for row in rows if row["kind"] == "renamed"] == [(away.name, PARTITION)]
+    assert batches(new) == before
+    saved = read_image(new)
+    assert whole is not None
+    assert saved is not None
+    assert saved.topics[topic].partitions.keys() == whole.topics[topic].partitions.keys()
+
+
+def test_a_copy_with_a_wrong_number_is_not_the_missing_partition(directory: Path, tmp_path: Path) -> None:
+    """It has the records of a partition that is there."""
+    topic = PARTITION.rpartition("-")[0]
+    other = next(each for each in directory.glob(f"{topic}-[0-9]*") if each.name != PARTITION)
+    shutil.rmtree(directory / PARTITION)
+    shutil.copytree(other, directory / f"{topic}-7")
+    rows = recovered(directory, "--out", tmp_path / "new")
+    assert [row for row in rows if row["kind"] == "renamed"] == []

@@ -86,7 +86,7 @@ def test_a_pipe_that_a_start_reads(directory: Path, name: str) -> None:
     assert "Kafka's start waits at it for ever" in found_by_verify(directory, path)
     snapshot = max((directory / PARTITION).glob("*.snapshot"))
     pipe(snapshot)
-    assert "a start of Kafka that reads it, as it does the latest one, waits" in found_by_verify(directory, snapshot)
+    assert "a start that is to write one of this name waits at it" in found_by_verify(directory, snapshot)
 
 
 def test_a_log_that_is_no_file(directory: Path) -> None:
@@ -133,3 +133,17 @@ def test_a_socket_cannot_be_opened(directory: Path, monkeypatch: pytest.MonkeyPa
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(path.name)
         assert "the log directory goes offline when it opens it" in found_by_verify(directory, path)
+
+
+@pytest.mark.parametrize("make", [pipe, device])
+def test_a_snapshot_that_is_not_the_latest(directory: Path, make: Callable[[Path], None]) -> None:
+    """As a whiteout of an overlay is: Kafka lists only regular files."""
+    before = about(rows(directory), "partition")
+    assert list((directory / PARTITION).glob("*.snapshot"))
+    path = directory / PARTITION / f"{1:020}.snapshot"
+    make(path)
+    found = rows(directory)
+    assert about(found, "partition") == before
+    (passed,) = about(found, "passed-over")
+    assert passed["file"] == path.name
+    assert "passes it over" in passed["reason"]

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kcli.client.connection import Connection
+from kcli.client.groups import Groups
+from kcli.client.processing import delete_before
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.testing.kafka import Kafka
 from tests.streams.applications import START_MS, Input, consumed, produce, wait_until
 
@@ -120,13 +124,76 @@ def test_run_store_and_reset(kafka: Kafka, program: str) -> None:
         (row,) = map(json.loads, found.stdout.splitlines())
         assert row.items() >= {"key": "k", "value": 4, **more}.items()
 
+    explained = kcli("store", "app", "counts", "--key", "x", "--explain", program, "--format", "jsonl", kafka=kafka)
+    assert (explained.returncode, explained.stderr) == (0, "")
+    assert [json.loads(line) for line in explained.stdout.splitlines()] == [
+        {
+            "topic": "a",
+            "partition": 0,
+            "offset": offset,
+            "timestamp": start + 10 * offset,
+            "key": "k",
+            "value": "x",
+            "result": result,
+        }
+        for offset, result in ((0, 1), (2, 2), (3, 3))
+    ]
+    explained = kcli("store", "app", "sessions", "--key", "k", "--explain", program, kafka=kafka)
+    last = explained.stdout.splitlines()[-1].split()
+    assert last == [str(start), str(start + 30), "a", "0", "3", str(start + 30), "k", "x", "4"]
+    unknown = kcli("store", "app", "more", "--key", "k", "--explain", program, kafka=kafka)
+    assert (unknown.returncode, unknown.stderr) == (
+        1,
+        "kcli: the program has no store more; it has counts, sessions, windows\n",
+    )
+    client = Connection(kafka.bootstrap_servers).admin()
+    delete_before(client, {TopicPartition("a", 0): 1})
+    groups = Groups(Connection(kafka.bootstrap_servers))
+    wait_until(lambda: groups.starts([TopicPartition("a", 0)])[TopicPartition("a", 0)] == 1)
+    lossy = kcli("store", "app", "counts", "--key", "x", "--explain", program, kafka=kafka)
+    assert lossy.stderr == (
+        "kcli: a, partition 0 begins at offset 1: earlier records are gone\n"
+        "kcli: partition 0, key x: the changelog has another value than these records make\n"
+    )
+
     wanted = kcli("reset", "app", "--input-topic", "a", kafka=kafka)
     assert wanted.stderr == "kcli: 6 changes shown, none made: --execute makes them\n"
-    assert wanted.stdout.splitlines()[1].split() == ["a-0", "offset", "0"]
+    assert wanted.stdout.splitlines()[1].split() == ["a-0", "offset", "1"]
     assert "app-counts-changelog" in kafka.topics()
     done = kcli("reset", "app", "--input-topic", "a", "--execute", kafka=kafka)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", wanted.stdout)
     assert not [name for name in kafka.topics() if name.startswith("app-")]
+
+
+NOW = "--explain asks a cluster for what is there now: without --data-dir and --at"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "--explain needs --key"),
+        (["--key", "k", "--at", "5"], NOW),
+        (["--key", "k", "--data-dir", "."], NOW),
+    ],
+)
+def test_what_explain_needs(program: str, arguments: list[str], reason: str) -> None:
+    ran = kcli("store", "app", "counts", "--explain", program, *arguments)
+    assert (ran.returncode, ran.stderr) == (2, f"kcli: {reason}\n")
+
+
+def test_a_versioned_store_has_the_latest_value_last(kafka: Kafka) -> None:
+    kafka.create_topic("app-rows-changelog", 1)
+    puts = [Input("app-rows-changelog", "k", value, START_MS + time) for value, time in (("x", 5), ("y", 9), ("z", 7))]
+    produce(kafka.bootstrap_servers, puts)
+
+    def shown(*arguments: str) -> list[str]:
+        found = kcli("store", "app", "rows", "--format", "jsonl", *arguments, kafka=kafka)
+        return [json.loads(line)["value"] for line in found.stdout.splitlines()]
+
+    assert shown() == ["z"]
+    assert shown("--versioned") == ["y"]
+    assert shown("--versioned", "--at", str(START_MS + 8)) == ["z"]
+    assert shown("--versioned", "--at", str(START_MS + 6)) == ["x"]
 
 
 def test_describe(program: str) -> None:

@@ -460,6 +460,25 @@ def test_the_directory_of_another_node(directories: Directories, name: str, othe
     assert "refused" in [row["kind"] for row in recovered(directories, 0)]
 
 
+def test_one_within_the_other_gets_a_place_of_its_own(directories: Directories) -> None:
+    """The commands that are printed do not make it again where it was."""
+    one, two, config = directories
+    inner = one / "second"
+    two.rename(inner)
+    config.write_text(config.read_text().replace(str(two), str(inner)))
+    (finding,) = (each for each in found((one, inner, config)) if each.refuses_start)
+    assert (finding.kind, finding.path) == ("directory-name", str(inner))
+    assert "put its new place into log.dirs" in finding.action
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    moved = one.parent / f"{one.name}-second"
+    (missing,) = (each for each in found((one, one, config)) if each.kind == "meta-properties-missing")
+    assert "put the place of the directory into log.dirs" in missing.action
+    assert str(moved) in str(missing.command)
+    assert "mkdir" not in str(missing.command)
+    config.write_text(config.read_text().replace(str(inner), str(moved)))
+    assert found((one, moved, config)) == []
+
+
 def test_a_second_metadata_log(directories: Directories) -> None:
     one, two, _ = directories
     shutil.copytree(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
@@ -863,3 +882,24 @@ def test_two_metadata_logs(directories: Directories, tmp_path: Path, *, with_con
     shown = kcli("recover", *options, two)
     assert (shown.status, "Found unexpected metadata location" in shown.stdout) == (1, True)
     assert kcli("recover", *options, one).status == 0
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_one_directory_copied_over_the_other(directories: Directories, *, with_config: bool) -> None:
+    """As by `rsync -a second/ first/`, meta.properties and checkpoints too."""
+    one, two, _ = directories
+    shutil.copytree(two, one, dirs_exist_ok=True)
+    shutil.rmtree(two)
+    two.mkdir()
+    if with_config:
+        (finding,) = [each for each in found(directories) if each.kind == "meta-properties-missing"]
+        assert "partitions that the metadata log places in it lie in" in str(finding.found)
+        assert "Kafka serves the partitions from there" in finding.action
+        assert finding.command is not None
+        subprocess.run(finding.command, shell=True, check=True)
+        assert not [each for each in found(directories) if each.severity == "error"]
+    else:
+        findings = [each for each in Verification([one]).findings() if each.severity != "info"]
+        (finding,) = [each for each in findings if each.kind == "log-directory-missing"]
+        assert (finding.severity, finding.path) == ("warning", str(one))
+        assert "the files of one were copied over those of the other" in str(finding.found)

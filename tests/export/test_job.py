@@ -177,6 +177,22 @@ def test_incremental(log: Path, tmp_path: Path) -> None:
     assert (extent.start, extent.end, extent.records, extent.missing) == (0, 15, 15, 0)
 
 
+def test_an_increment_of_tombstones_has_the_types_of_the_table(tmp_path: Path) -> None:
+    """Neither tombstones nor nulls in JSON tell the type of a value."""
+    log, out, state = tmp_path / "t-0", tmp_path / "out", tmp_path / "state"
+    log.mkdir()
+    append(log, [0], [b'{"id": 1, "in": {"a": [2]}}'])
+    decoded = {"value": DecoderSpec.parse("json"), "state": state}
+    columns = export(source(log), out, **decoded).manifest.columns
+    for offset, value in ((1, None), (2, b'{"id": null, "in": {"a": [null]}}')):
+        append(log, [offset], [value])
+        assert export(source(log), out, **decoded).manifest.columns == columns
+    schemas = {str(pq.read_schema(each).field("value").type) for each in out.glob("*.parquet")}
+    assert schemas == {"struct<id: int64, in: struct<a: list<element: int64>>>"}
+    rows = ds.dataset(out).to_table(columns=["offset", "value"]).sort_by("offset")["value"].to_pylist()
+    assert rows == [{"id": 1, "in": {"a": [2]}}, None, {"id": None, "in": {"a": [None]}}]
+
+
 def test_an_end_beyond_the_log_is_its_end(log: Path, tmp_path: Path) -> None:
     """The next increment has the offsets that were not there yet."""
     out, state = tmp_path / "out", tmp_path / "state"

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from py4j.clientserver import ClientServer, JavaParameters
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError, get_return_value
 
 from kcli.export.session import JVM_ENDED, cause
 
@@ -21,3 +21,11 @@ def test_a_jvm_that_has_ended() -> None:
         socket.create_connection(("127.0.0.1", port))
     assert cause(raised.value) is None
     gateway.shutdown()
+
+
+def test_a_jvm_that_ends_during_a_call() -> None:
+    """py4j has no more than the name of what was called then; with a trace the JVM has answered."""
+    with pytest.raises(Py4JError) as raised:
+        get_return_value("x", None, "o7", "awaitTermination")
+    assert cause(raised.value) == JVM_ENDED
+    assert cause(Py4JError("An error occurred while calling o7.start. Trace:\njava.lang.Error: broken\n")) == "broken"

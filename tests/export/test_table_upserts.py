@@ -87,7 +87,7 @@ def test_a_kill_before_the_commit_leaves_no_file(
     def die(*_: object) -> None:
         raise Killed
 
-    monkeypatch.setattr("kcli.pipelines.tables.iceberg._Once.commit_transaction", die)
+    monkeypatch.setattr("kcli.pipelines.tables.iceberg.Once.commit_transaction", die)
     monkeypatch.setattr(TableStaging, "_leave", lambda staging: os.close(staging._lock))
     with pytest.raises(Killed):
         export(spark, log, place)

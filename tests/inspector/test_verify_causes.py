@@ -378,6 +378,21 @@ def snapshots_without_a_segment(partition: Path) -> list[int]:
     return sorted(offset for offset in offsets if offset < max(bases))
 
 
+@pytest.mark.parametrize("is_cleaned", [True, False])
+def test_a_first_segment_of_a_compacted_topic_may_have_had_no_batch(tmp_path: Path, *, is_cleaned: bool) -> None:
+    """The cleaner keeps an empty log there, which somebody may have deleted with all empty files."""
+    directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
+    first, second, *_ = logs(directory, "c-plain-0")
+    for path in files_of(first):
+        path.unlink()
+    checkpoint = directory / "cleaner-offset-checkpoint"
+    if not is_cleaned:
+        checkpoint.write_text(re.sub(r"c-plain 0 \d+", f"c-plain 0 {int(second.stem) - 1}", checkpoint.read_text()))
+    finding = next(each for each in loud(directory) if each.kind == "log-missing")
+    assert (finding.path, finding.severity) == (str(first), "warning" if is_cleaned else "error")
+    assert ("unless the log cleaner has left none of their records" in str(finding.found)) == is_cleaned
+
+
 @pytest.mark.parametrize("partition", ["c-append-time-0", "c-snappy-0"])
 def test_the_snapshot_of_a_lost_segment_tells_of_it_where_gaps_are_normal(tmp_path: Path, partition: str) -> None:
     """The cleaner removes a segment's snapshot with the segment."""
@@ -622,6 +637,18 @@ def test_a_flipped_base_offset_of_another_batch(directory: Path, segment: int, n
     skipped = "it" if wrong < right else "the batches behind it"
     assert finding.action.startswith(f"Kafka keeps this batch as it is, and consumers skip {skipped};")
     assert "--salvage" in str(finding.command)
+
+
+@pytest.mark.parametrize("bits", [(28, 36), (36, 28), (30, 30)])
+def test_two_flipped_base_offsets_that_explain_the_same_findings(directory: Path, bits: tuple[int, int]) -> None:
+    """The offsets behind both seem to have been used by either batch."""
+    log = logs(directory)[0]
+    data = bytearray(log.read_bytes())
+    flipped = [(frames(data)[number][0], bit) for number, bit in zip((3, 7), bits, strict=True)]
+    for position, bit in flipped:
+        data[position : position + 8] = (int.from_bytes(data[position : position + 8]) ^ 1 << bit).to_bytes(8)
+    log.write_bytes(data)
+    assert {each.position for each in loud(directory)} == {position for position, _ in flipped}
 
 
 def test_of_very_many_wrong_base_offsets_the_first_are_looked_for(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import loud
 from tests.log.batches import NOW_MS, batch
+from tests.metadata_damage import rows_of
 
 FIRST, SECOND = (f"{base:020}.log" for base in (0, 10))
 PROPERTIES = "version=1\nnode.id=1\ncluster.id=5L6g3nShT-eMCtK--X86sw\ndirectory.id=AAAAAAAAAAEAAAAAAAAAAQ\n"
@@ -80,6 +81,19 @@ def test_both_are_named_where_it_is_not_known_which_one_is_the_copy(
     assert f"t-1/{SECOND}" in passed_over(data)
 
 
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_a_copy_to_which_kafka_has_appended_is_named(data: Path, *, is_longer: bool) -> None:
+    source, target = data / "t-0" / SECOND, data / "t-1" / SECOND
+    shutil.copyfile(source, target)
+    for path, value in [(target, b"1"), *([(source, b"0")] if is_longer else [])]:
+        with path.open("ab") as log:
+            log.write(written(value, 15, 18, sequence=15))
+    (finding,) = foreign(data)
+    assert "the records of t-1 or of t-0 at offsets 10..14 are not here" in finding.found
+    assert (" up to offset 14, byte for byte" in finding.found) == is_longer
+    assert f"t-1/{SECOND}" in passed_over(data)
+
+
 @pytest.mark.parametrize(
     "own",
     [
@@ -118,6 +132,28 @@ def test_the_keys_of_a_coordinators_records_tell_the_copy(tmp_path: Path) -> Non
     (finding,) = [each for each in foreign(data) if "a copy of" in str(each.found)]
     assert finding.path == str(data / name / f"{base:020}.log")
     assert f"a copy of {other}/{base:020}.log, another partition's log" in finding.found
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_a_coordinators_log_with_the_keys_of_another_partition(tmp_path: Path, *, is_behind: bool) -> None:
+    """No other log has its batches: the log of the partition to which the keys belong went on, or was cleaned."""
+    data = Path(shutil.copytree(GOLDEN / "groups/data", tmp_path / "data", copy_function=shutil.copyfile))
+    name, other = "__consumer_offsets-1", "__consumer_offsets-3"
+    own = (data / name / FIRST).read_bytes()
+    end = rows_of(data / name / FIRST)[-1].last_offset + 1
+    wrong = data / name / f"{end:020}.log"
+    wrong.write_bytes(moved_by((data / other / FIRST).read_bytes(), end))
+    if is_behind:
+        (data / name / f"{10**6:020}.log").write_bytes(moved_by(own, 10**6))
+    (finding,) = [each for each in loud(data) if each.kind == "records-foreign"]
+    assert (finding.path, finding.offset) == (str(wrong), end)
+    assert f"of {other}, by key" in str(finding.found)
+    rows = [json.loads(line) for line in kcli("recover", "--format", "jsonl", data).stdout.splitlines()]
+    (row,) = [each for each in rows if each["kind"] == "records-foreign"]
+    assert (row["partition"], row["file"], row["owner"]) == (name, wrong.name, other)
+    new = tmp_path / "new"
+    kcli("recover", "--salvage", "--out", new, data)
+    assert "records-foreign" not in {each.kind for each in loud(new)}
 
 
 def moved_by(log: bytes, offsets: int) -> bytes:

@@ -56,7 +56,7 @@ def test_a_log_in_an_archive(directory: Path) -> None:
     log.write_bytes(archive.getvalue())
     finding = errors_of(directory, log)[0]
     assert (finding.kind, finding.next_valid_position) == ("foreign-bytes", 512)
-    assert str(finding.found).startswith("512 bytes at byte 0 are no batch: they begin with '0000")
+    assert str(finding.found).startswith("512 bytes at byte 0 are no batch: they are those of a tar")
 
 
 def test_a_length_that_leads_behind_the_file(directory: Path) -> None:

@@ -14,6 +14,7 @@ from kcli.log.log_directory import read_properties
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import directory, loud
+from tests.metadata_damage import copied
 from tests.two_directories import MOVED, two_directories
 
 __all__ = ["directory"]  # a fixture
@@ -57,6 +58,32 @@ def test_a_copy_to_a_full_disk(directory: Path) -> None:
     first = kcli("verify", directory).stdout.splitlines()[0]
     assert first.startswith(f"error   copy-incomplete  {directory}  ")
     assert "as a copy to a full disk leaves them" in first
+
+
+@pytest.mark.parametrize("block", [512, 4096])
+def test_a_copy_in_blocks(tmp_path: Path, block: int) -> None:
+    """What follows is counted with it, and damage of another cause is not."""
+    directory = copied(tmp_path, "groups/data")
+    log = directory / "g-a-0/00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    (damage,) = loud(directory)
+    for path in [each for each in directory.rglob("*") if each.is_file()]:
+        os.truncate(path, -(-path.stat().st_size // block) * block)
+    first, second = loud(directory)
+    assert (first.kind, first.path, first.refuses_start) == ("copy-padded", str(directory), True)
+    assert f"end in NULs up to a multiple of {block:,} bytes" in str(first.found)
+    assert first.consequences["partition-metadata-content"] > 1
+    assert (second.kind, second.path, second.offset) == (damage.kind, damage.path, damage.offset)
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert [each.kind for each in loud(tmp_path / "new")] == ["offset-gap"]
+
+
+def test_a_file_that_ends_in_nuls_is_not_one(directory: Path) -> None:
+    path = directory / FileKind.META_PROPERTIES
+    os.truncate(path, 512)
+    assert "copy-padded" not in {each.kind for each in loud(directory)}
 
 
 def test_a_lost_partition_alone_is_not_one(directory: Path) -> None:

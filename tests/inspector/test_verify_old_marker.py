@@ -14,7 +14,8 @@ from kcli.metadata.registration import VersionRange
 from kcli.metadata_log.stale_marker import blank_marker, stale_marker
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
-from tests.inspector.test_verify_causes import directory, loud
+from tests.damage import frames
+from tests.inspector.test_verify_causes import directory, logs, loud
 from tests.two_directories import two_directories
 
 __all__ = ["directory"]
@@ -51,6 +52,22 @@ def test_a_marker_that_was_put_back(directory: Path) -> None:
     assert loud(directory) == []
 
 
+@pytest.mark.parametrize("name", ["", f".{'0' * 32}-stray"])
+def test_it_stays_where_a_start_without_it_would_cut_sound_batches(directory: Path, name: str) -> None:
+    """Kafka recovers the directories of strays, too."""
+    put_back(directory, REGISTERED - 1)
+    log = logs(directory)[-1]
+    data = bytearray(log.read_bytes())
+    data[frames(data)[1][0] + 70] ^= 1
+    log.write_bytes(data)
+    if name:
+        log.parent.rename(log.parent.with_name(log.parent.name + name))
+    (finding,) = (each for each in loud(directory) if each.kind == "clean-shutdown-old")
+    assert finding.severity == "error"
+    assert "a start without the file would lose sound batches" in finding.action
+    assert "--salvage" in str(finding.command)
+
+
 @pytest.mark.parametrize("content", ['{"version":0}', '{"version":0,"brokerEpoch":-1}', "no JSON"])
 def test_a_marker_without_an_epoch_is_sound(directory: Path, content: str) -> None:
     """As older versions write it."""
@@ -74,14 +91,14 @@ def test_a_marker_made_by_hand(directory: Path, content: str) -> None:
 
 
 def test_an_empty_marker_beside_a_torn_log(directory: Path) -> None:
-    """Kafka leaves the torn batch there, and appends behind it."""
+    """Kafka leaves the torn batch there; the marker, which is the cause, comes first."""
     (directory / MARKER).write_bytes(b"")
     log = max((directory / "java-none-0").glob("*.log"))
     with log.open("r+b") as file:
         file.truncate(log.stat().st_size - 5)
-    (finding,) = (each for each in loud(directory) if each.kind == "clean-shutdown-old")
-    assert finding.severity == "error"
-    assert "appends behind the damage at the ends of java-none-0" in str(finding.found)
+    finding, torn = loud(directory)[:2]
+    assert (finding.kind, finding.severity, torn.kind) == ("clean-shutdown-old", "error", "truncated")
+    assert "leaves the damage at the end of java-none-0" in str(finding.found)
 
 
 @pytest.mark.parametrize("level", [24, None])

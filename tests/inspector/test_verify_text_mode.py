@@ -1,5 +1,6 @@
 """Files changed by a transfer in text mode (FTP ASCII): verify names the cause, and salvage undoes it."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -9,6 +10,7 @@ from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery.text_mode import before_transfer
 from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import PARTITION, directory, logs, loud
+from tests.metadata_damage import copied
 
 __all__ = ["directory"]  # a fixture
 
@@ -69,6 +71,30 @@ def test_a_conversion_to_utf_8_is_undone(directory: Path, tmp_path: Path, option
     mended = out if option == "--out" else directory
     assert [path.read_bytes() for path in logs(mended)] == whole
     assert loud(mended) == []
+
+
+@pytest.mark.parametrize("option", ["--out", "--in-place"])
+@pytest.mark.parametrize("damage", ["text", "byte", "size"])
+def test_damaged_producer_snapshots_do_not_stay(tmp_path: Path, damage: str, option: str) -> None:
+    """Kafka removes a damaged snapshot only where it loads it, and this one is below the recovery point."""
+    home = copied(tmp_path, "txn/data")
+    path = home / "t-mix-0/00000000000000000003.snapshot"
+    whole, known = path.read_bytes(), loud(home)
+    if damage == "text":
+        as_text(path)
+    else:
+        path.write_bytes(whole[:-1] if damage == "size" else whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert loud(home) != known
+    out = tmp_path / "out"
+    done = kcli("recover", "--salvage", *([option, out] if option == "--out" else [option]), home)
+    mended = out if option == "--out" else home
+    assert loud(mended) == [replace(each, path=each.path.replace(str(home), str(mended))) for each in known]
+    if damage == "text":
+        assert "as after a transfer as text (FTP in ASCII mode): kept without these CRs" in done.stdout
+        assert (mended / path.relative_to(home)).read_bytes() == whole
+    else:
+        assert "a producer snapshot that Kafka cannot read" in done.stdout
+        assert not (mended / path.relative_to(home)).exists()
 
 
 def test_checkpoints_with_cr_are_read_as_kafka_reads_them(directory: Path) -> None:

@@ -1,6 +1,7 @@
 """A directory with the topic id of another topic: what Kafka does with it, and how the directory is restored."""
 
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -13,7 +14,7 @@ from kcli.log.partition_directory import topic_id_of
 from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import OTHER, PARTITION, SOURCE, directory, loud, swap
 from tests.inspector.test_verify_misplaced import contents
-from tests.metadata_damage import LOG, NEW_ID, batch_around, byte_of, created_again, flip
+from tests.metadata_damage import LOG, NEW_ID, batch_around, byte_of, created_again, flip, rows_of
 from tests.two_directories import two_directories
 
 __all__ = ["directory"]
@@ -203,3 +204,27 @@ def test_the_other_topic_has_its_directory_on_another_disk(tmp_path: Path) -> No
         assert FAULT in row["found"]
     subprocess.run(["bash", "-c", row["command"]], check=True)
     assert file.read_text() == before
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_partition_that_is_newer_than_the_metadata_log_and_all_else(directory: Path, *, is_alone: bool) -> None:
+    """Not the metadata log is older: somebody has restored one partition from a later backup, after a clean stop."""
+    log = max((directory / PARTITION).glob("*.log"))
+    last = rows_of(log)[-1]
+    data = log.read_bytes()
+    batch = bytearray(data[last.position : last.position + last.size])
+    batch[:8] = (last.last_offset + 1).to_bytes(8)
+    batch[12:16] = (last.leader_epoch + 5).to_bytes(4)
+    log.write_bytes(data + batch)
+    epochs = directory / PARTITION / "leader-epoch-checkpoint"
+    _, count, *entries = epochs.read_text().split("\n")
+    new = f"{last.leader_epoch + 5} {last.last_offset + 1}"
+    epochs.write_text("\n".join(["0", str(int(count) + 1), *entries[: int(count)], new, ""]))
+    if not is_alone:
+        points = directory / "recovery-point-offset-checkpoint"
+        version, count, *lines = points.read_text().split("\n")
+        points.write_text("\n".join([version, count, *(re.sub(r"\d+$", "0", line) for line in lines)]))
+    (first,) = [each for each in loud(directory) if each.kind == "metadata-log-end"]
+    what = f"or {PARTITION} alone is newer than all else here: after a clean stop its log goes on to "
+    assert (what in str(first.found)) == is_alone
+    assert (what in kcli("recover", directory).stdout) == is_alone

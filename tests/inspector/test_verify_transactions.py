@@ -250,6 +250,41 @@ def test_a_start_that_cuts_the_coordinators_log(home: Path) -> None:
     assert error["command"] == f"kcli recover --salvage --dry-run {home}"
 
 
+def cut_behind(home: Path, state: State) -> tuple[Path, str]:
+    """Cut a log of __transaction_state in a batch behind a record with this state, of a transaction that has ended.
+    Returns the log, and the transactional id."""
+    ended = {name for name, each in TransactionFiles([home], 0).transactions().items() if not each.state.is_open}
+    for log in sorted(home.glob(f"{TOPIC}-*/*.log")):
+        whole = log.read_bytes()
+        for start, _ in reversed(frames(whole)):
+            log.write_bytes(whole[: start + 20])
+            found = TransactionFiles([home], 0).transactions()
+            names = [name for name, each in found.items() if each.state is state and name in ended]
+            if names:
+                return log, names[0]
+        log.write_bytes(whole)
+    raise AssertionError(f"there is no {state.label}")
+
+
+@pytest.mark.parametrize(
+    ("state", "what"),
+    [
+        (State.ONGOING, "then aborts, after its timeout, a transaction that has ended"),
+        (State.PREPARE_COMMIT, "then commits a transaction that has ended"),
+    ],
+)
+def test_a_transaction_that_the_coordinator_ends_again(home: Path, state: State, what: str) -> None:
+    assert rows(home, "transaction-ends-again", "--unclean") == []
+    log, name = cut_behind(home, state)
+    places = sorted(map(str, TransactionFiles([home], 0).transactions()[name].partitions))
+    found = [json.loads(line) for line in kcli("recover", "--unclean", "--format", "jsonl", home).stdout.splitlines()]
+    (row,) = [each for each in found if each["kind"] == "transaction-ends-again" and each["transactional_id"] == name]
+    assert (row["partition"], row["state"], row["partitions"]) == (log.parent.name, state.label, places)
+    assert f"{what}, with another marker in {places[0]}" in kcli("recover", "--unclean", home).stdout
+    new = kcli("recover", "--salvage", "--out", home.parent / "new", home).stdout
+    assert "transaction-ends-again" in new
+
+
 def test_all_partitions_that_refuse_the_producer_are_named(home: Path) -> None:
     """Kafka 4.3 refused it in another partition before it sent anything to the one with the highest epoch."""
     _, epoch, _, _ = torn_state(home, ahead=3)

@@ -89,6 +89,20 @@ def test_the_offsets_that_retention_deletes_are_named(directory: Path, server: M
     assert "expired" not in recovered(directory, server)[1]
 
 
+@pytest.mark.parametrize("days", [1, 100_000])
+def test_a_timestamp_in_the_future_keeps_segments(directory: Path, server: Mapping[str, str], days: int) -> None:
+    times = directory / PARTITION / f"{0:020}.timeindex"
+    future = time.time_ns() // 1_000_000 + days * DAY_MS
+    with_last_timestamp(times, future)
+    found = [each for each in Verification([directory], server=server).findings() if each.path == str(times)]
+    (finding,) = [each for each in found if each.severity == "error"]
+    assert (finding.kind, finding.offset) == ("timeindex-too-young", 0)
+    assert f"{future:,}" in str(finding.found)
+    assert "deletes neither this segment nor those behind it" in finding.action
+    subprocess.run(["bash", "-c", str(finding.command)], check=True)
+    assert not [each for each in Verification([directory], server=server).findings() if each.kind == finding.kind]
+
+
 def test_the_first_segment_that_is_young_keeps_those_behind(directory: Path, server: Mapping[str, str]) -> None:
     second = directory / PARTITION / f"{SECOND:020}.timeindex"
     with_zeros(second)

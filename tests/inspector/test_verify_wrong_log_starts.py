@@ -131,7 +131,22 @@ def test_recover_tells_what_leaves_service(tmp_path: Path) -> None:
     offsets = [each for each in hidden if each["partition"] == "__consumer_offsets-0"]
     assert [(each["kind"], each.get("offsets")) for each in offsets] == [("start-hidden", 71), ("state-lost", None)]
     assert offsets[1]["names"]
-    assert not any(each["partition"].startswith("g-") for each in hidden)  # one segment, which Kafka keeps
+    rows_of_one = [each for each in hidden if each["partition"].startswith("g-")]
+    assert [each["segments"] for each in rows_of_one] == [0] * 7  # one segment each, which Kafka keeps
+    assert sum(each.get("offsets", 0) for each in hidden) == int(
+        ended.stdout.split(" offsets of ")[0].rpartition(" ")[2].replace(",", "")
+    )
+
+
+def test_log_starts_and_recovery_points_with_each_others_names(tmp_path: Path) -> None:
+    home = copied(tmp_path, GROUPS)
+    points = (home / FileKind.RECOVERY_POINTS).read_bytes()
+    shutil.copyfile(home / STARTS, home / FileKind.RECOVERY_POINTS)
+    (home / STARTS).write_bytes(points)
+    first = loud(home)[0]
+    assert (first.kind, Path(first.path).name) == ("checkpoint-copied", STARTS)
+    assert str(first.found).startswith("recovery-point-offset-checkpoint, and that is this file")
+    assert "the two have each other's names" in kcli("recover", home).stdout
 
 
 @pytest.mark.parametrize("start", [150, 298])

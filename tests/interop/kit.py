@@ -64,6 +64,20 @@ def set_up() -> Path:
     return Path(done.stdout.strip().splitlines()[-1])
 
 
+def more_jars(pom: Path, jar: str) -> Path:
+    """Return the directory with jars of Kafka beside those of set_up(), where those of a POM are fetched if one of them
+    is missing. Raises KafkaUnavailableError where they cannot be fetched."""
+    jars = kit_dir() / "extra"
+    if not (jars / jar).exists():
+        if shutil.which("mvn") is None:
+            raise KafkaUnavailableError(f"{jar} is not in {jars}, and no mvn on the PATH")
+        fetch = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        done = subprocess.run(fetch, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise KafkaUnavailableError(f"{jar} cannot be fetched: {(done.stderr or done.stdout).strip()[-300:]}")
+    return jars
+
+
 def shared_classes() -> list[str]:
     """Return JVM options that take the classes of set_up()'s jars from the archive, which halves the CPU time of a
     start.

@@ -26,6 +26,7 @@ from kcli.pipelines import sink
 from kcli.pipelines.source import KafkaDataSource
 from kcli.pipelines.stream import ON_DISK
 from tests.cli.run import kcli
+from tests.conftest import examples
 from tests.export.micro_batches import Query
 from tests.interop.kit import SCRIPT
 from tests.interop.test_security_kafka import PLAIN, PLAIN_PASSWORD, certificate
@@ -105,7 +106,8 @@ def write(address: str) -> None:
             producer.produce(codec, value, str(i % 100), partition=i % PARTITIONS, headers=headers)
             producer.poll(0)
         producer.flush()
-    producers = [Producer({"bootstrap.servers": address, "transactional.id": name}) for name in "abc"]
+    lasting = {"transaction.timeout.ms": 900_000}  # what is open is so for all tests
+    producers = [Producer({"bootstrap.servers": address, "transactional.id": name, **lasting}) for name in "abc"]
     for producer in producers:
         producer.init_transactions()
     plain = Producer({"bootstrap.servers": address})
@@ -289,7 +291,8 @@ def test_a_pipe(served: Served, tmp_path: Path) -> None:
     assert json.loads(kcli("pipe", *arguments, *more).stdout)["records"] == 0
 
 
-@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+@pytest.mark.hypothesis  # make soak runs both; tests/cli/test_pipe.py has the other kind on kcli's broker
+@pytest.mark.parametrize("kind", ["iceberg", "delta"][: examples(1, soak=2).max_examples])
 def test_a_pipe_into_a_table(served: Served, kind: str, tmp_path: Path) -> None:
     """From the listener with TLS and logins, with executors of their own; a second run adds what is new."""
     topic, out = f"lake-{uuid4()}", tmp_path / "out"

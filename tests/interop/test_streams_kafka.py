@@ -10,8 +10,6 @@ stores sorted. DSL stores have no cache (statestore.cache.max.bytes=0).
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from tests.conftest import is_soak
 from tests.interop import kit
 from tests.interop.kit import Oracle
 from tests.streams import programs
-from tests.streams.programs import CASES, SAMPLE, Case, answer, cases, question, rendered, suppress_changelogs
+from tests.streams.programs import CASES, SAMPLE, Case, answer, buffer_changelogs, cases, question, rendered
 from tests.streams.random_programs import random_program
 
 POM = Path(__file__).with_name("streams-pom.xml")
@@ -37,14 +35,10 @@ FILES = sorted(CASES.glob("*.txt"))
 @pytest.fixture(scope="module")
 def oracle(kafka_jars: Path) -> Iterator[Oracle]:
     """Kafka Streams, whose jars are fetched once."""
-    jars = kit.kit_dir() / "extra"
-    if not (jars / JAR).exists():
-        if shutil.which("mvn") is None:
-            pytest.skip(f"{JAR} is not in {jars}, and no mvn on the PATH")
-        fetch_jars = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
-        done = subprocess.run(fetch_jars, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"{JAR} cannot be fetched: {(done.stderr or done.stdout).strip()[-300:]}")
+    try:
+        jars = kit.more_jars(POM, JAR)
+    except kit.KafkaUnavailableError as error:
+        pytest.skip(str(error))
     oracle = Oracle(kafka_jars, ORACLE, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", more_jars=jars)
     yield oracle
     oracle.close()
@@ -55,7 +49,7 @@ def asked(oracle: Oracle, case: Case, seed: int, count: int, tmp_path: Path, *, 
     program = question(case, seed, count)
     theirs = oracle.ask("run", in_memory=in_memory, state_dir=str(tmp_path), **program)
     ours = json.loads(json.dumps(answer(program)))
-    for topic in suppress_changelogs(program["steps"]):
+    for topic in buffer_changelogs(program["steps"]):
         for record in ours["outputs"].get(topic, []):
             record[2] = None  # Kafka Streams leaves the timestamp to the producer
     if not in_memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcli.metadata.difference import Difference, differences
+from kcli.metadata.difference import Difference, differences, lowered_epochs
 from kcli.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
 
 A, B = "AAAAAAAAAAAAAAAAAAAAAg", "AAAAAAAAAAAAAAAAAAAAAw"
@@ -23,9 +23,9 @@ def topic(name: str, topic_id: str) -> tuple[str, dict[str, Any]]:
     return "TopicRecord", {"name": name, "topicId": topic_id}
 
 
-def partition(number: int, leader: int = 1) -> tuple[str, dict[str, Any]]:
+def partition(number: int, leader: int = 1, epoch: int = 0) -> tuple[str, dict[str, Any]]:
     value = {"partitionId": number, "topicId": A, "replicas": [1], "isr": [1], "leader": leader}
-    return "PartitionRecord", value | {"leaderEpoch": 0, "partitionEpoch": 0}
+    return "PartitionRecord", value | {"leaderEpoch": epoch, "partitionEpoch": 0}
 
 
 def config(kind: int, resource: str, name: str, value: str) -> tuple[str, dict[str, Any]]:
@@ -80,3 +80,17 @@ def test_each_kind_by_its_name() -> None:
     ]
     assert Difference("topic", "b", None, B) in list(differences(part, whole))
     assert not list(differences(whole, whole.copy()))
+
+
+def test_leader_epochs_that_go_back() -> None:
+    before = image(topic("a", A), partition(0, epoch=10), partition(1, epoch=3), partition(2, epoch=7))
+    after = image(topic("a", A), partition(0, epoch=8), partition(1, epoch=4))
+    assert list(lowered_epochs(before, after)) == [Difference("leader epoch", "a-0", "10", "8")]
+
+
+def test_a_lower_block_of_producer_ids_is_no_more_than_lost() -> None:
+    below = [
+        image(("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 0, "nextProducerId": each})) for each in (4000, 5000)
+    ]
+    assert list(differences(below[1], below[0])) == [Difference("block of producer ids", "below 5,000", "", None)]
+    assert list(differences(below[0], below[1])) == [Difference("block of producer ids", "below 5,000", None, "")]

@@ -47,7 +47,7 @@ SIGNS = (*STREAMS, *STREAMS, *TABLES)
 """A kill comes some time after one of these, chosen by chance, has got rows."""
 ALONE = 0.25
 """The share of kills that wait for that; others follow the kill before within a second."""
-COMMANDS = {"java": b"SparkSubmit", "worker": b".daemon", "executor": b"CoarseGrainedExecutorBackend"}
+COMMANDS = {"java": b"SparkSubmit", "worker": b"\0kcli.export.daemon\0", "executor": b"CoarseGrainedExecutorBackend"}
 VICTIMS = (
     *("executor", "registry", "broker", "worker", "executor", "registry", "broker", "driver"),
     *("worker", "executor", "registry", "broker", "worker", "java"),

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.registry.api import operation_of, subject_of
-from kcli.registry.messages import Request
 from kcli.registry.routing import ROUTES
+from kcli.service.messages import Request
 from tests.registry.registry import Registry
 
 SEGMENTS = st.sampled_from(

@@ -12,8 +12,9 @@ from contextlib import suppress
 
 import pytest
 
-from kcli.registry.http import Connections, HttpLimits, encode, error_answer
-from kcli.registry.messages import Answer, Request
+from kcli.registry.messages import error_answer
+from kcli.service.http import Connections, HttpLimits, encode
+from kcli.service.messages import Answer, Request
 from tests.registry.running import Loop, looped
 
 LIMITS = HttpLimits(head_size_max=4096, body_size_max=10_000, request_s=0.3, idle_s=0.6, answer_s=0.6)

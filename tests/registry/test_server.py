@@ -21,10 +21,13 @@ from kcli.broker.network.client import SocketNetwork
 from kcli.client.security import security_of
 from kcli.errors import KcliError, UnreadableInput
 from kcli.protocol.error_code import ErrorCode
-from kcli.registry import log as log_module
-from kcli.registry.cluster import Cluster, Refused
-from kcli.registry.log import LogConfig, NotAppended, Record, SchemasLog, UnsuitableTopic
-from kcli.registry.server import CannotServe, RegistryServer, outbound_of
+from kcli.registry.log import LogConfig, NotAppended, SchemasLog, UnsuitableTopic
+from kcli.registry.server import RegistryServer
+from kcli.service import fetched
+from kcli.service.cluster import Cluster, Refused
+from kcli.service.fetched import Record
+from kcli.service.outbound import outbound_of
+from kcli.service.serving import CannotServe
 from kcli.testing.kafka import Kafka
 from kcli.tls.certificates import make_authority
 from tests.registry.running import V1, Loop, ask, looped, register, served
@@ -259,7 +262,7 @@ def test_a_registry_that_cannot_read_on_answers_nothing_else(
         def damaged(_: bytes) -> bytes:
             raise UnreadableInput("topic _damaged", "byte 96: a damaged batch")
 
-        monkeypatch.setattr(log_module, "_whole_batches", damaged)
+        monkeypatch.setattr(fetched, "_whole_batches", damaged)
         broker.produce("_damaged", {"key": b"k", "value": b"x"})
         deadline = time.monotonic() + 30
         while (found := ask(url, "GET", "/schemas/ids/1")).status != 503:

@@ -11,13 +11,14 @@ from functools import cache
 from random import Random
 from socket import socket, socketpair
 
+from formats.batch_writer import write_batch
 from formats.errors import FormatError
 from formats.kernels.append import LogState
 from formats.kernels.consumer_fetch import read_request as read_consumer_fetch
 from formats.kernels.crc import crc32c
 from formats.kernels.fetch_response import lay_out
 from formats.kernels.follower_fetch import read_request, read_response
-from formats.kernels.group_requests import read_heartbeat, read_offset_commit
+from formats.kernels.group_requests import Interval, KeptCommits, read_heartbeat, read_offset_commit
 from formats.kernels.indexes import AppendIndexer
 from formats.kernels.produce import ProduceLanes
 from formats.kernels.wire import check, read_produce
@@ -25,6 +26,8 @@ from formats.txn_index import AbortedTxn
 from formats.varint import uvarint
 from kcli.broker.wire.fetch_layout import PartitionAnswer
 from kcli.broker.wire.request_check import ITEMS_MAX, schema
+from kcli.group.committed import CommittedOffset
+from kcli.group.records import offset_record
 from tests.damage import extreme, varint, wrapped
 from tests.log.batches import NOW_MS, batch
 from tests.runways import bare_runway
@@ -266,6 +269,30 @@ def of_a_group(random: Random) -> bytes:
     return changed(random, head + body + tags)
 
 
+def repeat_commits(random: Random) -> None:
+    """Keep a commit with a batch of as many records as it has partitions, or not; then commit again."""
+    led = Led(random)
+    lanes: ProduceLanes[Led] = ProduceLanes(0)
+    lane = lanes.add(b"", bytes(16), 0, led, led, alone=random.random() < 0.9, watchers=({}, {}))
+    interval, kept = Interval(lane), KeptCommits(random.choice((0, 5_000, 1 << 20))).at(0, NOW_MS)
+    frames = [of_a_group(random) for _ in range(3)]
+    for frame in frames:
+        read = read_offset_commit(frame)
+        count = 1 if read is None else sum(len(partitions) for _, partitions in read[5])
+        value = CommittedOffset(99, NOW_MS, -1, random.choice(("", "noted", "e" * 200)))
+        record = offset_record("group", "topic", 1, value)
+        data = bytes(write_batch([record] * (count or 1), NOW_MS))
+        data = data if random.random() < 0.7 else changed(random, data)
+        kept.keep(tight(frame), tight(bytes(random.choice((0, 7, 8, 60)))), tight(data), interval, lambda *_: None)
+    for frame in frames:
+        for _ in range(2):
+            kept.answer(tight(frame))
+            kept.answer(tight(changed(random, frame or b"\0")))
+    if random.random() < 0.1:
+        random.choice((lane.close, interval.end))()
+        assert kept.answer(tight(frames[0])) is None
+
+
 def of_a_follower(random: Random) -> bytes:
     """Return a Fetch request of a follower, with changed numbers."""
     partition = (
@@ -356,6 +383,7 @@ def run(random: Random) -> None:
     for whole in (data, of_a_group(random)):
         read_heartbeat(tight(whole))
         read_offset_commit(tight(whole))
+    repeat_commits(random)
     for whole in (data, of_a_follower(random)):
         read_request(tight(whole))
     for whole in (data, of_a_consumer(random)):

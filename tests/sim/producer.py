@@ -18,6 +18,7 @@ from kcli.broker.api.txn_offset_commit import txn_offset_commit
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.coordinators.transactions import ask_producer
 from kcli.broker.wire.messages import entity_reader, messages
+from kcli.broker.wire.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.group.records import TOPIC as GROUPS
 from kcli.group.requests import CommitOffsets
 from kcli.log.live.validator import TRANSACTIONAL
@@ -212,13 +213,8 @@ class Producer:
 
 async def _produce(node: Node, version: int, name: str, number: int, data: bytes) -> ErrorCode:
     kind = messages(PRODUCE, version)
-    partition = SimpleNamespace(index=number, records=data)
-    request = SimpleNamespace(
-        transactional_id=name,
-        acks=-1,
-        timeout=PRODUCE_MS,
-        topic_data=(SimpleNamespace(name=OUTPUT, partition_data=(partition,)),),
-    )
+    batches = PartitionProduceData(number, memoryview(data))
+    request = ProduceRequest(name, -1, PRODUCE_MS, (TopicProduceData(OUTPUT, (batches,)),))
     call: Any = SimpleNamespace(
         request=request,
         version=version,

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.errors.SerializationException;
 import org.apache.kafka.common.header.Header;
@@ -119,7 +120,7 @@ public class StreamsOracle {
                 outputs.put(topic, records);
             }
             answer.put("outputs", outputs);
-            answer.put("stores", stores(driver));
+            answer.put("stores", stores(driver, question.get("inputs")));
             answer.put("seen", seen);
         }
         return answer;
@@ -159,12 +160,37 @@ public class StreamsOracle {
         return text;
     }
 
-    static Object stores(TopologyTestDriver driver) {
+    static final List<String> KEYS = List.of("a", "b", "c", "d", "ab", "k");
+
+    /** What a versioned store has as of the times of all inputs, and last. */
+    static List<Object> versions(VersionedKeyValueStore<Object, Object> store, JsonNode inputs) {
+        TreeSet<Long> times = new TreeSet<>();
+        for (JsonNode input : inputs)
+            if (input.has("timestamp"))
+                times.add(input.get("timestamp").asLong());
+        List<Object> rows = new ArrayList<>();
+        for (String key : KEYS) {
+            for (long time : times)
+                if (store.get(key, time) != null)
+                    rows.add(List.of(key + "@" + time, version(store.get(key, time))));
+            if (store.get(key) != null)
+                rows.add(List.of(key + "@last", version(store.get(key))));
+        }
+        return rows;
+    }
+
+    static String version(VersionedRecord<?> record) {
+        return record == null ? "-" : record.value() + "@" + record.timestamp();
+    }
+
+    static Object stores(TopologyTestDriver driver, JsonNode inputs) {
         Map<String, Object> stores = new TreeMap<>();
         for (Map.Entry<String, StateStore> each : driver.getAllStateStores().entrySet()) {
             List<Object> rows = new ArrayList<>();
             if (each.getValue() == null) {
                 continue;
+            } else if (each.getValue() instanceof VersionedKeyValueStore store) {
+                rows.addAll(versions(store, inputs));
             } else if (each.getValue() instanceof KeyValueStore store) {
                 if (each.getKey().contains("SUBSCRIPTION-STATE-STORE") || each.getKey().endsWith("-subscription-store")
                     || each.getKey().contains("-shared-join") || each.getKey().contains("OUTERSHARED"))
@@ -224,6 +250,7 @@ public class StreamsOracle {
             case "short" -> value != null && string(value).length() <= 2;
             case "key_a" -> "a".equals(key);
             case "has_value" -> value != null;
+            case "has_key" -> key != null;
             case "even" -> value instanceof Number number && number.longValue() % 2 == 0;
             case "small" -> value instanceof Number number && number.longValue() <= 2;
             case "none" -> false;
@@ -378,8 +405,15 @@ public class StreamsOracle {
             return has("store_name") || has("key_serde") || has("value_serde") || has("logging") || has("retention");
         }
 
+        /** The store of a table: versioned, with a name, or neither. */
+        Materialized stored() {
+            if (has("history"))
+                return Materialized.as(Stores.persistentVersionedKeyValueStore(text("store_name"), ms("history"), Duration.ofMillis(7)));
+            return has("store_name") ? Materialized.as(text("store_name")) : Materialized.with(null, null);
+        }
+
         Materialized materialized() {
-            Materialized materialized = has("store_name") ? Materialized.as(text("store_name")) : Materialized.with(null, null);
+            Materialized materialized = stored();
             if (has("key_serde"))
                 materialized.withKeySerde(serdeOf("key_serde"));
             if (has("value_serde"))
@@ -429,7 +463,7 @@ public class StreamsOracle {
                 }
                 case "table":
                     if (has("store_name") || has("logging")) {
-                        Materialized materialized = has("store_name") ? Materialized.as(text("store_name")) : Materialized.with(null, null);
+                        Materialized materialized = stored();
                         if (has("logging"))
                             materialized.withLoggingDisabled();
                         return builder.table(text(0), consumed(), materialized);
@@ -442,6 +476,11 @@ public class StreamsOracle {
                 case "key_value_store":
                     builder.addStateStore(Stores.keyValueStoreBuilder(
                         Stores.inMemoryKeyValueStore(text(0)), serdeOf("key_serde"), serdeOf("value_serde")));
+                    return text(0);
+                case "versioned_store":
+                    builder.addStateStore(Stores.versionedKeyValueStoreBuilder(
+                        Stores.persistentVersionedKeyValueStore(text(0), ms("history"), Duration.ofMillis(7)),
+                        serdeOf("key_serde"), serdeOf("value_serde")));
                     return text(0);
                 case "window_store":
                     builder.addStateStore(Stores.windowStoreBuilder(
@@ -574,6 +613,8 @@ public class StreamsOracle {
                 Joined joined = Joined.with(serdeOf("key_serde"), serdeOf("value_serde"), null);
                 if (has("name"))
                     joined = joined.withName(text("name"));
+                if (has("grace"))
+                    joined = joined.withGracePeriod(ms("grace"));
                 return call.equals("join") ? stream.join(table, joiner, joined) : stream.leftJoin(table, joiner, joined);
             }
             JoinWindows windows = JoinWindows.ofTimeDifferenceAndGrace(ms("within"), ms("grace"));
@@ -922,6 +963,26 @@ public class StreamsOracle {
             @Override
             public void process(FixedKeyRecord record) {
                 switch (name) {
+                    case "versions": {
+                        if (record.key() == null)
+                            return;
+                        VersionedKeyValueStore<Object, Object> store = context().getStateStore(stores[0]);
+                        StringBuilder found = new StringBuilder();
+                        found.append(store.put(record.key(), record.value(), record.timestamp()));
+                        found.append(" ").append(version(store.get(record.key())));
+                        for (long more : new long[] {-40, -8, -1, 0, 4})
+                            found.append(" ").append(version(store.get(record.key(), record.timestamp() + more)));
+                        context().forward(record.withValue(found.toString()));
+                        return;
+                    }
+                    case "deletions": {
+                        if (record.key() == null)
+                            return;
+                        VersionedKeyValueStore<Object, Object> store = context().getStateStore(stores[0]);
+                        store.put(record.key(), record.value(), Math.max(0, record.timestamp() - 5));
+                        context().forward(record.withValue(version(store.delete(record.key(), record.timestamp()))));
+                        return;
+                    }
                     case "windows": {
                         if (record.key() == null)
                             return;

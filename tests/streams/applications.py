@@ -10,13 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kcli.streams import STRING, StreamsBuilder, TimeWindows, Topology
 from kcli.streams.local import KafkaStreams
-from kcli.testing.kafka import Kafka
+
+if TYPE_CHECKING:
+    from kcli.testing.kafka import Kafka
 
 WAIT_S = 60.0
 START_MS = int(time.time()) * 1000
@@ -65,6 +67,13 @@ def stream_table_join() -> Topology:
     return builder.build()
 
 
+def versioned_join() -> Topology:
+    builder = new_builder()
+    table = builder.table("b", store_name="table", history_retention_ms=60_000)
+    builder.stream("a").left_join(table, lambda one, other: f"{one}+{other}", grace_ms=1000).to("out")
+    return builder.build()
+
+
 def table_join() -> Topology:
     builder = new_builder()
     one, other = builder.table("a", store_name="one"), builder.table("b", store_name="other")
@@ -83,7 +92,8 @@ def foreign_key_join() -> Topology:
 
 
 PROGRAMS: dict[str, Callable[[], Topology]] = {
-    each.__name__: each for each in (count, windowed_count, stream_table_join, table_join, foreign_key_join)
+    each.__name__: each
+    for each in (count, windowed_count, stream_table_join, versioned_join, table_join, foreign_key_join)
 }
 
 

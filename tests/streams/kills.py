@@ -45,8 +45,12 @@ SETTLED_S = 3.0
 KILL_AFTER_S = 0.5
 END_S = 120.0
 PAUSE_S = 0.3
-SPARK_COMMANDS = {"java": b"SparkSubmit", "worker": b".daemon", "executor": b"CoarseGrainedExecutorBackend"}
-SPARK_VICTIMS = ("worker", "driver", "executor", "worker", "executor", "java")
+SPARK_COMMANDS = {
+    "java": b"SparkSubmit",
+    "worker": b"\0kcli.export.daemon\0",
+    "executor": b"CoarseGrainedExecutorBackend",
+}
+SPARK_VICTIMS = ("driver", "worker", "executor", "worker", "executor", "java")
 
 
 class Instance:

@@ -43,13 +43,16 @@ from kcli.streams import (
     Suppressed,
     TimeWindows,
     TopologyTestDriver,
+    VersionedKeyValueStoreBuilder,
     Windowed,
     WindowStoreBuilder,
 )
 from kcli.streams.records import ValueAndTimestamp
+from kcli.streams.topology.stores.join_buffer import JoinBufferBuilder
 from kcli.streams.topology.stores.key_value import KeyValueStore
 from kcli.streams.topology.stores.session import SessionStore
 from kcli.streams.topology.stores.suppress_buffer import SuppressBufferBuilder
+from kcli.streams.topology.stores.versioned import VersionedKeyValueStore
 from kcli.streams.topology.stores.window import WindowStore
 from kcli.streams.topology.timestamps import TimestampExtractor
 from kcli.streams.windows import Window
@@ -78,6 +81,7 @@ SERDES: dict[str, Any] = {
 }
 OWN_WORDS = ("__streams.errors.exception", "__streams.errors.message", "__streams.errors.stacktrace")
 """Headers of dead letters that differ from language to language."""
+RENAMED = {"history": "history_retention_ms"}
 HIDDEN_STORES = ("SUBSCRIPTION-STATE-STORE", "-subscription-store", "-shared-join", "OUTERSHARED")
 
 Json = Any
@@ -159,6 +163,8 @@ def _method(function: ast.expr, step_of: Callable[[ast.expr], int]) -> tuple[int
 # input
 
 LETTERS = "abcd"
+KEYS = ["a", "b", "c", "d", "ab", "k"]
+"""The keys that versioned stores may have, of the input's and of those that NEW_KEYS and NEW_PAIRS make."""
 VALUES = {
     "string": lambda chance: "".join(chance.choices(LETTERS, k=chance.randint(0, 4))).encode(),
     "long": lambda chance: struct.pack(">q", chance.randint(-3, 6)),
@@ -221,6 +227,7 @@ TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "short": lambda _, value: value is not None and len(str(value)) <= 2,
     "key_a": lambda key, _: key == "a",
     "has_value": lambda _, value: value is not None,
+    "has_key": lambda key, _: key is not None,
     "even": lambda _, value: number(value) and int(value) % 2 == 0,
     "small": lambda _, value: number(value) and int(value) <= 2,
     "none": lambda _, __: False,
@@ -315,7 +322,7 @@ class Named(Processor[Any, Any, Any, Any]):
             self.context.forward(Record(key, str(count), time))
             self.store.delete(key)
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record[Any, Any]) -> None:  # noqa: C901 (a case for each name)
         match self.name:
             case "count" | "flush":
                 if record.key is not None:
@@ -330,6 +337,18 @@ class Named(Processor[Any, Any, Any, Any]):
                 assert place is not None
                 told = f"{place.topic}/{place.partition}/{place.offset}@{self.context.current_stream_time_ms}"
                 self.context.forward(record.with_value(told))
+            case "versions":
+                if record.key is not None:
+                    valid_to = self.store.put(record.key, record.value, record.timestamp)
+                    times = [record.timestamp + each for each in (-40, -8, -1, 0, 4)]
+                    found = [self.store.get(record.key), *(self.store.get(record.key, each) for each in times)]
+                    told = " ".join("-" if each is None else version(each) for each in found)
+                    self.context.forward(record.with_value(f"{valid_to} {told}"))
+            case "deletions":
+                if record.key is not None:
+                    self.store.put(record.key, record.value, max(0, record.timestamp - 5))
+                    gone = self.store.delete(record.key, record.timestamp)
+                    self.context.forward(record.with_value("-" if gone is None else version(gone)))
             case "windows":
                 if record.key is not None:
                     self.store.put(record.key, record.value, record.timestamp)
@@ -351,6 +370,11 @@ class Named(Processor[Any, Any, Any, Any]):
                 self.context.forward(record)
 
 
+def version(record: Any) -> str:
+    """Return the text of a version: its value and its timestamp. Its end is known to kcli.streams alone."""
+    return f"{record.value}@{record.timestamp}"
+
+
 class Interpreter:
     """Makes a topology of kcli.streams of a program's steps. seen: what peek and foreach have seen. config: the
     application's configuration."""
@@ -365,7 +389,10 @@ class Interpreter:
         for step in steps:
             on = self.builder if step["on"] is None else self.made[step["on"]]
             args = [self.made[each["step"]] if isinstance(each, dict) else each for each in step["args"]]
-            about = {name: SERDES[value] if name.endswith("_serde") else value for name, value in step["kw"].items()}
+            about = {
+                RENAMED.get(name, name): SERDES[value] if name.endswith("_serde") else value
+                for name, value in step["kw"].items()
+            }
             self.made.append(self.make(on, step["call"], args, about))
 
     def see(self, key: Any, value: Any) -> None:
@@ -383,8 +410,9 @@ class Interpreter:
                 if (times := about.pop("times", None)) is not None:
                     about["timestamp_extractor"] = EXTRACTORS[times]
                 return getattr(on, call)(*args, **about)
-            case "key_value_store":
-                return on.add_state_store(KeyValueStoreBuilder(name=args[0], **about))
+            case "key_value_store" | "versioned_store":
+                new = KeyValueStoreBuilder if call == "key_value_store" else VersionedKeyValueStoreBuilder
+                return on.add_state_store(new(name=args[0], **about))
             case "window_store":
                 sizes = {"retention_ms": about.pop("retention"), "window_size_ms": about.pop("size")}
                 duplicates = about.pop("duplicates", False)
@@ -469,6 +497,8 @@ def joined(about: dict[str, Any]) -> dict[str, Any]:
     for name, functions in (("key_selector", NEW_KEYS), ("foreign_key", VALUE_MAPPERS)):
         if name in about:
             about[name] = functions[about[name]]
+    if "grace" in about and "within" not in about:
+        about["grace_ms"] = about.pop("grace")
     if (within := about.pop("within", None)) is not None:
         spans = {"before_ms": about.pop("before", within), "after_ms": about.pop("after", within)}
         about["windows"] = JoinWindows(**spans, grace_ms=about.pop("grace", 0))
@@ -512,16 +542,22 @@ def answer(asked: Json) -> Json:
             stores = driver.get_all_state_stores()
     except StreamsError as error:
         return {"error": str(error)}
-    shown = {name: rows(store) for name, store in sorted(stores.items()) if is_shown(name, store)}
+    times = sorted({each["timestamp"] for each in asked["inputs"] if "timestamp" in each})
+    shown = {name: rows(store, times) for name, store in sorted(stores.items()) if is_shown(name, store)}
     return {"describe": described, "outputs": outputs, "stores": shown, "seen": interpreter.seen}
 
 
 def is_shown(name: str, store: Any) -> bool:
-    shown = isinstance(store, KeyValueStore | WindowStore | SessionStore)
+    shown = isinstance(store, KeyValueStore | VersionedKeyValueStore | WindowStore | SessionStore)
     return shown and not any(each in name for each in HIDDEN_STORES)
 
 
-def rows(store: Any) -> list[Json]:
+def rows(store: Any, times: list[int]) -> list[Json]:
+    """Return what a store has; a versioned one as of each of these times, and last."""
+    if isinstance(store, VersionedKeyValueStore):
+        asked = [(key, time) for key in KEYS for time in [*times, None]]
+        versions = [(f"{key}@{'last' if time is None else time}", store.get(key, time)) for key, time in asked]
+        return [[key, version(found)] for key, found in versions if found is not None]
     found = []
     for key, value in store.all():
         timed = isinstance(value, ValueAndTimestamp)
@@ -541,12 +577,13 @@ def latin(data: bytes | None) -> str | None:
     return None if data is None else data.decode("latin-1")
 
 
-def suppress_changelogs(steps: list[Json]) -> set[str]:
-    """Return the changelog topics of the program's suppress buffers."""
+def buffer_changelogs(steps: list[Json]) -> set[str]:
+    """Return the changelog topics of the program's buffers, of suppress and of joins with a grace period."""
     interpreter = Interpreter()
     interpreter.run(steps)
     stores = interpreter.builder.build().stores.values()
-    return {f"{APPLICATION}-{store.name}-changelog" for store in stores if isinstance(store, SuppressBufferBuilder)}
+    buffers = SuppressBufferBuilder | JoinBufferBuilder
+    return {f"{APPLICATION}-{store.name}-changelog" for store in stores if isinstance(store, buffers)}
 
 
 # the text of an answer

@@ -27,6 +27,6 @@ if __name__ == "__main__":
         program(instance),
         application_id="app",
         bootstrap_servers=bootstrap_servers,
-        config={"num.standby.replicas": 1},
+        config={"num.standby.replicas": 2},
         client_config=CLIENT_CONFIG,
     ).run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from kcli.client.admin import Admin
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
-from kcli.client.processing import delete_before
+from kcli.client.processing import OutOfRange, PartitionReader, delete_before
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams import (
     JSON,
@@ -34,6 +35,8 @@ from kcli.streams import (
     TopologyTestDriver,
 )
 from kcli.streams.local import KafkaStreams, ProcessingGuarantee
+from kcli.streams.local.active_task import ActiveTask
+from kcli.streams.local.checks import end_name
 from kcli.streams.local.plan import input_topics
 from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
 from kcli.testing.kafka import Kafka
@@ -247,7 +250,9 @@ def test_offsets_are_committed_with_the_time_of_the_partition(kafka: Kafka) -> N
     found = groups.committed("app")[TopicPartition("a", 0)]
     assert found.offset == 2
     metadata = decode(found.metadata)
-    assert (metadata.partition_time, [name[0] for name in metadata.processors]) == (7000, ["#"])
+    assert (metadata.partition_time, sorted(name[0] for name in metadata.processors)) == (7000, ["#", "#"])
+    ends = Groups(Connection(kafka.bootstrap_servers)).ends([TopicPartition("app-counts-changelog", 0)])
+    assert metadata.processors[end_name("app-counts-changelog")] == next(iter(ends.values()))
 
 
 def test_metadata_of_offsets() -> None:
@@ -406,6 +411,71 @@ def test_a_changelog_without_its_first_records_is_an_error(kafka: Kafka) -> None
     assert refused(kafka, PROGRAMS["count"]()) == (
         f"app-counts-changelog, partition 0 begins at offset 1: earlier records of the store counts are gone; {ANEW}"
     )
+
+
+def test_a_changelog_without_its_last_records_is_an_error() -> None:
+    with Kafka.started(process="child", config=CONFIG) as kafka:
+        begun(kafka, PROGRAMS["count"]())
+        kafka.kill()
+        os.truncate(kafka.data_dir / "app-counts-changelog-0" / "00000000000000000000.log", 0)
+        kafka.start()
+        assert refused(kafka, PROGRAMS["count"]()) == (
+            "app-counts-changelog, partition 0 ends at offset 0, and app has committed offsets when it ended at 2: "
+            f"what the store counts had last is lost; {ANEW}"
+        )
+
+
+SLOW = {"queued.max.messages.kbytes": "1", "fetch.message.max.bytes": "300"}
+"""Consumers that hold few records, so that a partition can lose what they have not read yet."""
+
+
+def test_a_reader_whose_partition_loses_records(kafka: Kafka) -> None:
+    kafka.seed({"a": 1})
+    for number in range(30):
+        produce(kafka.bootstrap_servers, [Input("a", str(number), "x" * 500, START_MS)])
+    place = TopicPartition("a", 0)
+    reader = PartitionReader(Connection(kafka.bootstrap_servers, SLOW), committed_only=True)
+    reader.add([place])
+    wait_until(lambda: bool(reader.poll(1)))
+    delete_first(kafka, "a", 30)
+    with pytest.raises(OutOfRange, match="a, partition 0 has lost records while it was read"):
+        wait_until(lambda: not reader.poll(1) and reader.is_done(place))
+    reader.remove([place])
+    produce(kafka.bootstrap_servers, [Input("a", "k", "x", START_MS)])
+    reader.add([place])
+    found: list[Any] = []
+    while not reader.is_done(place):
+        found += reader.poll(1)
+    assert [record[2] for record in found] == [30]
+    reader.close()
+
+
+def test_a_changelog_that_loses_records_while_it_is_read_is_read_again(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.seed({"a": 1, "out": 1})
+    produce(kafka.bootstrap_servers, [Input("a", f"{number:02}" * 5000, "x", START_MS) for number in range(30)])
+    with running(kafka, PROGRAMS["windowed_count"](), client_config={"batch.num.messages": "1"}):
+        wait_until(lambda: has(kafka, 30))
+    restored: list[int] = []
+    restore = ActiveTask.restore
+
+    def restoring(self: ActiveTask, place: TopicPartition, offset: int, *record: Any) -> None:
+        if not restored:
+            delete_first(kafka, place.topic, 25)
+        restored.append(offset)
+        restore(self, place, offset, *record)
+
+    monkeypatch.setattr(ActiveTask, "restore", restoring)
+    with running(kafka, PROGRAMS["windowed_count"](), client_config=SLOW) as app:
+        wait_until(lambda: app.running_tasks == ["0_0"])
+        (task,) = app._tasks.values()
+        kept = len(list(task.task.stores["counts"].all()))  # type: ignore[attr-defined]
+    assert (
+        "app restores the stores of task 0_0 again: app-counts-changelog, partition 0 has lost records" in caplog.text
+    )
+    assert restored[0] == 0
+    assert 0 < kept == len([offset for offset in restored if offset >= 25]) < 25
 
 
 def delete_first(kafka: Kafka, topic: str, offset: int) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from kcli.streams import TopologyTestDriver
+from kcli.streams.topology.stores.join_buffer import JoinBuffer
 from kcli.streams.topology.stores.outer_join import OuterJoinStore
 from kcli.streams.topology.stores.suppress_buffer import SuppressBuffer
+from kcli.streams.topology.stores.versioned import VersionedKeyValueStore
 from kcli.streams.topology.task import Task
 from kcli.streams.topology.topology import changelog_topic
 from tests.streams.programs import CASES, SAMPLE, Case, Interpreter, cases, question, raw
@@ -23,6 +25,10 @@ def contents(store: Any) -> Any:
         case SuppressBuffer():
             packed = {place: buffered.pack(place[0]) for place, buffered in store._buffered.range()}
             return store._times, packed, store.bytes_held
+        case JoinBuffer():
+            return {place: buffered.pack(0) for place, buffered in store._waiting.range()}, store._sequence
+        case VersionedKeyValueStore():
+            return store._versions
         case OuterJoinStore():
             return list(store.all())
     return list(store.all()), getattr(store, "_sequence", None)

@@ -1,8 +1,8 @@
 """ApiVersions (18): the APIs and versions that this node speaks. The first request of every client.
 
-A request of an unknown version gets a v0 response with UNSUPPORTED_VERSION, after which the client tries again with a
-known version. v1 throttle time. v2 nothing new. v3 flexible; the client's name and version; features. v4 features whose
-lowest version is 0. KIP-35, KIP-511, KIP-584, KIP-1022.
+A request of an unknown version gets a v0 response with UNSUPPORTED_VERSION and the versions of this API, after which
+the client tries again with a known version. v1 throttle time. v2 nothing new. v3 flexible; the client's name and
+version; features. v4 features whose lowest version is 0. KIP-35, KIP-511, KIP-584, KIP-1022.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kcli.broker.broker import Broker
 from kcli.broker.dispatch.inputs import Inputs
 from kcli.broker.wire.apis import BROKER_APIS, CONTROLLER_APIS
 from kcli.broker.wire.client_software import names_software
+from kcli.broker.wire.messages import API_VERSIONS
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import KRAFT_VERSION
 from kcli.protocol.error_code import ErrorCode
@@ -31,7 +32,8 @@ def api_versions(broker: Broker, call: types.ApiVersionsCall) -> types.ApiVersio
         for api in (CONTROLLER_APIS if is_controllers else BROKER_APIS).values()
     )
     if call.request is None:
-        return call.respond(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=apis)
+        own = tuple(each for each in apis if each.api_key == API_VERSIONS)
+        return call.respond(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
     if not names_software(call.request):
         return call.respond(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
     image = broker.image

@@ -71,11 +71,15 @@ def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int
     """Return the response to a plain OffsetCommit: one that commits all its offsets without waiting for other replicas,
     and needs no line in the audit log. It is handled from its bytes, without being decoded into kio's objects. Return
     None, and commit nothing, for any other OffsetCommit, which the caller then decodes and handles."""
+    image, access = broker.image, broker.access
+    if access.allows_all:
+        repeated = broker.groups.kept_commits().answer(frame)
+        if repeated is not None:
+            return Encoded([repeated])
     read = read_offset_commit(frame)
     if read is None:
         return None
     version, group_id, generation, member_id, instance_id, topics, answer = read
-    image, access = broker.image, broker.access
     if not access.allows_unaudited(client, Operation.READ, ResourceType.GROUP, group_id):
         return None
     offsets: list[OffsetToCommit] = []
@@ -89,7 +93,8 @@ def answer_plain(broker: Broker, frame: memoryview, client: Client, _now_ms: int
                 return None
             offsets.append(OffsetToCommit(name, topic_id, number, offset, epoch, metadata))
     request = CommitOffsets(group_id, member_id, instance_id, generation, tuple(offsets), version)
-    return Encoded([answer]) if offsets and broker.groups.at_once(group_id, request) else None
+    form = (frame, answer) if access.allows_all else None
+    return Encoded([answer]) if offsets and broker.groups.at_once(group_id, request, form) else None
 
 
 @lru_cache(maxsize=TOPICS_KEPT)

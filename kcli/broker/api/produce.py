@@ -101,7 +101,7 @@ from kcli.broker.wire.call import Client
 from kcli.broker.wire.layout import NO_TAGS
 from kcli.broker.wire.messages import Messages, messages
 from kcli.broker.wire.produce_layout import PartitionAnswer, lay_out, read_back
-from kcli.broker.wire.produce_request import PartitionProduceData, TopicData
+from kcli.broker.wire.produce_request import PartitionProduceData, TopicData, TopicProduceData, as_taken
 from kcli.log.live.partition_log import LogFailed
 from kcli.log.live.validator import (
     NO_KEY,
@@ -215,6 +215,7 @@ def produce(broker: Broker, call: types.ProduceCall) -> Laid | Later | Awaitable
     KAFKA_STORAGE_ERROR, and those of kcli.log.live.validator. Transactional batches:
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, INVALID_PRODUCER_ID_MAPPING with more than one
     producer, and those of transaction_check. Raises HangUp with acks=0 if a batch is refused."""
+    call.request.topic_data = as_taken(call.request.topic_data)
     waiting: list[tuple[Partition, Producer]] = []
     writable = broker.access.among(
         call, Operation.WRITE, ResourceType.TOPIC, partial(_counts, broker, call.request.topic_data)
@@ -487,7 +488,7 @@ def _committed(
 
 def _key_of(topic: TopicData) -> str | UUID:
     """Return the name or the id by which the response refers to a topic."""
-    return topic.name if hasattr(topic, "name") else topic.topic_id or ZERO_ID
+    return topic.name if isinstance(topic, TopicProduceData) else topic.topic_id or ZERO_ID
 
 
 def _name_of(broker: Broker, writable: Container[str], topic: TopicData) -> str | ErrorCode:
@@ -500,7 +501,7 @@ def _name_of(broker: Broker, writable: Container[str], topic: TopicData) -> str 
 
 def _known_name(broker: Broker, topic: TopicData) -> str | None:
     """Return the name of a topic; None for an unknown id."""
-    if hasattr(topic, "name"):
+    if isinstance(topic, TopicProduceData):
         return topic.name
     known = None if topic.topic_id is None else broker.image.topics_by_id.get(topic.topic_id)
     return None if known is None else known.name

@@ -27,6 +27,8 @@ from uuid import UUID
 
 from formats.batch_writer import write_batch
 from formats.errors import FormatError
+from formats.kernels.group_requests import Interval, KeptCommits
+from formats.kernels.produce import ProduceLanes
 from kcli.broker.coordinators.log import LoggedBatch, read_log
 from kcli.broker.coordinators.other_brokers import OtherBrokers
 from kcli.broker.coordinators.uncommitted import Uncommitted
@@ -42,7 +44,7 @@ from kcli.protocol.error_code import ErrorCode
 if TYPE_CHECKING:
     from kcli.broker.coordinators.context import CoordinatorContext
     from kcli.broker.partition.partitions import Partition
-    from kcli.coordinator.machine import AtOnce
+    from kcli.coordinator.machine import AtOnce, Repetition
     from kcli.metadata.changes import Changes
     from kcli.metadata.partition import Topic
 
@@ -51,6 +53,12 @@ SLICE_BATCHES = 200
 FAILURES_MAX = 3
 RETRY_S = 0.5
 NOTHING = Outcome()
+KEPT_BYTES = 16 << 20
+"""The most bytes that the kept commits of a coordinator take up together."""
+
+
+Form = tuple[memoryview, bytearray]
+"""A request, without the size in front, and the whole frame of its response."""
 
 
 class CoordinatorError(KcliError):
@@ -69,7 +77,8 @@ class NotEnoughReplicas(KcliError):
 
 class _Shard:
     """The state machine of one partition. waiting: the number (token) of a request -> the future of its response.
-    uncommitted: the responses that wait for the commit of records."""
+    uncommitted: the responses that wait for the commit of records. interval: lasts until the state machine takes its
+    next step, and lets the commits that were accepted meanwhile be repeated; None if none was."""
 
     machine: Machine
     """The state machine of the partition; set when the replay of the log begins."""
@@ -84,9 +93,17 @@ class _Shard:
         self.timer: asyncio.TimerHandle | None = None
         self.timer_ms: int | None = None
         self.task: asyncio.Task[None] | None = None
+        self.interval: Interval | None = None
+
+    def end_interval(self) -> None:
+        """Let no commit be repeated that was accepted before, as the state machine is about to take a step."""
+        if self.interval is not None:
+            self.interval.end()
+            self.interval = None
 
     def end(self, code: ErrorCode) -> None:
         """Drop the state machine. Waiting requests fail with `code`."""
+        self.end_interval()
         if self.timer is not None:
             self.timer.cancel()
         if self.task is not None:
@@ -143,6 +160,8 @@ class Coordinator:
         self._shards: dict[int, _Shard] = {}
         self._is_started = False
         self._next_token = 0
+        self._kept = KeptCommits(KEPT_BYTES)
+        self._lanes: ProduceLanes[Partition] = ProduceLanes(0)  # those of kept commits: no client's batches go to them
 
     @cached_property
     def work(self) -> Work:
@@ -334,11 +353,15 @@ class Coordinator:
             future.add_done_callback(lambda _: shard.waiting.pop(token, None))
         return future
 
-    def at_once(self, key: str, request: Any) -> bool:
+    def at_once(self, key: str, request: Any, form: Form | None = None) -> bool:
         """Let the state machine of the key's partition handle a request at once, without a future, if the request
         succeeds and its records are committed as soon as they are appended. Return False for any other request, which
         the caller then passes to `send`: the state has not changed, except that a member's session may have been
-        extended. Only state machines of the group coordinator can do this."""
+        extended. Only state machines of the group coordinator can do this.
+
+        form: the request's bytes and its response, by which compiled code repeats a commit (see kept_commits); None for
+        a request that is not repeated.
+        """
         count = self.partition_count
         shard = self._shards.get(partition_of(key, count)) if count else None
         if shard is None or not shard.is_loaded:
@@ -361,8 +384,24 @@ class Coordinator:
             except (AppendRefused, LogFailed):
                 return False
             machine.committed(commits)
+            if form is not None:
+                self._keep(shard, partition, form, data, machine.repetition(request, commits))
         self._expect(shard)
         return True
+
+    def _keep(self, shard: _Shard, partition: Partition, form: Form, batch: bytearray, apply: Repetition) -> None:
+        if shard.interval is None or not shard.interval.is_open:
+            lane = partition.open_lane(self._lanes)
+            if lane is None:
+                return
+            shard.interval = Interval(lane)
+        self.kept_commits().keep(*form, batch, shard.interval, apply)
+
+    def kept_commits(self) -> KeptCommits:
+        """Return the commits that compiled code may repeat now: those that `at_once` has accepted since the last step
+        of their state machine, with the present version of the metadata. It appends their records, and applies them to
+        the state."""
+        return self._kept.at(self.context.image.version, self.context.clock.now_ms())
 
     def pass_to_all(self, request: Any) -> None:
         """Pass a request to every loaded state machine, and drop the responses."""
@@ -386,6 +425,7 @@ class Coordinator:
         """
         outcome = NOTHING
         now_ms = self.context.clock.now_ms()
+        shard.end_interval()
         try:
             outcome = step(now_ms)
             for batch in outcome.batches:
@@ -456,6 +496,7 @@ class Coordinator:
         transaction has written become valid; else they are dropped."""
         shard = self._shards.get(number)
         if shard is not None and shard.is_loaded:
+            shard.end_interval()
             shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
 
     def _start_again(self, shard: _Shard, error: Exception, delay_s: float = 0) -> None:

@@ -67,17 +67,21 @@ class Router:
         *,
         lanes: ProduceLanes[Partition] | None = None,
     ) -> Served | None:
-        """Receive from a client's socket, and answer the plain Produce requests at the front of the received bytes (see
-        ProduceLanes.serve). Return None, with nothing received, if there is no partition for such requests, and in all
-        cases in which `at_once` returns None. lanes: those of a data-plane thread; None for the event loop's. Raises
-        HangUp, OSError."""
+        """Receive from a client's socket, and answer the plain Produce requests and the repeated OffsetCommits at the
+        front of the received bytes (see ProduceLanes.serve). Return None, with nothing received, if there is no
+        partition for such requests, and in all cases in which `at_once` returns None. lanes: those of a data-plane
+        thread, which repeats no commits; None for the event loop's. Raises HangUp, OSError."""
         broker = self.broker
+        if broker.is_read_only or self._decodes_all(client):
+            return None
+        commits = None
         if lanes is None:
             lanes = broker.lanes
-        if not lanes or broker.is_read_only or self._decodes_all(client):
+            commits = broker.groups.kept_commits() if broker.access.allows_all else None
+        if not (lanes or commits):
             return None
         may_write = broker.access.writes_unaudited(client)
-        served = lanes.serve(fd, buffer, kept_bytes, request_max_bytes, turn_ns, self.now_ms(), may_write)
+        served = lanes.serve(fd, buffer, kept_bytes, request_max_bytes, turn_ns, self.now_ms(), may_write, commits)
         if lanes.hangs_up:
             raise HangUp(REFUSED_WITHOUT_ACKS)
         return served

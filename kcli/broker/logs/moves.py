@@ -232,17 +232,16 @@ class Moves:
         new.update_highest_tiered(current.highest_tiered_offset)
         logs.background.forget(partition)
         del logs.futures[partition.key]
-        try:
-            new.rename(future.directory.path / str(partition))
-        except OSError as error:
-            logs.directory_failed(future.directory, error)
-            return
         target = home.path / name_for_end(partition.topic, partition.number, "delete")
-        try:
-            current.rename(target)
-        except OSError as error:
-            logs.directory_failed(home, error)
-            return
+        renames = [(new, future.directory, future.directory.path / str(partition)), (current, home, target)]
+        if home is future.directory:  # a copy of another directory lies in this one: the name must be free
+            renames.reverse()
+        for each, directory, path in renames:
+            try:
+                each.rename(path)
+            except OSError as error:
+                logs.directory_failed(directory, error)
+                return
         partition.moved(new, future.directory)
         logs.moved(partition, home)
         logs.background.delete_tree(home, target, current)

@@ -78,6 +78,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 SIZE_BYTES: Final = 4
+API_KEY_AT: Final = 5
+"""Where the lower byte of a request's API key is, behind its size."""
 EMPTY: Final = bytearray()
 TURN_NS: Final = 2_000_000
 TURN_BYTES: Final = 256 << 10
@@ -406,10 +408,11 @@ class Connection:
                 self._plain_turns = 0
             self._received(buffer, kept_bytes, answered, count)
         else:
+            is_produce = buffer[API_KEY_AT] == PRODUCE  # the first request: threads answer no others
+            self._plain_turns = self._plain_turns + 1 if is_produce else 0
             if kept_bytes:
                 del buffer
                 self._served_rest()
-            self._plain_turns += 1
         if unsent and self._state is READING:
             self._flush()
         if self._plain_turns >= PLAIN_TURNS and not self._rest_bytes and self._state is READING:

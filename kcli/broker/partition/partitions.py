@@ -332,17 +332,18 @@ class Partition:
             self._appended(log)
         return appended
 
-    def open_lane(self, lanes: ProduceLanes[Partition]) -> None:
-        """Let compiled code append the batches of plain Produce requests to this leader's log without calling this
-        object, until the partition's state changes. Do nothing if the log is not open, or if this replica is not the
-        leader. lanes: those of all partitions, to which a Lane for this partition is added. The topic must not be an
-        internal one."""
+    def open_lane(self, lanes: ProduceLanes[Partition]) -> Lane | None:
+        """Let compiled code append plain batches to this leader's log without calling this object, until the
+        partition's state changes. Return the lane; None if the log is not open, or if this replica is not the leader.
+        lanes: those to which a Lane for this partition is added, unless it has one: for an internal topic those of its
+        coordinator, for any other topic those of plain Produce requests."""
         log = self._log
         if self._lane is None and log is not None and not (self.is_offline or self.is_deleted) and self.is_leader:
             alone = self.leadership is None and self.state.isr == (self.node_id,)
             name, topic_id = self.topic.encode(), self.topic_id.bytes
             watchers = self._watchers, self._end_watchers
             self._lane = lanes.add(name, topic_id, self.number, self, log, alone=alone, watchers=watchers)
+        return self._lane
 
     def _close_lane(self) -> None:
         if self._lane is not None:

@@ -5,7 +5,8 @@ The fields have names like those that kio gives to fields of other requests. Sou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from uuid import UUID
 
@@ -63,6 +64,16 @@ def read(version: int, frame: memoryview, position: int, items_max: int = ITEMS_
         else:
             found.append(TopicIdProduceData(_topic_id(topic), data))
     return ProduceRequest(transactional_id, acks, timeout_ms, tuple(found))
+
+
+def as_taken(topics: Sequence[TopicData]) -> tuple[TopicData, ...]:
+    """Return the topics as Kafka takes them: each partition once, with the last of its records, and no topic without
+    partitions."""
+    named: dict[str | UUID | None, tuple[TopicData, dict[int, PartitionProduceData]]] = {}
+    for topic in topics:
+        key = topic.name if isinstance(topic, TopicProduceData) else topic.topic_id
+        named.setdefault(key, (topic, {}))[1].update((each.index, each) for each in topic.partition_data)
+    return tuple([replace(topic, partition_data=tuple(each.values())) for topic, each in named.values() if each])
 
 
 @lru_cache(4096)

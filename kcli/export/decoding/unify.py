@@ -64,6 +64,20 @@ def settle(found: pa.DataType, *, keeps_nulls: bool = False) -> pa.DataType:
     return found
 
 
+def filled(found: pa.DataType, earlier: pa.DataType) -> pa.DataType:
+    """Return the type with the types of `earlier` where nothing is known (null types), field by field."""
+    if pt.is_null(found):
+        return earlier
+    if pt.is_struct(found) and pt.is_struct(earlier):
+        known = {field.name: field.type for field in earlier}
+        return pa.struct([each.with_type(filled(each.type, known.get(each.name, each.type))) for each in found])
+    if pt.is_map(found) and pt.is_map(earlier):
+        return pa.map_(found.key_type, filled(found.item_type, earlier.item_type))
+    if pt.is_list(found) and pt.is_list(earlier):
+        return pa.list_(filled(found.value_type, earlier.value_type))
+    return found
+
+
 def _unify_structs(one: pa.StructType, other: pa.StructType, *, text: bool, path: str) -> pa.DataType:
     theirs = {field.name: field for field in other}
     fields = []

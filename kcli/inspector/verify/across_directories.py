@@ -37,6 +37,8 @@ from kcli.metadata_log.known_properties import text_of
 from kcli.printable import names_text
 
 COPY = "one is a copy of the other, or a disk is mounted at both places"
+MERGED_LEAST = 3
+"""The least number of partitions of another log directory that make it probable that all its files were copied here."""
 NAMES_SHOWN = 4
 """The maximum number of partitions that a finding names."""
 
@@ -101,6 +103,7 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
         if _is_first(around.path, each):
             yield _copy_given(around.path, each)
     yield from _absent(around)
+    yield from _merged(around)
     yield from _meta_properties(around)
     yield from _moved(around)
 
@@ -146,12 +149,21 @@ def _unformatted(around: Surroundings, directory: Path) -> Finding:
     )
     action = "mount its disk, or restore it from a backup; or take it out of log.dirs"
     known, command = around.properties_of_unknown(), next_steps.look(directory)
-    if known is not None and len(around.node.unformatted) == 1:
+    merged = around.of_absent_here.get(str(known and known.directory_id), ())
+    if merged and known is not None and len(around.node.unformatted) == 1:
+        lost = f"; {len(merged):,} partitions that the metadata log places in it lie in {around.path}"
+        action += "; or write the file with the id that the metadata log has: Kafka serves the partitions from there"
+        command = next_steps.make_and_write(path, text_of(known))
+    elif known is not None and len(around.node.unformatted) == 1:
         action += (
             "; where it is lost, write the file with the id that the metadata log has: Kafka makes its partitions "
         )
         action += "empty (with a new id, as kafka-storage format gives it, they would stay offline)"
         command = next_steps.make_and_write(path, text_of(known))
+    if not directory.exists() and (directory.parent / FileKind.META_PROPERTIES).exists():
+        action = "put the place of the directory into log.dirs: Kafka does not start with one within another"
+        moved = next_steps.beside(directory)
+        command = next_steps.look(moved if moved.exists() else directory.parent)
     return Finding(
         path=str(path),
         kind="meta-properties-missing",
@@ -224,6 +236,27 @@ def _absent(around: Surroundings) -> Iterator[Finding]:
             found=f"none of the node's log directories has this id: {names} are not here{instead}"
             + ("" if around.node.same else f"; Kafka starts, makes empty directories of them, and {outcome}"),
             action="do not start the broker: mount the disk, or restore it from a backup",
+            command=next_steps.search_log_directory(directory_id),
+        )
+
+
+def _merged(around: Surroundings) -> Iterator[Finding]:
+    """Yield a finding for each log directory of the node whose partitions lie in this one: the files of one were copied
+    over those of the other."""
+    properties = around.properties
+    for directory_id, partitions in around.of_absent_here.items():
+        if len(partitions) < MERGED_LEAST or directory_id in around.mended_ids.values():
+            continue
+        own = "" if properties is None else f"; {FileKind.META_PROPERTIES}, and so the checkpoints, are of one of both"
+        yield Finding(
+            path=str(around.path),
+            kind="log-directory-missing",
+            severity="warning",
+            expected=f"a log directory with directory.id {directory_id}, in which the metadata log places these",
+            found=f"{len(partitions):,} partitions of another log directory of the node are here, such as "
+            f"{names_text(partitions, 2)}: the files of one were copied over those of the other{own}",
+            action="Kafka serves them from here, and recovers those that the checkpoints lack from their beginning; "
+            "nothing is lost with it: look for the other log directory, or leave them here",
             command=next_steps.search_log_directory(directory_id),
         )
 

@@ -66,6 +66,8 @@ WRITE_ANEW = "stop the broker, and write the file anew"
 OFFSETS_LEAST = 3
 """If at least this number of logs end before their offset in a checkpoint, the checkpoint may be wrong; if fewer do,
 these logs are too short."""
+ASIDE_LEAST = 3
+"""The least number of partitions that one start has left aside, for one finding of all."""
 PUT_BACK_MAX = 12
 """The maximum number of files in a trash that one command puts back."""
 UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content", "meta-properties-node")
@@ -112,6 +114,14 @@ def odd_name(path: Path) -> Iterator[Finding]:
         command=_move_out(path),
         refuses_start=True,
     )
+    if path.name == FileKind.META_PROPERTIES:
+        finding = replace(
+            finding,
+            expected="a file",
+            found="a directory: Kafka does not start with it (Is a directory)",
+            action="move it out of the log directory, and verify again: what the file must hold is told then",
+            command=f"{_move_out(path)} && kcli verify {next_steps.quoted(path.parent)}",
+        )
     if is_nested(path) and not any(parse_directory(each.name) for each in path.parent.iterdir()):
         meta = path / FileKind.META_PROPERTIES
         moves = [(meta, meta.with_name(f"{meta.name}.moved")), (path, next_steps.beside(path))]
@@ -375,9 +385,28 @@ class BrokerDirectory:
                 action="name the directory that has it, too, or the broker's server.properties with --config",
             )
         yield from self._meta_properties(path / FileKind.META_PROPERTIES)
+        yield from self._metadata_version()
         for partition, found in sorted(self._partitions.items()):
             yield from self._partition(partition, found)
         yield from self._absent()
+
+    def _metadata_version(self) -> Iterator[Finding]:
+        """Yield a finding if the metadata log has a metadata.version that Kafka 4.3 does not know."""
+        from kcli.metadata.metadata_version import refused_level
+
+        image, log = self._around.image, self._around.path / METADATA_DIRECTORY
+        reason = None if image is None else refused_level(image.metadata_version)
+        if reason is not None and log.is_dir():
+            yield Finding(
+                path=str(log),
+                kind="metadata-version",
+                severity="error",
+                expected="a level of metadata.version that Kafka 4.3 knows",
+                found=f"{reason}: it does not start",
+                action="start the release that wrote it: a disk of a newer Kafka is not for an older one",
+                command=next_steps.dump(log),
+                refuses_start=True,
+            )
 
     def _absent_checkpoints(self) -> Iterator[Finding]:
         """Yield findings for missing checkpoints that a clean shutdown writes."""
@@ -507,12 +536,18 @@ class BrokerDirectory:
         assert image is not None, "there is a broker in it"
         return outcome_of_other_id(image, None if properties is None else properties.node_id, registered)
 
+    @property
+    def _version_text(self) -> str:
+        properties = self._around.properties
+        is_old = properties is not None and properties.version == 0
+        return ", and version 0, as brokers with ZooKeeper wrote it" if is_old else ""
+
     def _without_id(self, path: Path, registered: str) -> Finding:
         effect = f"Kafka gives it a new one when it starts, and {self._outcome(registered)}"
         finding = _meta("node", path, f"directory.id {registered}, in which the metadata log places them", "")
         return replace(
             finding,
-            found=f"no directory.id: {effect}",
+            found=f"no directory.id{self._version_text}: {effect}",
             action="stop the broker, and append the id that the metadata log has",
             command=next_steps.append(path, f"directory.id={registered}"),
         )
@@ -763,6 +798,17 @@ class BrokerDirectory:
                 action="look at the records, stop the broker, and give the directory its name back",
                 command=next_steps.dump(missing.adrift[0]),
             )
+        packed = self._around.packed.get(missing.directory_name)
+        if packed is not None:
+            return Finding(
+                path=str(path),
+                kind="partition-missing",
+                severity="error",
+                expected=expected,
+                found=f"no such directory: its files are in {packed.path.name}, which Kafka does not read",
+                action="a start makes an empty one; stop the broker, and unpack the archive",
+                command=next_steps.unpack(packed, path),
+            )
         lost = f": offsets up to {reached - 1:,} are lost" if reached else ""
         unknown = self._around.count_of_unknown
         if unknown:
@@ -787,6 +833,37 @@ class BrokerDirectory:
             action="look for the directory; a start makes an empty one, and fetches what other replicas have",
             command=next_steps.search(self._around.path.parent, missing.directory_name),
         )
+
+
+def left_aside(around: Surroundings, missing: Sequence[Finding]) -> tuple[Finding, Callable[[Finding], bool]] | None:
+    """Return one finding for all partitions that a start has renamed to -stray though the metadata log places them
+    here, and a predicate for the findings of the single ones. Returns None if there are fewer than ASIDE_LEAST.
+
+    missing: the findings of missing partitions.
+    """
+    strays = {
+        str(around.path / each.directory_name)
+        for each in around.missing
+        if each.renamed is not None and each.renamed.name.state == "stray" and each.renamed.path.parent == around.path
+    }
+    aside = [each for each in missing if each.path in strays]
+    if len(aside) < ASIDE_LEAST:
+        return None
+    served = [each for each in LogDirectory(around.path).partitions() if not each.name.state]
+    is_all = all(str(each.path) in strays or each.name.topic == METADATA_TOPIC for each in served)
+    such = f"such as that of {Path(aside[0].path).name}"
+    how = f"without this {METADATA_DIRECTORY}" if is_all else f"with an older {METADATA_DIRECTORY}, or another one"
+    finding = Finding(
+        path=str(around.path),
+        kind="partition-missing",
+        severity="error",
+        expected="the directories of partitions that the metadata log places here",
+        found=f"{len(aside):,} of these have names with -stray, {such}: a start {how} has left them aside",
+        action="a start makes empty ones, and leaves these aside; stop the broker, and give them their names back",
+        command=" && ".join(str(each.command) for each in aside),
+    )
+    paths = {each.path for each in aside}
+    return finding, lambda other: other.kind == "partition-missing" and other.path in paths
 
 
 def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
@@ -961,7 +1038,7 @@ def old_metadata_log(
     home, end = holder / METADATA_DIRECTORY, around.metadata_log_end if bounds is None else bounds.end
     if end is None or any(each != around.node_id for each in voters(home)):
         return
-    closed, expected = [around.path], ""
+    closed, expected, alone = [around.path], "", ""
     if bounds is not None:
         closed += [each for each in around.node.of_one_node if not around.is_given(each)]
     elif not any(same_path(each, holder) for each in around.node.of_one_node):
@@ -971,6 +1048,7 @@ def old_metadata_log(
         expected = f"a log beyond offset {epoch:,}, where the broker has registered before it closed the directory"
     elif bounds is not None:
         expected = next(_missing_elections(around, stored, logs), "") or _missing_records(around)
+        alone = _restored_alone(around) if expected else ""
     if not expected:
         return
     yield Finding(
@@ -978,11 +1056,20 @@ def old_metadata_log(
         kind="metadata-log-end",
         severity="error",
         expected=expected,
-        found=f"it ends at offset {end:,}: it is older than the partitions, or its end is lost",
+        found=f"it ends at offset {end:,}: it is older than the partitions, or its end is lost{alone}",
         action="look for the newer metadata log: topics that were created since, and their ids, are not in this one; "
         "salvage makes a copy with producer ids and leader epochs beyond those of the partitions",
         command=next_steps.recover_log_directory(holder),
     )
+
+
+def _restored_alone(around: Surroundings) -> str:
+    from kcli.metadata_log.last_used import restored_alone
+
+    try:
+        return restored_alone(around.path)
+    except UnreadableInput:  # another check reports this error
+        return ""
 
 
 OF_OLD_DIRECTORY = ("transaction-state-end", "transaction-open", "partition-missing", "partition-stray")
@@ -1018,7 +1105,7 @@ def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findin
         command=next_steps.remove(path),
     )
     if not stale.is_older:
-        yield finding, lambda _: False
+        yield _leaving_torn(around, finding), lambda _: False
         return
     yield (
         replace(
@@ -1034,7 +1121,6 @@ def old_marker(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findin
 
 def _blank(around: Surroundings, path: Path, reason: str) -> Finding:
     """Return the finding of a clean-shutdown marker of 0 bytes that no orderly stop has left."""
-    torn = around.torn_ends
     finding = Finding(
         path=str(path),
         kind="clean-shutdown-old",
@@ -1044,14 +1130,27 @@ def _blank(around: Surroundings, path: Path, reason: str) -> Finding:
         action="stop the broker, and remove the file: Kafka then recovers the logs from their recovery points on",
         command=next_steps.remove(path),
     )
-    if around.harmed_without_marker:  # salvage mends these logs in a copy, which gets no marker
-        action = "salvage what is sound: a start without the file would lose sound batches"
-        command = next_steps.salvage_log_directory(around.path)
-        finding = replace(finding, severity="error", action=action, command=command)
-    if torn:
-        found = f"{reason}, and appends behind the damage at the ends of {names_text(sorted(torn), 2)}"
-        finding = replace(finding, severity="error", found=found)
-    return finding
+    return _leaving_torn(around, finding)
+
+
+def _leaving_torn(around: Surroundings, finding: Finding) -> Finding:
+    """Return the finding of a clean-shutdown marker that should go: an error if a start with the marker leaves damage
+    at the ends of logs, which a start without it would cut off."""
+    finding, torn = _harming(around, finding), sorted(around.torn_ends)
+    if not torn:
+        return finding
+    ends = f"end of {torn[0]}" if len(torn) == 1 else f"ends of {names_text(torn, 2)}"
+    return replace(finding, severity="error", found=f"{finding.found}, and leaves the damage at the {ends} where it is")
+
+
+def _harming(around: Surroundings, finding: Finding) -> Finding:
+    """Return the finding of a clean-shutdown marker that should go; where a start without it would lose sound batches,
+    the finding advises salvage, which mends the logs in a copy that gets no marker."""
+    if not around.harmed_without_marker:
+        return finding
+    action = "salvage what is sound: a start without the file would lose sound batches"
+    command = next_steps.salvage_log_directory(around.path)
+    return replace(finding, severity="error", action=action, command=command)
 
 
 def _search_newer(around: Surroundings) -> str:

@@ -1,5 +1,5 @@
 """Segments whose .log file is, byte for byte, or begins that of another partition, in logs that have other batches
-before it.
+before it. Or both begin alike and go on with other batches, which Kafka has appended to the copy since.
 
 Each partition has batches of its own, which differ in timestamps, producers and CRCs. A producer may have written the
 same records to two partitions all the time, but not from the begin of one segment on. One of these shows which of two
@@ -15,7 +15,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,17 +48,18 @@ class StoredSegment:
 
 
 class CopiedSegment(NamedTuple):
-    """Two .log files that are equal, or of which one begins the other. is_known: whether `copy` is known to be the
-    copy, and not `twin`."""
+    """Two .log files that are equal, or of which one begins the other, or that begin alike. end: the offset after the
+    last batch that both have. is_known: whether all of `copy` is known to be a copy, and not `twin`."""
 
     copy: StoredSegment
     twin: StoredSegment
+    end: int
     is_known: bool
 
 
 def copied_segments(stored: Iterable[StoredSegment], count: Callable[[str], int]) -> Iterator[CopiedSegment]:
-    """Yield the pairs of .log files of two partitions that are equal, or of which one begins the other; each file is
-    the copy in one of them at most. count: returns a topic's number of partitions; 0 if it is not known. Raises
+    """Yield the pairs of .log files of two partitions that are equal, or begin alike; each file is the copy in one of
+    them at most. count: returns a topic's number of partitions; 0 if it is not known. Raises
     OSError, UnreadableInput."""
     alike: dict[tuple[int, Header], list[StoredSegment]] = defaultdict(list)
     for each in stored:
@@ -66,17 +67,19 @@ def copied_segments(stored: Iterable[StoredSegment], count: Callable[[str], int]
     told: set[Path] = set()
     for _, group in sorted(alike.items(), key=lambda each: each[0][0]):
         for one, other in combinations(group, 2):
-            if told.isdisjoint({one.log, other.log}) and _are_alike(one, other, told):
-                found = _compared(one, other, count)
+            alike_until = _alike_until(one, other, told) if told.isdisjoint({one.log, other.log}) else None
+            if alike_until is not None:
+                found = _compared(one, other, alike_until, count)
                 told |= {found.copy.log} if found.is_known else {one.log, other.log}
                 yield found
 
 
 def equal_logs(found: CopiedSegment) -> Finding:
-    """Return the finding of two equal .log files of which it is not known which one is the copy."""
+    """Return the finding of two .log files that begin alike, of which it is not known which one is the copy."""
     here, twin = found.copy, found.twin
     name, other = here.log.parent.name, twin.log.parent.name
-    home, end = here.log.parent.absolute().parent.parent, min(here.end, twin.end)
+    home, until = here.log.parent.absolute().parent.parent, found.end - 1
+    alike = f"{_range(found)}, byte for byte, where the logs before differ: one of the two is a copy"
     return Finding(
         path=str(here.log),
         kind="log-foreign",
@@ -84,37 +87,53 @@ def equal_logs(found: CopiedSegment) -> Finding:
         position=0,
         offset=here.header.first,
         expected=f"the batches of {name} from offset {here.base:,} on",
-        found=f"the batches of {other}/{twin.log.name}, byte for byte, where the logs before differ: one of the two is "
-        f"a copy, and the records of {name} or of {other} at offsets {here.base:,}..{end - 1:,} are not here",
+        found=f"the batches of {other}/{twin.log.name}{alike}, and the records of {name} or of {other} at offsets "
+        f"{here.base:,}..{until:,} are not here",
         action="stop the broker, and look for the own logs of both, also in backups and on other brokers",
         command="; ".join(next_steps.search(home, each) for each in (other, name)),
     )
 
 
-def _are_alike(one: StoredSegment, other: StoredSegment, told: set[Path]) -> bool:
-    """Whether a .log file is the begin of another one, with LEAST_TIMESTAMPS timestamps or records of a coordinator,
-    and the logs before end with different batches, or are themselves a copy. Symbolic links, and copies of a directory
-    of which the name tells, have findings of their own."""
+def _range(found: CopiedSegment) -> str:
+    """Return the text which says up to which offset two .log files are alike; "" if one has no batches behind."""
+    return "" if found.end >= min(found.copy.end, found.twin.end) else f" up to offset {found.end - 1:,}"
+
+
+def _alike_until(one: StoredSegment, other: StoredSegment, told: set[Path]) -> int | None:
+    """Return the offset after the last batch that two .log files have alike from their begin on, where one ends or both
+    go on with other batches; None unless these have LEAST_TIMESTAMPS timestamps, or the one is the begin of the other
+    and of a coordinator, and the logs before end with different batches, or are themselves a copy. A damaged copy has
+    other findings. Symbolic links, and copies of a directory of which the name tells, have
+    findings of their own."""
     pair = one.log.parent, other.log.parent
     if one.log.resolve() == other.log.resolve() or is_named_copy(*pair) or is_named_copy(*reversed(pair)):
-        return False
+        return None
+    if told.isdisjoint({one.before, other.before}) and _last(one.before) == _last(other.before):
+        return None
+    both = list(zip(headers(one.log), headers(other.log), strict=False))
+    alike = [header for header, its in takewhile(lambda each: each[0] == each[1], both)]
+    appended = both[len(alike) :]
     short, long = sorted((one.log, other.log), key=lambda log: log.stat().st_size)
-    is_behind_others = not told.isdisjoint({one.before, other.before}) or _last(one.before) != _last(other.before)
-    timestamps = {each.max_timestamp for each in headers(short) if each.records}
-    is_several = len(timestamps) >= LEAST_TIMESTAMPS or _topic(one) in KEYS_OF
-    return is_behind_others and is_several and ends_with(short, 0, long)
+    is_whole, is_coordinators = ends_with(short, 0, long), _topic(one) in KEYS_OF
+    is_several = len({each.max_timestamp for each in alike if each.records}) >= LEAST_TIMESTAMPS
+    if is_whole and (is_several or is_coordinators):
+        return min(one.end, other.end)
+    goes_on = bool(appended) and not any(header == its for header, its in appended)
+    return alike[-1].last + 1 if is_several and goes_on and not is_coordinators else None
 
 
 def _last(log: Path) -> Header | None:
     return next(iter(deque(headers(log), maxlen=1)), None)
 
 
-def _compared(one: StoredSegment, other: StoredSegment, count: Callable[[str], int]) -> CopiedSegment:
+def _compared(one: StoredSegment, other: StoredSegment, end: int, count: Callable[[str], int]) -> CopiedSegment:
+    if end < min(one.end, other.end):
+        return CopiedSegment(other, one, end, is_known=False)
     wrong = [each for each in (one, other) if _has_other_keys(each, count)]
     if len(wrong) != 1:
         wrong = [each for each in (one, other) if not _goes_on(each)]
     copy = wrong[0] if len(wrong) == 1 else other
-    return CopiedSegment(copy, other if copy is one else one, len(wrong) == 1)
+    return CopiedSegment(copy, other if copy is one else one, end, len(wrong) == 1)
 
 
 def _topic(segment: StoredSegment) -> str:

@@ -45,6 +45,7 @@ from kcli.inspector.verify.broker_directory import (
     foreign_metadata_log,
     has_no_directory,
     is_nested,
+    left_aside,
     linked,
     metadata_topic_id,
     odd_name,
@@ -67,8 +68,8 @@ from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_li
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.future_logs import copied_anew, only_copy, unknown_current
 from kcli.inspector.verify.gaps import Gaps
-from kcli.inspector.verify.half_copies import half_copies, without_logs
-from kcli.inspector.verify.index_files import REBUILT
+from kcli.inspector.verify.half_copies import half_copies, upper_layer, without_logs
+from kcli.inspector.verify.index_files import MISSING_INDEX, REBUILT
 from kcli.inspector.verify.log_starts import forgotten_starts, or_forgotten_starts, wrong_starts
 from kcli.inspector.verify.lost_offsets import (
     Known,
@@ -80,8 +81,11 @@ from kcli.inspector.verify.lost_offsets import (
 )
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
 from kcli.inspector.verify.missing_snapshots import forgotten_producers
+from kcli.inspector.verify.next_start import UNREAD, NextStart
 from kcli.inspector.verify.others_checkpoints import checkpoints_of_others
+from kcli.inspector.verify.padded_files import is_of_padding
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments
+from kcli.inspector.verify.removed_files import removed_files
 from kcli.inspector.verify.renamed_logs import RenamedLog
 from kcli.inspector.verify.sealed_files import many_sealed, sealed_finding
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, file_beside, log_name
@@ -106,6 +110,7 @@ from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.deleted import MissedLog, first_cleaned, missed_logs
 from kcli.log.recovery.node_directories import same_path
 from kcli.log.source import read_whole
+from kcli.log.whiteouts import is_whiteout
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -121,7 +126,6 @@ GAPS_TRIED = 8
 """The largest number of gaps in a .log file after which batches of another partition's log are looked for."""
 SEVERAL = 2
 """If the owner of at least this number of files may not read or write them, one finding is made for all of them."""
-MISSING_INDEX = ("index-missing", "timeindex-missing")
 
 Entry = tuple[Path, FileName]
 Key = tuple[int, str]  # base offset; segment id in tiered storage or ""
@@ -142,7 +146,7 @@ class DirectoryVerifier:
         self._visited.clear()
         inside = _Inside(self._around_partition(path), Causes(self._tell), is_alone=True)
         yield from self._directory(path, 0, inside)
-        found = [*inside.metadata_damage, *inside.short, *inside.of_emptied]
+        found = [*inside.metadata_damage, *inside.short, *inside.of_copy]
         if inside.around is not None:
             found += forgotten_producers(inside.around, path)
         yield from with_refusals(found, inside.around)
@@ -230,14 +234,14 @@ class DirectoryVerifier:
             found += map(_unknown, unknown)
         found += self._logs(path, parsed_name, mine, below, inside)
         logs_found = self._all.logs_found.get(path, LogsFound())
-        named = {str(path) for each in logs_found.renamed for path in each.files}
         self._all.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
-        found = [each for each in found if each.kind != "file-name" or each.path not in named]
+        found = _without_renamed(found, logs_found.renamed)
         # Kafka's start does not read a metadata log under another name.
         found = inside.keep_damage(found) if path.absolute().name == METADATA_DIRECTORY else found
         found = self._with_promoted(path, found, inside.around)
         whole, near = (found, inside.around) if around is None else (self._as_broker(around, below, found), around)
-        told = (copied_anew(each, path, near) for each in with_copies(with_refusals(whole, near), path, near))
+        back = with_refusals((_once_back(each, inside.around if is_missed else None) for each in whole), near)
+        told = (copied_anew(each, path, near) for each in with_copies(back, path, near))
         yield from salvage_first(told, near, self._with_renamed(path))
 
     def _with_promoted(self, path: Path, found: list[Finding], around: Surroundings | None) -> list[Finding]:
@@ -275,14 +279,16 @@ class DirectoryVerifier:
                 self._all.unreadable.append(UnreadableInput.of(entry.path, error))
 
     def _causes(self, around: Surroundings | None) -> Causes:
-        """Return the causes of findings in many files of a log directory: no .log files at all, files that the system
-        lets no user change or that their owner may not read or write, partitions that have a directory in another log
-        directory."""
+        """Return the causes of findings in many files of a log directory: no .log files at all, whiteouts, files that
+        one act has removed, files that the system lets no user change or that their owner may not read or write,
+        partitions that have a directory in another log directory."""
         causes = Causes(self._tell)
         if around is not None:
             try:
                 for each in (
                     without_logs(around),
+                    upper_layer(around),
+                    *removed_files(around),
                     many_sealed(around.path),
                     _closed_files(around.path),
                     second_metadata_log(around),
@@ -319,7 +325,7 @@ class DirectoryVerifier:
         for finding, partitions in wrong_checkpoints(around, below.logs):
             whole.append(finding)
             names |= partitions
-        whole += below.of_emptied
+        whole += below.of_copy
         whole += (or_exchanged(each, around) for each in below.short if Path(each.path).parent.name not in names)
         of_transactions = transaction_findings(around, below.logs, below.harmed, self._unfit)
         whole += (each for each in of_transactions if Path(each.path).name not in names)
@@ -358,8 +364,7 @@ class DirectoryVerifier:
                 causes.add(cause, lambda other: other.kind == "partition-stray")
             elif cause.kind == "partition-metadata-topic":
                 causes.add(cause, partial(_is_of_id, cause))
-        for cause in missing:
-            causes.add(cause, partial(_is_entry_of, {Path(cause.path).name}))
+        _add_missing(causes, missing, around)
         alone = ("partition-missing", "partition-swapped", "meta-properties-node", "partition-metadata-topic")
         yield from causes.settle(each for each in whole if each.kind not in alone)
 
@@ -514,7 +519,8 @@ class DirectoryVerifier:
         bases = [name.base_offset or 0 for entry, name in logs if entry.is_file()]
         found: list[Finding] = []
         for entry, name in mine:
-            if is_partition and (odd := odd_type(entry, name, bases, recovered_from)) is not None:
+            is_typed = is_partition or is_whiteout(entry)
+            if is_typed and (odd := odd_type(entry, name, bases, recovered_from)) is not None:
                 found.append(odd)
                 continue
             try:
@@ -557,7 +563,7 @@ class DirectoryVerifier:
             self._all.unreadable.append(error)
         if any(each.severity == "error" for each in own):
             inside.harmed.add(TopicPartition(name.topic, name.partition))
-        own = inside.keep_emptied(own)
+        own = inside.keep_of_copy(own)
         if name.topic != METADATA_TOPIC:
             return inside.keep_short(own)
         if not any(each.severity == "error" for each in own):
@@ -611,6 +617,7 @@ class DirectoryVerifier:
             leader_epoch=around.leader_epoch(partition),
             strays=() if name.state else around.strays.get(partition, ()),
             preallocated_bytes=0 if is_metadata else around.preallocated_bytes(name.topic),
+            cleaned=around.cleaned.get(partition, 0),
         )
 
 
@@ -666,8 +673,8 @@ class _Inside:
     """The facts about the partitions in one directory, collected while the partitions are verified.
 
     around: what the files of the log directory say about its partitions; None if the directory is no log directory.
-    metadata_damage, short, of_emptied: findings of damage in the metadata log, of logs that end too early, and of files
-    that a copy to a full disk has left empty; none of these is yielded before every partition is verified. is_alone:
+    metadata_damage, short, of_copy: findings of damage in the metadata log, of logs that end too early, and of files
+    that a copy has left empty or padded; none of these is yielded before every partition is verified. is_alone:
     whether the directory is a partition's that is verified alone. misplaced: the .log files in directories of other
     partitions. apple_doubles: AppleDouble files (macOS). harmed: the partitions with errors in their own files. causes:
     the causes of findings in several partitions.
@@ -684,7 +691,7 @@ class _Inside:
         self.partitions: dict[TopicPartition, StoredPartition] = {}
         self.metadata_damage: list[Finding] = []
         self.short: list[Finding] = []
-        self.of_emptied: list[Finding] = []
+        self.of_copy: list[Finding] = []
         self._emptied = _emptied(around)
         self.apple_doubles: list[Path] = []
         self.harmed: set[TopicPartition] = set()
@@ -719,11 +726,13 @@ class _Inside:
         )
         return [_after_damage(each, self.around.path) for each in findings if each not in damage]
 
-    def keep_emptied(self, findings: list[Finding]) -> list[Finding]:
-        """Move the findings of files that a copy to a full disk has left empty to `of_emptied`, because the incomplete
-        copy is the one cause of all of them. Return the other findings."""
-        self.of_emptied += (each for each in findings if each.path in self._emptied)
-        return [each for each in findings if each.path not in self._emptied]
+    def keep_of_copy(self, findings: list[Finding]) -> list[Finding]:
+        """Move the findings of files that a copy to a full disk has left empty, or that a copy in blocks has padded, to
+        `of_copy`, because the copy is the one cause of all of them. Return the other findings."""
+        block = 0 if self.around is None else self.around.padded_to
+        kept = [each for each in findings if each.path in self._emptied or is_of_padding(block, each)]
+        self.of_copy += kept
+        return [each for each in findings if each not in kept] if kept else findings
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
         """Move to `short` the findings which say that a log ends too early: two directories may have exchanged their
@@ -942,8 +951,36 @@ def _is_entry_of(directories: set[str], finding: Finding) -> bool:
 
 def _odd_name(path: Path, around: Surroundings | None) -> Iterator[Finding]:
     """Yield a finding if the name of a directory in a broker's log directory keeps Kafka from starting."""
-    is_read = around is not None and (around.is_broker or is_nested(path))
-    return odd_name(path) if around is not None and is_read and not _is_of_missing(path, around) else iter(())
+    if around is None or not (around.is_broker or is_nested(path)) or _is_of_missing(path, around):
+        return
+    for finding in odd_name(path):
+        action = f"{finding.action}, and put its new place into log.dirs" if around.is_listed(path) else finding.action
+        yield replace(finding, action=action)
+
+
+def _without_renamed(findings: Sequence[Finding], renamed: Sequence[RenamedLog]) -> list[Finding]:
+    """Return the findings but those of odd names of files that another finding gives their names back."""
+    named = {str(path) for each in renamed for path in each.files}
+    return [each for each in findings if each.kind != "file-name" or each.path not in named]
+
+
+def _add_missing(causes: Causes, missing: Sequence[Finding], around: Surroundings) -> None:
+    """Add the findings of missing partitions, and what they have in common, to the causes in a log directory."""
+    aside = left_aside(around, missing)
+    if aside is not None:
+        causes.add(*aside, is_of_many=True)
+    for cause in missing:
+        causes.add(cause, partial(_is_entry_of, {Path(cause.path).name}))
+
+
+def _once_back(finding: Finding, around: Surroundings | None) -> Finding:
+    """Return a finding in a directory that is to get the name of a missing partition back, with what follows then.
+    around: the log directory; None for any other directory."""
+    leaves = NextStart.LEAVES.value
+    if around is None or not finding.action.startswith(leaves):
+        return finding
+    action = f"{UNREAD}, and consumers meet it once the directory has its name back{finding.action[len(leaves) :]}"
+    return replace(finding, action=action, command=next_steps.salvage_log_directory(around.path))
 
 
 def _is_of_missing(path: Path, around: Surroundings) -> bool:

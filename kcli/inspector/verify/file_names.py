@@ -341,8 +341,8 @@ def odd_type(path: Path, name: FileName, bases: Sequence[int], recovered_from: i
     elif name.kind in _READ_WHOLE and file_type == _PIPE:
         outcome, refuses = "Kafka's start waits at it for ever", True
     elif name.kind is FileKind.PRODUCER_SNAPSHOT and file_type == _PIPE:
-        outcome = "a start of Kafka that reads it, as it does the latest one, waits at it for ever"
-    elif is_foretold(path.name) and file_type not in ("nothing", "a directory"):
+        outcome = "Kafka passes it over; a start that is to write one of this name waits at it for ever"
+    elif file_type not in ("nothing", "a directory") and is_foretold(path):
         # where no .log file is left, Kafka creates one with the offset 0
         told = outcome_of(path, (bases or [0]) if name.kind is FileKind.LOG else bases, recovered_from)
         outcome, refuses = told.outcome, told.fails

@@ -79,6 +79,8 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "tier-gap",
         "tier-no-objects",
         "copy-incomplete",
+        "copy-padded",
+        "files-removed",
         "move-incomplete",
         "unread-file",
         "metadata-log-foreign",
@@ -115,7 +117,13 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "swap-log",
         "swap-index",
     ),
-    ("meta-properties-missing", "meta-properties-content", "meta-properties-version", "meta-properties-node"),
+    (
+        "meta-properties-missing",
+        "meta-properties-content",
+        "meta-properties-version",
+        "meta-properties-node",
+        "metadata-version",
+    ),
     ("directory-name", "directory-duplicate"),
     ("partition-metadata-missing", "partition-metadata-topic", "partition-stray"),
     (

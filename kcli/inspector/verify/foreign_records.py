@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from formats.file_name import FileKind, parse
@@ -16,7 +17,7 @@ from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.log_findings import LOADS_BOTH, SERVES_BOTH
 from kcli.log.partition_view import Content, FileRange
 from kcli.log.recovery.foreign_blocks import PAGE_BYTES, common, runs_of_others
-from kcli.log.recovery.misdirected import Home, Run, lost_within, runs
+from kcli.log.recovery.misdirected import Home, Run, has_own_beside, lost_within, runs
 from kcli.printable import names_text
 
 BLOCK_BYTES = 1 << 16
@@ -27,10 +28,14 @@ OF_ORDER = ("leader-epoch", "producer-sequence", "producer-epoch", "checkpoint-e
 """Kinds of findings at higher offsets that foreign batches cause, in the same and in later files."""
 
 
-def runs_by_keys(log: Path, size: int, home: Home) -> list[Run]:
-    """Return the batches of other partitions in a coordinator's .log file; none if the file has no batch of its own
-    partition, which other checks report. size: bytes of the file. home: the partition. Raises UnreadableInput."""
-    return runs(log.name, Content((FileRange(log, 0, size),)), home)
+def runs_by_keys(log: Path, size: int, home: Home, following: int | None, *, has_own: bool) -> list[Run]:
+    """Return the batches of other partitions in a coordinator's .log file; none if the directory has no batch of its
+    own partition, which other checks report. size: bytes of the file. home: the partition. following: the base offset
+    of the next segment. has_own: whether the file has batches of its own partition. Raises UnreadableInput."""
+    if not has_own and not has_own_beside(log, home):
+        return []
+    found = runs(log.name, Content((FileRange(log, 0, size),)), home)
+    return [*found[:-1], *(replace(run, own_next=following) if run.own_next is None else run for run in found[-1:])]
 
 
 def runs_by_logs(log: Path, size: int) -> list[Run]:

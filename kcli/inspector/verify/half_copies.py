@@ -4,6 +4,8 @@
                     that each log directory has are missing
     no space        many files that Kafka never leaves empty are empty: a copy creates a file, and cannot fill it
     no logs         no partition has a .log file, though there are indexes: the copy left out *.log
+    padded          all text files end in NULs (see padded_files)
+    upper layer     there are whiteouts (see kcli.log.whiteouts), and files of the lower layer may be missing
 
 When a broker starts, it writes the files in WRITTEN. So a log directory that has only lost a partition's directory
 still has all of them.
@@ -13,13 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.index_files import MISSING_INDEX
+from kcli.inspector.verify.padded_files import is_of_padding
+from kcli.inspector.verify.removed_files import KIND as REMOVED
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.log_directory import LogDirectory
+from kcli.log.log_directory import PARTITION_FILES, LogDirectory
+from kcli.log.whiteouts import PREFIX, whiteouts_in
 
 WRITTEN = (
     FileKind.META_PROPERTIES,
@@ -33,6 +40,10 @@ REFUSED = (FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA, FileKind.QUORU
 FILES_MISSING_LEAST = 2
 NAMES_SHOWN = 4
 AGAIN = "restore the directory again, from a whole copy; if there is none, salvage makes what is there start, in a copy"
+UNDER_IT = (
+    "copy the files of the lower layer, that of the image, under these, where the directory has none; if there is "
+    "none, salvage makes what is there start, in a copy"
+)
 TO_EMPTY = "restore the directory again, from a whole copy; else Kafka makes these partitions empty"
 
 
@@ -41,6 +52,8 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
     other findings. Raises UnreadableInput."""
     if not around.is_broker:
         return
+    if around.padded_to:
+        yield _padded(around), partial(is_of_padding, around.padded_to)
     ended = _ended_early(around)
     if ended is not None:
         yield ended
@@ -82,6 +95,45 @@ def without_logs(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
     )
 
 
+def upper_layer(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
+    """Return the finding of a log directory with whiteouts, and a predicate for its consequences among the other
+    findings: the whiteouts themselves, and missing files that a start needs. Returns None if there is no whiteout.
+    Raises UnreadableInput, OSError."""
+    found = whiteouts_in(around.path)
+    if not found:
+        return None
+    needed = [around.path / FileKind.META_PROPERTIES]
+    needed += (each.path / FileKind.PARTITION_METADATA for each in LogDirectory(around.path).partitions())
+    missing = [path for path in needed if path in found or not path.exists()]
+    is_parsed = any(path.name.startswith(PREFIX) and path.suffix in PARTITION_FILES for path in found)
+    refuses = is_parsed or needed[0] in missing
+    is_marked = around.path / FileKind.CLEAN_SHUTDOWN in found
+    names = _some([str(path.relative_to(around.path)) for path in found])
+    count = f"{len(found):,} whiteout{'s' if len(found) > 1 else ''}"
+    text = f"{count} of an overlay (the file was removed), such as {names}"
+    if missing:
+        names = _some([str(path.relative_to(around.path)) for path in missing])
+        text += f"; {len(missing):,} files that a start needs are missing, such as {names}: only the upper layer was "
+        text += "copied, which lacks what had not changed since the image was made"
+    elif is_marked:
+        text += f"; Kafka takes {FileKind.CLEAN_SHUTDOWN} for the marker of a clean stop, and recovers no log"
+    text += ": Kafka does not start" if refuses else ""
+    finding = _finding(around.path, "a directory as the overlay shows it", text, UNDER_IT, refuses_start=refuses)
+    if is_marked and not missing and around.harmed_without_marker:
+        finding = replace(finding, action="salvage what is sound: a start without the marker would lose sound batches")
+    elif not missing:
+        action = "remove them, and look for the files of the lower layer, that of the image, if some are missing"
+        finding = replace(finding, action=action, command=next_steps.remove_whiteouts(around.path))
+        finding = finding if refuses else replace(finding, severity="warning")
+    paths = {str(path) for path in (*found, *missing)}
+    rebuilt = (*MISSING_INDEX, REMOVED) if missing else ()
+
+    def follows(other: Finding) -> bool:
+        return (other.path in paths or other.kind in rebuilt) and (refuses or not other.refuses_start)
+
+    return finding, follows
+
+
 def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
     gone = [
         each
@@ -106,6 +158,21 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
         command = next_steps.search(around.path.parent, gone[0].directory_name)
         finding = replace(finding, action=TO_EMPTY, command=command)
     return finding, lambda other: other.path in paths
+
+
+def _padded(around: Surroundings) -> Finding:
+    return Finding(
+        path=str(around.path),
+        kind="copy-padded",
+        severity="error",
+        expected="files without NULs behind their content",
+        found=f"all text files, and others, end in NULs up to a multiple of {around.padded_to:,} bytes, as a copy in "
+        "blocks leaves them (dd with conv=sync, a tape): Kafka does not start",
+        action="copy the files again, each with its size; if there is no other copy, salvage leaves the NULs out, in a "
+        "copy",
+        command=next_steps.salvage_log_directory(around.path),
+        refuses_start=True,
+    )
 
 
 def _some(names: list[str]) -> str:

@@ -16,12 +16,13 @@ from kcli.log.source import FileSource
 REBUILD = "stop the broker; recovery rebuilds the index from the log, with --in-place for --dry-run"
 INT_MAX = 2**31 - 1
 REBUILT = "nothing to do: Kafka rebuilds it when it next opens the log"
+MISSING_INDEX = ("index-missing", "timeindex-missing")
 MAX_INDEX_BYTES = 64 << 20  # six times the default of segment.index.bytes; further bytes of a file are not read
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
 
-TOO_OLD = "timeindex-too-old"
+TOO_OLD, TOO_YOUNG = "timeindex-too-old", "timeindex-too-young"
 
 INTERVAL_BYTES = 4096  # the default of index.interval.bytes
 CLOSINGS_MANY = 5
@@ -238,6 +239,21 @@ def too_old(times: Path, stated: int, right: int, retention_ms: int, lost: tuple
         "then deletes",
         lost_first_offset=first,
         lost_last_offset=last,
+        action=REBUILD,
+        command=_rebuild(times),
+    )
+
+
+def too_young(times: Path, stated: int, right: int, base: int) -> Finding:
+    """Return the finding that Kafka takes the largest timestamp of a segment to be in the future. times, stated, right:
+    as in `too_old`. base: the base offset of the segment."""
+    return Finding(
+        path=str(times),
+        kind=TOO_YOUNG,
+        severity="error",
+        offset=base,
+        expected=f"{right:,}, the largest of its batches",
+        found=f"Kafka takes {stated:,} for the largest timestamp of the segment, which is in the future",
         action=REBUILD,
         command=_rebuild(times),
     )

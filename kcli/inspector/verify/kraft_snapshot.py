@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from formats.control_record import ControlType
 from formats.file_name import METADATA_DIRECTORY, FileKind, FileName, build
@@ -17,6 +18,9 @@ from kcli.log.partition_view import Content, PartitionView
 from kcli.log.producer_state import check_control
 from kcli.log.source import FileSource
 
+if TYPE_CHECKING:
+    from kcli.metadata_log.replay import Contradiction
+
 FIRST_LOG = build(FileName(FileKind.LOG, 0))
 MISSING = ("snapshot-header", "snapshot-footer")
 TAKEN = "nothing to do: Kafka reads its records all the same, and uses them only where the metadata log is empty"
@@ -26,8 +30,8 @@ FETCH = "delete the file while the node is stopped: it fetches a snapshot from t
 def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
     """Yield the findings in a KRaft snapshot; a finding of damage says what Kafka does with the snapshot when it
     starts. If the snapshot is sound, and is the latest one, which Kafka loads, also yield a finding if the snapshot
-    contradicts the metadata log, or if Kafka reads none of its records. advance: called with the number of bytes read.
-    Raises UnreadableInput."""
+    contradicts the metadata log, or if Kafka reads none of its records. Also yield a finding if a sound snapshot has
+    another's name. advance: called with the number of bytes read. Raises UnreadableInput."""
     is_sound = True
     for finding in _findings(path, advance):
         is_sound = is_sound and finding.severity != "error"
@@ -36,33 +40,76 @@ def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterato
     if is_sound and _is_latest(path):
         yield from _contradiction(path)
         yield from _unread(path)
+    if is_sound:
+        yield from _misnamed(path)
 
 
 def _contradiction(path: Path) -> Iterator[Finding]:
     """Yield a finding if a snapshot contradicts the records that the metadata log has below the snapshot's end offset.
     Raises UnreadableInput."""
-    from kcli.metadata_log.replay import contradiction, start_refusal
+    from kcli.metadata_log.replay import contradiction
 
     home = path.absolute().parent
     files = PartitionView(home).original
-    reason = contradiction(home, files, path.name)
-    if reason is None:
+    wrong = contradiction(home, files, path.name)
+    if wrong is None:
         return
-    action = "stop the node, and move the file away: Kafka then reads the log"
-    command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
-    if start_refusal(home, {name: each for name, each in files.items() if name != path.name}) is not None:
-        action = "salvage keeps what the log has, in a copy: without the file Kafka does not start, as the log goes on "
-        action += "with records that contradict those before them"
-        command = next_steps.salvage_log_directory(home.parent)
+    action, command = _mended(path, files, wrong)
     yield Finding(
         path=str(path),
         kind="snapshot-records",
         severity="error",
         expected="the metadata that the log has below the snapshot's offset",
-        found=f"{reason}: Kafka takes the snapshot, and renames the partitions that it lacks to -stray",
+        found=f"{wrong.reason}: {wrong.outcome}",
         action=action,
         command=command,
+        refuses_start=wrong.refuses_start,
     )
+
+
+def _mended(path: Path, files: Mapping[str, Content], wrong: Contradiction) -> tuple[str, str]:
+    """Return the advice about a snapshot that contradicts the log, and its command. files: those of its directory.
+    Raises UnreadableInput."""
+    if wrong.right is None or wrong.right in files:
+        return _without(path, files)
+    action = "stop the node, and give the file its name back: Kafka then reads the log behind it"
+    return action, next_steps.move([(path, path.with_name(wrong.right))])
+
+
+def _misnamed(path: Path) -> Iterator[Finding]:
+    """Yield a finding if the name of a snapshot is wrong, and Kafka's start does no harm by that. Raises
+    UnreadableInput."""
+    from kcli.metadata_log.replay import misnamed_snapshot
+
+    home = path.absolute().parent
+    files = PartitionView(home).original
+    wrong = misnamed_snapshot(home, files, path.name)
+    if wrong is None or (wrong.harm is not None and _is_latest(path)):
+        return
+    is_known = wrong.right is not None and wrong.right not in files
+    yield Finding(
+        path=str(path),
+        kind="snapshot-records",
+        severity="warning",
+        expected="the epoch in the snapshot's name",
+        found=f"{wrong.reason}: Kafka's start does no harm by it",
+        action="stop the node, and give the file its name back" if is_known else "look at its records",
+        command=next_steps.move([(path, path.with_name(str(wrong.right)))]) if is_known else next_steps.dump(path),
+    )
+
+
+def _without(path: Path, files: Mapping[str, Content]) -> tuple[str, str]:
+    """Return the advice about a snapshot that lacks metadata which the log has, and its command. files: those of its
+    directory. Raises UnreadableInput."""
+    from kcli.metadata_log.replay import start_refusal
+
+    home = path.absolute().parent
+    if start_refusal(home, {name: each for name, each in files.items() if name != path.name}) is None:
+        action = "stop the node, and move the file away: Kafka then reads the log"
+        return action, next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
+    action = "salvage keeps what the log has, in a copy: without the file Kafka does not start, as the log goes on "
+    action += "with records that contradict those before them"
+    return action, next_steps.salvage_log_directory(home.parent)
 
 
 def _unread(path: Path) -> Iterator[Finding]:
@@ -128,7 +175,7 @@ def _findings(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
 def _with_outcome(finding: Finding, path: Path) -> Finding:
     """Return the finding in a damaged snapshot with advice: what Kafka does when it starts with this snapshot, as `kcli
     recover` predicts it, and the next step."""
-    from kcli.metadata_log.replay import snapshot_refusal, start_refusal
+    from kcli.metadata_log.replay import contradiction, snapshot_refusal, start_refusal
 
     home = path.absolute().parent
     if not _is_latest(path):
@@ -144,6 +191,11 @@ def _with_outcome(finding: Finding, path: Path) -> Finding:
         return replace(finding, action=action, command=recover, refuses_start=True)
     files = PartitionView(home).original
     refused = start_refusal(home, files)
+    wrong = contradiction(home, files, path.name) if refused is None else None
+    if wrong is not None:
+        action, command = _without(path, files)
+        found = f"{finding.found}: {wrong.reason}: {wrong.outcome}"
+        return replace(finding, found=found, action=action, command=command)
     if refused is None:
         return replace(finding, action=FETCH, command=recover)
     found = f"{finding.found}: Kafka takes the records before it, and does not start: {refused.reason}"

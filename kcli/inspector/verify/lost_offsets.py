@@ -81,7 +81,8 @@ class Known:
     another broker wrote the file, and which `ends` lacks then. retention: the topic's; None if it has none, or if its
     configuration is not known. leader_epoch: the partition's in the metadata log; None if it is not known. strays: the
     strays in the log directory whose names contain the name of the partition. preallocated_bytes: the size with which a
-    segment begins (preallocate=true); 0 if it is not known to begin with any.
+    segment begins (preallocate=true); 0 if it is not known to begin with any. cleaned: the offset below which the log
+    cleaner has cleaned the log, by cleaner-offset-checkpoint; 0 if it has no entry.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -101,6 +102,11 @@ class Known:
     leader_epoch: int | None = None
     strays: Sequence[Path] = ()
     preallocated_bytes: int = 0
+    cleaned: int = 0
+
+    def may_be_cleaned(self, last: int | None) -> bool:
+        """Whether the log cleaner may have removed all records up to the offset `last`; None if it is not known."""
+        return self.gaps is Gaps.NORMAL and last is not None and last < self.cleaned
 
     def has_superseded(self, first: int, last: int | None) -> bool:
         """Return whether all offsets from `first` to `last` are in the ranges of `superseded`. Return False if `last`
@@ -190,6 +196,8 @@ def missing_segment(
     log. renamed: the .log files that have these offsets under other names.
     """
     lost = offsets_text(first, last)
+    is_doubtful = severity == "warning" and known.may_be_cleaned(last)
+    cleaned = ", unless the log cleaner has left none of their records" if is_doubtful else ""
     begin = _names_between(first, last) if base is None else f"{base:020}"
     home = known.home
     command = next_steps.search_log([home or directory, *known.beside], begin, directory.name)
@@ -201,7 +209,7 @@ def missing_segment(
         severity=severity,
         offset=first,
         expected=why,
-        found=f"{'no log has them' if base is None else 'no such file'}: {lost} lost{_link_text(directory)}"
+        found=f"{'no log has them' if base is None else 'no such file'}: {lost} lost{cleaned}{_link_text(directory)}"
         + ("" if base is None or renamed else _illegible_text(directory / log_name(base))),
         lost_first_offset=first,
         lost_last_offset=last,

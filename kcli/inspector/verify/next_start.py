@@ -17,7 +17,7 @@ from pathlib import Path
 from formats.file_name import FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.index_files import REBUILD, REBUILT, TOO_OLD
+from kcli.inspector.verify.index_files import REBUILD, REBUILT, TOO_OLD, TOO_YOUNG
 from kcli.inspector.verify.log_findings import RECOVER
 from kcli.inspector.verify.lost_offsets import Known
 from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles
@@ -28,17 +28,23 @@ UNMET = (
 )
 """The advice for an incomplete batch that a failed append has left at the end of a segment."""
 
+HIDES = "takes the end of the log from it: records behind are hidden, and written over"
+"""The consequence of a wrong offset index of an active segment, if a start gets past it."""
+SKIPS = "consumers skip records, or begin at wrong ones"
 CUT_INDEX = "index-length"
 """The finding of an offset index that ends with a part of an entry."""
+
+
+UNREAD = "a clean start does not look at it"
 
 
 class NextStart(Enum):
     """What Kafka does with one segment; the values are the texts of the advice in findings about its log."""
 
     RECOVERS = RECOVER
-    TRUSTS = "a clean start does not look at it, and consumers meet it"
-    APPENDS = "a clean start does not look at it, and Kafka appends behind it"
-    LEAVES = "a clean start does not look at it, and no consumer meets it: Kafka serves nothing of this directory"
+    TRUSTS = f"{UNREAD}, and consumers meet it"
+    APPENDS = f"{UNREAD}, and Kafka appends behind it"
+    LEAVES = f"{UNREAD}, and no consumer meets it: Kafka serves nothing of this directory"
     PASSES_OVER = (
         "below the recovery point Kafka does not look at it when it starts, and consumers meet it: fetch the partition "
         "from another replica, or salvage what is sound, in a copy; with --in-place for --dry-run, the copy can take "
@@ -112,8 +118,10 @@ def _outcome(finding: Finding, *, is_active: bool) -> str:
         return "read_committed consumers read records of aborted transactions, or miss those of committed ones"
     if finding.kind == TOO_OLD:
         return f"30 s later deletes offsets {finding.lost_first_offset:,}..{finding.lost_last_offset:,}"
+    if finding.kind == TOO_YOUNG:
+        return "retention.ms deletes neither this segment nor those behind it before that time"
     if finding.kind == CUT_INDEX and "multiple" in str(finding.expected):
         return "uses its whole entries, with which it finds every record"
     if is_active and finding.path.endswith(FileKind.OFFSET_INDEX):
-        return "takes the end of the log from it: records behind are hidden, and written over"
-    return "consumers skip records, or begin at wrong ones"
+        return HIDES
+    return SKIPS

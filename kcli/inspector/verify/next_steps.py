@@ -15,6 +15,7 @@ from kcli.inspector.verify import bucket_commands
 
 if TYPE_CHECKING:
     from formats.archive import Archive
+    from kcli.log.packed_directories import PackedDirectory
 
 
 def _command(*words: str | Path) -> str:
@@ -265,8 +266,23 @@ def write_with_random_id(path: str | Path, text: str) -> str:
 
 
 def decompress(path: Path, target: Path, archive: Archive) -> str:
-    """Return the command that writes the content of a compressed file to a new file."""
-    return f"{_command('test', '!', '-e', target)} && {archive} -dc < {quoted(path)} > {quoted(target)}"
+    """Return the command that writes the content of a compressed file, or of a text of bytes, to a new file."""
+    first, *others = archive.undo.split(" | ")
+    undo = " | ".join((f"{first} < {quoted(path)}", *others))
+    return f"{_command('test', '!', '-e', target)} && {undo} > {quoted(target)}"
+
+
+def unpack(packed: PackedDirectory, directory: Path) -> str:
+    """Return the command that takes a partition's directory out of an archive. directory: its path afterwards; files
+    that are there are kept."""
+    make = _command("mkdir", "-p", "--", directory)
+    if packed.is_zip:
+        members = [f"{packed.member}/*"] if packed.member else []
+        return f"{make} && {_command('unzip', '-nj', _named(packed.path), *members, '-d', directory)}"
+    program = ("-I", str(packed.compression)) if packed.compression is not None else ()
+    strip = packed.member.count("/") + 1 if packed.member else 0
+    options = ("-C", directory, *program, f"--strip-components={strip}", "-xkf", packed.path)
+    return f"{make} && {_command('tar', *options, *(['--', packed.member] if packed.member else []))}"
 
 
 def join(parts: Iterable[Path], target: Path) -> str:
@@ -284,6 +300,12 @@ def permit_files(directory: Path) -> str:
     are read-only."""
     found = ("-type", "f", "!", "-name", f"*{FileKind.KRAFT_SNAPSHOT}", "!", "-perm", "-u=rw")
     return _command("find", _named(directory), *found, "-exec", "chmod", "u+rw", "{}", "+")
+
+
+def remove_whiteouts(directory: Path) -> str:
+    """The command that deletes the whiteouts in a directory (see kcli.log.whiteouts)."""
+    which = "( -type c -o -type f -name .wh.* -size 0 )"
+    return _command("find", _named(directory), *which.split(), "-delete")
 
 
 def permit_directory(path: str | Path) -> str:

@@ -214,6 +214,7 @@ class LogVerifier:
         self._found: list[Finding] = []
         self._of_indexes: list[Finding] = []  # the findings in the indexes of the current segment
         self._ages: list[_Aged] = []
+        self._now_ms = time.time_ns() // 1_000_000
         self._txn: TxnIndexCheck | None = None
         self.epochs: list[tuple[int, int]] = []
         self.bounds: LogBounds | None = None
@@ -407,7 +408,7 @@ class LogVerifier:
         path = segment.files[FileKind.LOG]
         self._begin_txn(segment)
         log_findings = LogFindings(str(path))
-        size = self._check_log(segment, log_findings)
+        size = self._check_log(segment, log_findings, following)
         of_log = log_findings.close(check.sound_batches, check.sound_bytes)
         of_log = as_preallocated(path, size, of_log, self._known.preallocated_bytes if following is None else 0)
         of_log = self._as_compressed(segment, following, list(with_causes(path, told_apart(path, of_log))))
@@ -477,8 +478,11 @@ class LogVerifier:
         stated = stated if stated >= 0 else modified_ms(log)
         retention_ms = NEVER if self._known.retention is None else self._known.retention.max_ms
         path = file_beside(log, FileKind.TIME_INDEX)
+        is_young = 0 <= right < self._now_ms < stated
         finding = next_start.of_index(
-            index_files.too_old(path, stated, right, retention_ms, (segment.base, until - 1)),
+            index_files.too_young(path, stated, right, segment.base)
+            if is_young
+            else index_files.too_old(path, stated, right, retention_ms, (segment.base, until - 1)),
             start,
             segment,
             is_active=following is None,
@@ -488,14 +492,15 @@ class LogVerifier:
         self._ages.append(_Aged(segment.base, size, stated, right, finding))
 
     def _finish_ages(self, first: int, end: int) -> None:
-        """Add a finding for each segment that Kafka deletes because it takes it to be older than it is, as the cause of
-        others in its time index. first, end: the offsets where the log begins and ends."""
+        """Add a finding for each segment that Kafka deletes because it takes it to be older than it is, or keeps
+        because it takes it to be of the future, as the cause of others in its time index. first, end: the offsets where
+        the log begins and ends."""
         if not self._ages or self._known.retention is None:
             return
-        now_ms = time.time_ns() // 1_000_000
-        for each in wrongly_due(self._ages, lambda aged: aged.right, self._known.retention, now_ms, first, end):
-            if each.right > each.age_timestamp:
-                self._causes.add(each.finding, partial(_is_in, each.finding.path))
+        due = wrongly_due(self._ages, lambda aged: aged.right, self._known.retention, self._now_ms, first, end)
+        wrong = [each for each in due if each.right > each.age_timestamp]
+        for each in (*wrong, *(each for each in self._ages if 0 <= each.right < self._now_ms < each.age_timestamp)):
+            self._causes.add(each.finding, partial(_is_in, each.finding.path))
 
     def _with_start(
         self, start: next_start.NextStart, segment: SegmentFiles, *, is_active: bool, is_sound: bool
@@ -565,8 +570,9 @@ class LogVerifier:
         entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
         return None if entry is None else without_marker(log, size, end, entry)
 
-    def _check_log(self, segment: SegmentFiles, found: LogFindings) -> int:
-        """Check the batches of a segment's .log file. Returns its size in bytes. Raises UnreadableInput."""
+    def _check_log(self, segment: SegmentFiles, found: LogFindings, following: int | None) -> int:
+        """Check the batches of a segment's .log file. following: the base offset of the next segment. Returns the
+        file's size in bytes. Raises UnreadableInput."""
         path = segment.files[FileKind.LOG]
         self._of_others = []
         source = FileSource(path)
@@ -584,7 +590,7 @@ class LogVerifier:
             size = source.size()
         finally:
             source.close()
-        self._find_foreign_records(path, size, segment.base)
+        self._find_foreign_records(path, size, segment.base, following)
         return size
 
     def _look_at_keys(self, home: Home) -> Look:
@@ -602,15 +608,15 @@ class LogVerifier:
 
         return look
 
-    def _find_foreign_records(self, path: Path, size: int, base: int) -> None:
+    def _find_foreign_records(self, path: Path, size: int, base: int, following: int | None) -> None:
         """Add the finding of batches of other partitions as a cause, unless the whole file is known to be another
-        partition's. Raises UnreadableInput."""
+        partition's. following: the base offset of the next segment. Raises UnreadableInput."""
         home = self._known.keys
-        if home is None or not (self._has_own and self._has_foreign) or base in self._known.foreign:
+        if home is None or not self._has_foreign or base in self._known.foreign:
             return
         from kcli.inspector.verify.foreign_records import runs_by_keys  # imported only if there are such records
 
-        self._add_foreign_records(path, runs_by_keys(path, size, home))
+        self._add_foreign_records(path, runs_by_keys(path, size, home, following, has_own=self._has_own))
 
     def _find_displaced_blocks(self, path: Path, size: int, base: int, following: int | None) -> list[Displaced]:
         """Add the blocks of a damaged .log file that lie in another .log file as causes, and return them. Raises
@@ -713,8 +719,10 @@ class LogVerifier:
             blocks = self._find_displaced_blocks(path, size, base, following)
             self._find_foreign_blocks(path, size, following, blocks)
         if self._is_whole:
-            for put_back in self._put_back(path, base, following, of_log):
-                of_log = self._as_put_back(put_back, following, of_log)
+            found = of_log  # a finding may come from the wrong offsets of several batches
+            for put_back in self._put_back(path, base, following, found):
+                explained = self._as_put_back(put_back, following, found)
+                of_log = [each for each in of_log if each not in explained]
         return self._as_disordered(path, size, base, of_log)
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
@@ -749,7 +757,7 @@ class LogVerifier:
 
     def _as_put_back(self, put_back: PutBack, following: int | None, of_log: list[Finding]) -> list[Finding]:
         """Make the wrong base offset of a batch the cause of all findings about that batch, and of those about later
-        batches with offsets that this batch seems to have. Returns the other findings in the .log file."""
+        batches with offsets that this batch seems to have. Returns these findings. of_log: all in the .log file."""
         own = [each for each in of_log if each.position == put_back.position]
         behind = [each for each in of_log if (each.position or 0) > put_back.position and each.offset is not None]
         covered = [each for each in behind if each.kind == "offsets-order" and each.offset in put_back.overlapped]
@@ -794,7 +802,7 @@ class LogVerifier:
         self._put_back_end = put_back.last_offset + 1
         self._errors = True
         self._causes.add(cause, follows)
-        return [each for each in of_log if each not in own and each not in covered]
+        return [*own, *covered]
 
     def _as_disordered(self, path: Path, size: int, base: int, of_log: list[Finding]) -> list[Finding]:
         """If sound batches of a .log file are not in the order of their offsets, add one finding of that as the cause
@@ -1181,8 +1189,10 @@ class LogVerifier:
             kept = max(_deleted_logs(directory, first), default=None)
             self._found.append(early_epoch(directory, self._known.epochs, first, why, kept))
         else:
-            severity: Severity = "warning" if self._known.is_tiered is None else "error"
+            is_cleaned = self._known.may_be_cleaned(first - 1)  # the missing segment may have had no batch left
+            severity: Severity = "warning" if is_cleaned or self._known.is_tiered is None else "error"
             why = f"a log from {starts[0]:,} on, where its leader epochs begin; it begins at {first:,}"
+            why += f" ({Gaps.NORMAL.value})" if is_cleaned else ""
             self._miss(directory, starts[0], first - 1, severity, why, base=0 if starts[0] == 0 else None)
 
     def _why_expired(self, directory: Path, first: int) -> str:

@@ -61,7 +61,7 @@ from kcli.log.inflated import InflatedSource, archive_of
 from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
 from kcli.log.partition_view import ContentSource
 from kcli.log.recovery.batch_length import MAGIC
-from kcli.log.recovery.files_beside import FILES_MAX, files_beside, is_named_for, listed
+from kcli.log.recovery.files_beside import FILES_MAX, files_beside, is_named_for, listed, packed_log
 from kcli.log.recovery.foreign import is_of_another
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.stray_copies import is_named_copy
@@ -420,32 +420,27 @@ def _is_longer(files: _Files, segment: SegmentFiles, gap: Gap) -> bool:
 
 
 def compressed(path: Path, base: int, until: int | None) -> Finding | None:
-    """Return the finding that a file with the name of a .log file is compressed; None if it is not.
+    """Return the finding that a file with the name of a .log file is compressed, or a text of its bytes; None if it is
+    neither.
 
     The first batch in the decompressed content has to fit the name. base, until: the base offsets of the segment and of
     the next one; None for the active segment. Raises UnreadableInput.
     """
-    archive = archive_of(path)
-    if archive is None:
+    packed = packed_log(path, base, until)
+    if packed is None:
         return None
-    source = InflatedSource(path, archive)
-    try:
-        first = next(read_any_headers(source, 0), None)
-    except UnreadableInput:
-        return None
-    finally:
-        source.close()
-    if first is None or first.first < base or (until is not None and first.last >= until):
-        return None
+    archive, first = packed
     moved = path.with_name(f"{path.name}{archive.suffix}")
+    what = f"a text of the log's bytes, as {archive} writes it" if archive.is_text else f"{archive} of the log"
+    undo = "decode" if archive.is_text else "inflate"
     return Finding(
         path=str(path),
         kind="log-compressed",
         severity="error",
         position=0,
         expected="batches",
-        found=f"{archive} of the log: it inflates to batches from offset {first.first:,} on, which Kafka does not read",
-        action="keep the broker from starting, as a start may cut the file to 0 bytes, and inflate it",
+        found=f"{what}: it {undo}s to batches from offset {first:,} on, which Kafka does not read",
+        action=f"keep the broker from starting, as a start may cut the file to 0 bytes, and {undo} it",
         command=f"{next_steps.move([(path, moved)])} && {next_steps.decompress(moved, path, archive)}",
         valid_batches_before=0,
         valid_bytes_before=0,

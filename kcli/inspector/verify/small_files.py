@@ -68,6 +68,11 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
             expected = f"a leader epoch below {parsed.leader_epoch}"
             finding = _finding(path, f"{prefix}-content", "error", expected, f"{parsed.refusal}{REFUSES}", action)
             return parsed, [replace(finding, refuses_start=True)]
+        if kind is FileKind.QUORUM_STATE and (stranger := parsed.stranger) is not None:
+            voters = ", ".join(map(str, parsed.current_voters or ()))
+            found = f"leader or vote {stranger}, which is none of them: it is another node's, or an older quorum's"
+            taken = "nothing to do: the node begins an election in the next epoch"
+            return parsed, [_finding(path, f"{prefix}-voters", "warning", f"one of the voters {voters}", found, taken)]
         is_cut = kind in OFFSET_CHECKPOINTS and not parsed and len(data.splitlines()) < 2
         return parsed, [_without_count(path)] if is_cut else []
     except FormatError as error:

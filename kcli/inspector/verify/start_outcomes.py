@@ -31,7 +31,7 @@ from kcli.inspector.verify.log_findings import (
 )
 from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
-from kcli.inspector.verify.next_start import NextStart
+from kcli.inspector.verify.next_start import HIDES, SKIPS, UNREAD, NextStart
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.swap_file import IN_PLACE
 from kcli.log.recovery.node_directories import GOES_OFFLINE, MAY_GO_OFFLINE, misplaced_metadata_log
@@ -69,13 +69,14 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
     is_clean = around is not None and around.is_clean
     cuts = [each for each in findings if is_clean and _is_cut(each)]
     has_swaps = any(each.kind == SWAP for each in findings)
-    if not any(map(_is_guessed, findings)) and not is_coordinators and not cuts and not has_swaps:
+    hides = any(HIDES in str(each.action) for each in findings)
+    if not any(map(_is_guessed, findings)) and not is_coordinators and not cuts and not has_swaps and not hides:
         return list(findings)
     plan = plan_start(directory, around)
     if plan is None:
         return list(findings)
     after_crash: PartitionPlan | None = None
-    if around is not None and (cuts or any(each.action in TRUSTED for each in findings)):
+    if around is not None and (cuts or hides or any(each.action in TRUSTED for each in findings)):
         after_crash = plan_start(directory, around, clean=False)
     found = []
     for each in findings:
@@ -85,6 +86,9 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
         elif around is not None and after_crash is not None and _is_guessed(each) and each.action in TRUSTED:
             foretold = _without_marker(foretold, after_crash, around)
         found.append(foretold)
+    if plan.refused is None:
+        found = [_with_append(each, plan) for each in found]
+    found = [_with_end(each, plan, after_crash) for each in found]
     if plan.load_end is not None:
         found = _with_load_end(directory, found, plan.load_end)
     elif is_coordinators:
@@ -94,6 +98,37 @@ def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surround
     by_marker = next_steps.remove(around.path / FileKind.CLEAN_SHUTDOWN)
     is_without = after_crash is not None and any(each.command == by_marker for each in found)
     return _with_lost_epochs(found, after_crash if after_crash is not None and is_without else plan, around)
+
+
+def _with_append(finding: Finding, plan: PartitionPlan) -> Finding:
+    """Return a finding at the end of an active segment, with where the first append after a clean start goes."""
+    from kcli.log.recovery.plan import append_outcome
+
+    if not (finding.action or "").startswith(NextStart.APPENDS.value):
+        return finding
+    outcome = append_outcome(plan, is_torn=finding.kind == "truncated")
+    rest = str(finding.action).removeprefix(NextStart.APPENDS.value)
+    return replace(finding, action=f"{UNREAD}: {outcome}{rest}")
+
+
+def _with_end(finding: Finding, plan: PartitionPlan, after_crash: PartitionPlan | None) -> Finding:
+    """Return a finding in the offset index of an active segment, with the end of the log that a clean start takes from
+    the index, or with the failure to which the index leads it. after_crash: the plan of a start that reads the log;
+    None where files cannot be read."""
+    action, log = str(finding.action), Path(finding.path).with_suffix(FileKind.LOG).name
+    if HIDES not in action:
+        return finding
+    if plan.refused is not None and plan.refused.file in (log, Path(finding.path).name):
+        at = "" if plan.refused.position is None else f" at byte {plan.refused.position:,}"
+        outcome = f"Kafka does not start: the index leads it to no batch{at} of the log ({plan.refused.reason})"
+        return replace(finding, action=f"{outcome}{action.partition(HIDES)[2]}", refuses_start=True)
+    if plan.offsets is None or after_crash is None or after_crash.offsets is None:
+        return finding
+    end, last = plan.offsets.log_end_offset, after_crash.offsets.log_end_offset - 1
+    outcome = f"takes the end of the log from it: {offsets_text(end, last)} hidden, and written over"
+    if end > last:
+        outcome = f"finds the end of the log with it, {end:,}; {SKIPS}"
+    return replace(finding, action=action.replace(HIDES, outcome))
 
 
 def _with_lost_epochs(findings: Sequence[Finding], plan: PartitionPlan, around: Surroundings) -> list[Finding]:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from formats.properties import MetaProperties
+    from kcli.log.packed_directories import PackedDirectory
     from kcli.log.recovery.exchanged_names import ExchangedNames
     from kcli.log.recovery.plan import PartitionPlan
     from kcli.metadata.image import MetadataImage
@@ -154,7 +155,8 @@ class Surroundings:
         self.has_metadata_log = False
         """Whether there is a metadata log, valid or not."""
         self.metadata = self._find_metadata(others)
-        self._cleaned = self._offsets(FileKind.CLEANER_OFFSETS)
+        self.cleaned = self._offsets(FileKind.CLEANER_OFFSETS)
+        """The entries of cleaner-offset-checkpoint."""
 
     @cached_property
     def recovery_points(self) -> Mapping[TopicPartition, int]:
@@ -203,6 +205,13 @@ class Surroundings:
         placement = self._placement(directory_id, self.image or self._readable_image())
         return [] if placement is None or not self.is_broker else list(placement.missing())
 
+    @cached_property
+    def packed(self) -> Mapping[str, PackedDirectory]:
+        """The archives in this log directory that have the directories of missing partitions, by name."""
+        from kcli.log.packed_directories import packed_directories  # only with missing partitions
+
+        return packed_directories(self.path, {each.directory_name for each in self.missing})
+
     def _readable_image(self) -> MetadataImage | None:
         """Return the metadata of all records that can be read in the damaged metadata log of this log directory; None
         if it has none, or if its files cannot be read."""
@@ -234,6 +243,17 @@ class Surroundings:
         empty = [path for path in paths if path.is_file() and not path.stat().st_size]
         are_many = len(empty) >= EMPTY_FILES_LEAST and len({path.parent for path in empty}) > 1
         return empty if are_many else []
+
+    @cached_property
+    def padded_to(self) -> int:
+        """The block size in bytes to which a copy has padded the files with NULs; 0 if it has not, or if files cannot
+        be read."""
+        from kcli.inspector.verify.padded_files import padded_to
+
+        try:
+            return padded_to(self.path) if self.is_broker else 0
+        except (UnreadableInput, OSError):  # another check reports this error
+            return 0
 
     @cached_property
     def known_properties(self) -> MetaProperties | None:
@@ -384,6 +404,17 @@ class Surroundings:
         placement = self._placement()
         return {} if placement is None else placement.in_absent_directories(self._known_ids)
 
+    @cached_property
+    def of_absent_here(self) -> Mapping[str, Sequence[TopicPartition]]:
+        """The partitions that lie in this log directory, and that the metadata log places in one whose path is not
+        known, by the directory.id of that; none for an id of which most partitions lie nowhere."""
+        placement = self._placement()
+        if placement is None:
+            return {}
+        lying = placement.placed_elsewhere(self._known_ids)
+        lost = self.in_absent_directories
+        return {each: found for each, found in lying.items() if len(found) > len(lost.get(each, ()))}
+
     @property
     def has_all_directories(self) -> bool:
         """Whether all log directories of the node are known, each with a directory.id. They are if server.properties
@@ -404,7 +435,11 @@ class Surroundings:
     @property
     def is_configured(self) -> bool:
         """Whether server.properties names this log directory."""
-        return any(same_path(each, self.path) for each in log_directories_of(self._server))
+        return self.is_listed(self.path)
+
+    def is_listed(self, path: Path) -> bool:
+        """Whether server.properties names this path as a log directory."""
+        return any(same_path(each, path) for each in log_directories_of(self._server))
 
     @property
     def count_of_unknown(self) -> int:
@@ -788,7 +823,7 @@ class Surroundings:
             return Gaps.NORMAL
         if topic == METADATA_TOPIC:
             return Gaps.LOSS
-        is_cleaned = partition in self._cleaned
+        is_cleaned = partition in self.cleaned
         if self.metadata is None or self.metadata.image.topic(topic) is None:
             return Gaps.NORMAL if is_cleaned else Gaps.UNKNOWN
         own = self.metadata.image.topic_configs(topic).get(POLICY)

@@ -22,7 +22,7 @@ def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
     from kcli.log.recovery.text_mode import before_transfer
 
     before = before_transfer(path.name, Content((FileRange(path, 0, path.stat().st_size),)))
-    if before is None:
+    if before is None or before.mode is None:
         return list(findings)
     sound = before.sound
     cause = Finding(

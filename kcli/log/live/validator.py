@@ -386,8 +386,11 @@ def _rewritten(
     """Return a new batch with the same records, compressed with `codec`, and its largest timestamp. The records have
     the offsets from 0 on without gaps and, with LogAppendTime, the timestamp now_ms.
 
-    records: the number of records in the batch.
+    records: the number of records in the batch. Raises AppendRefused for what Kafka's builder of batches does not take.
     """
+    if row.producer_id >= 0 and row.producer_epoch < 0:
+        raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "Invalid negative producer epoch")
+    negative = RefusedRecords(1, no_key=NO_KEY, earliest=0, latest=2**63 - 1)
     table = RecordTable(SLICE_RECORDS)
     body = TextBuffer()
     written = 0
@@ -395,9 +398,12 @@ def _rewritten(
     for _ in decode(window, table):
         if written == 0 and table.count:
             base_timestamp = now_ms if rules.log_append_time else RecordRow._make(table.row(0)).timestamp
+        check_append(table, written, negative, keyed=False, create_time=not rules.log_append_time)
         write_records(table, body, written, base_timestamp, keep_timestamps=not rules.log_append_time)
         written += table.count
     assert written == records, "the same batch decodes to the same records"
+    if negative.total:
+        raise AppendRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "Invalid negative timestamp")
     newest = now_ms if rules.log_append_time else table.max_timestamp
     payload = compress(codec, bytes(memoryview(body)), level=rules.level)
     attributes = codec | (LOG_APPEND_TIME if rules.log_append_time else 0) | (row.attributes & TRANSACTIONAL)

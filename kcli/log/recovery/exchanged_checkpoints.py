@@ -90,9 +90,9 @@ def _are_most(names: set[TopicPartition], there: set[TopicPartition]) -> bool:
 
 
 def _partitions(home: Path) -> set[TopicPartition]:
-    """Return the partitions in a log directory; none if it is missing or cannot be read, which another check
-    reports."""
+    """Return the partitions in a log directory, strays too, as a start may have left them aside since; none if it is
+    missing or cannot be read, which another check reports."""
     try:
-        return {each.partition for each in LogDirectory(home).partitions() if not each.name.state}
+        return {each.partition for each in LogDirectory(home).partitions() if each.name.state in ("", "stray")}
     except UnreadableInput:
         return set()

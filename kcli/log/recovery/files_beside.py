@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from formats.archive import Archive
 from formats.file_name import parse
 from kcli.errors import UnreadableInput
 from kcli.log.inflated import InflatedSource, archive_of, inflated_size
@@ -74,6 +75,20 @@ def _opened(path: Path) -> Source:
     """Return the content of a file, decompressed if it is compressed. Raises UnreadableInput."""
     archive = archive_of(path)
     return FileSource(path) if archive is None else InflatedSource(path, archive)
+
+
+def packed_log(log: Path, base: int, until: int | None) -> tuple[Archive, int] | None:
+    """Return the kind of a file with the name of a .log file that is compressed, or a text of its bytes, and the first
+    offset in it. None for any other file, and if the first batch in it does not fit the name. base, until: the base
+    offsets of the segment and of the next one; None for the active segment. Raises UnreadableInput for the file."""
+    archive = archive_of(log)
+    if archive is None:
+        return None
+    with suppress(UnreadableInput), closing(InflatedSource(log, archive)) as source:
+        first = next(sound_batches(source), None)
+        if first is not None and first.base_offset >= base and (until is None or first.last_offset < until):
+            return archive, first.base_offset
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 
 from formats.errors import FormatError
+from formats.file_name import FileKind, parse
 from formats.internal_topic import decode as decode_record
 from formats.internal_topic import record_types
 from formats.kernels.columns import BatchRow, RecordRow
@@ -24,7 +26,7 @@ from kcli.log.batch_records import ENDS_CONSUMERS, decode
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.recovery.coordinator_keys import HEAD, KEYS_OF, SHARE_TOPIC, hashed_keys
 from kcli.log.segment_reader import Damage, Window, read_segment
-from kcli.log.source import Source
+from kcli.log.source import FileSource, Source
 
 RECORDS_AT_ONCE = 4096
 RUNS_MAX = 10_000
@@ -164,12 +166,16 @@ def has_both(home: Home, window: Window, records: RecordTable, buffer: memoryvie
 
 
 def runs(name: str, content: Content, home: Home) -> list[Run]:
-    """Return the runs of batches of other partitions in a .log file, in the order of the file; none if the file has no
-    batch of `home`: then the whole file is in the wrong place.
+    """Return the runs of batches of other partitions in a .log file, in the order of the file.
 
     name: of the file, for messages. content: the file's bytes. home: the partition in whose directory the file is.
     Raises UnreadableInput.
     """
+    return _runs(name, content, home)[0]
+
+
+def _runs(name: str, content: Content, home: Home) -> tuple[list[Run], bool]:
+    """Return the runs, and whether the file has a batch of `home`. Raises UnreadableInput."""
     found: list[Run] = []
     own_end: int | None = None
     has_own = False
@@ -185,7 +191,7 @@ def runs(name: str, content: Content, home: Home) -> list[Run]:
             found[-1] = replace(last, end=end, last_offset=row.last_offset, batches=last.batches + 1, own_next=None)
         else:
             found.append(Run(row.position, end, row.base_offset, row.last_offset, owner, own_end=own_end))
-    return found if has_own else []
+    return found, has_own
 
 
 def has_only_others(source: Source, home: Home) -> bool:
@@ -193,6 +199,17 @@ def has_only_others(source: Source, home: Home) -> bool:
     Raises UnreadableInput."""
     owners = {owner for _, owner in _rows_of(source, home) if owner is not None}
     return bool(owners) and home.name not in owners
+
+
+def has_own_beside(log: Path, home: Home) -> bool:
+    """Return whether another .log file in the directory of `log` has a batch of `home`. If none has, the whole
+    directory may be another partition's. Raises UnreadableInput."""
+    for path in sorted(log.parent.glob(f"*{FileKind.LOG}")):
+        if path != log and parse(path.name) is not None:
+            with closing(FileSource(path)) as source:
+                if any(owner == home.name for _, owner in _rows_of(source, home)):
+                    return True
+    return False
 
 
 def _close(found: list[Run], own_next: int) -> None:
@@ -228,8 +245,9 @@ def _rows_of(source: Source, home: Home) -> Iterator[tuple[BatchRow, str | None]
 
 
 def found_in(logs: Iterable[tuple[str, Content]], home: Home) -> dict[str, list[Run]]:
-    """Return, by the name of the .log file, the runs of batches of other partitions in each file for which `runs` finds
-    some. logs: names and contents of the files. home: the partition in whose directory the files are. Raises
-    UnreadableInput."""
-    found = {name: runs(name, content, home) for name, content in logs} if home.has_keys else {}
-    return {name: each for name, each in found.items() if each}
+    """Return, by the name of the .log file, the runs of batches of other partitions in each file that has some; none if
+    no file has a batch of `home`: then the whole directory may be another partition's. logs: names and contents of the
+    files. home: the partition in whose directory the files are. Raises UnreadableInput."""
+    found = {name: _runs(name, content, home) for name, content in logs} if home.has_keys else {}
+    is_own = any(has_own for _, has_own in found.values())
+    return {name: each for name, (each, _) in found.items() if each and is_own}

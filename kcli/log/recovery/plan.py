@@ -21,6 +21,7 @@ from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
 from formats.producer_snapshot import ProducerEntry
 from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.index_entries import DEFAULT_MAX_INDEX_BYTES
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import Content, FileRange, NotRegular, PartitionView, is_as_stored, offset_of, paths_in
 from kcli.log.recovery.apply import INDEXES, MOVED
@@ -45,7 +46,7 @@ from kcli.log.recovery.displaced_blocks import (
 )
 from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
-from kcli.log.recovery.files_beside import files_with
+from kcli.log.recovery.files_beside import files_with, packed_log
 from kcli.log.recovery.foreign_blocks import identities, runs_of_others
 from kcli.log.recovery.gaps import gaps, lost_begin
 from kcli.log.recovery.load_stops import COORDINATORS
@@ -65,6 +66,7 @@ from kcli.log.recovery.salvage import (
     Refilled,
     Renamed,
     Salvaged,
+    ShiftedBatch,
     Unread,
     begin_offset,
     behind_damage,
@@ -81,18 +83,22 @@ from kcli.log.recovery.salvage import (
     without_offsets,
 )
 from kcli.log.recovery.segment import OFFSET_MAX, RecoverySegment
+from kcli.log.recovery.shifted_batches import in_file
 from kcli.log.recovery.snapshots import (
+    damaged_snapshots,
     latest_with,
     lost_markers,
     producers_of,
+    snapshot_before_transfer,
     unfounded_transactions,
     wrong_snapshots,
 )
-from kcli.log.recovery.special_files import is_foretold, outcome_of, type_of
+from kcli.log.recovery.special_files import is_foretold, is_opened, is_snapshot, outcome_of, type_of
 from kcli.log.recovery.swap import has_all_batches_of, is_sound, lost_last_values, lost_with_swap
-from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
+from kcli.log.recovery.text_mode import BeforeTransfer, before_shifts, before_transfer
 from kcli.log.recovery.wrong_ages import Expired
 from kcli.log.recovery.wrong_log_starts import HiddenOffsets
+from kcli.log.whiteouts import is_whiteout
 from kcli.printable import names_text
 
 LOG = FileKind.LOG
@@ -105,7 +111,8 @@ NO_LOG = "it begins with no batch, and has none that the other logs lack"
 
 class Mended(NamedTuple):
     """What salvage puts right in .log files, by their names. before: the files as they were before a transfer in text
-    mode. blocks: those that lie in other files. epochs: the batches whose leader epoch is put right."""
+    mode, or before bytes were inserted or lost. blocks: those that lie in other files. epochs: the batches whose leader
+    epoch is put right."""
 
     before: Mapping[str, BeforeTransfer] = MappingProxyType({})
     blocks: Mapping[str, Sequence[Displaced]] = MappingProxyType({})
@@ -126,11 +133,11 @@ class PartitionPlan:
     lost_state: the groups or transactional ids of which this coordinator loses records; None if none is known.
     is_salvaged: whether the view and the offsets are those after salvage. misdirected: the batches of other partitions
     that the start keeps, without salvage. hidden: what the log start offset hides, if that is whole segments, or
-    records of a coordinator; None if salvage sets that offset back. deleted_below: the offset below which records were
-    deleted, by the leader epochs, if the start serves some of them again; else 0. forgotten: the producers that a clean
-    start forgets, because there is no snapshot of them. empty_logs: the empty .log files that no broker has made.
-    expired: the offsets that retention.ms deletes soon after the start, as a time index is wrong; None if there are
-    none.
+    records of a coordinator, or if no broker has written that offset; None if salvage sets that offset back.
+    deleted_below: the offset below which records were deleted, by the leader epochs, if the start serves some of them
+    again; else 0. forgotten: the producers that a clean start forgets, because there is no snapshot of them.
+    empty_logs: the empty .log files that no broker has made. expired: the offsets that retention.ms deletes soon after
+    the start, as a time index is wrong; None if there are none.
     """
 
     name: str
@@ -234,8 +241,8 @@ def plan(
     salvage rebuilds from the batches, and the .log files that it restores from files under other names. rescue: leave
     out the bytes of the directory's files that cannot be read, instead of raising UnreadableInput; `saved.unread` then
     lists these files. Without `rescue`, a circular symbolic link in place of a .log file is left out, as Kafka does.
-    foretell: the plan is not carried out; it also says what a start does with a pipe or device in place of a .log file
-    or an index (see kcli.log.recovery.special_files).
+    foretell: the plan is not carried out; it also says what a start does with a pipe or device in place of a .log file,
+    an index or a producer snapshot (see kcli.log.recovery.special_files).
     """
     readable: dict[str, Content | None] = {}
     unread: list[Unread] = []
@@ -243,14 +250,16 @@ def plan(
     special: list[Path] = []
     while True:
         try:
-            planned = _plan(directory, options, with_salvage, advance, exchanged or {}, checked, readable, circular)
+            view = PartitionView(directory, readable)
+            view.in_the_way.update(path.name for path in special if is_snapshot(path.name) and not path.is_fifo())
+            planned = _plan(view, options, with_salvage, advance, exchanged or {}, checked, readable, circular)
         except UnreadableInput as error:
             path = Path(error.path)
             if path.parent != directory or path.name in readable:
                 raise
-            if foretell and isinstance(error, NotRegular) and is_foretold(path.name):
-                special.append(path)
-                readable[path.name] = None if is_log(path.name) else Content(())
+            if isinstance(error, NotRegular) and (is_foretold(path) if foretell else rescue and is_whiteout(path)):
+                special += [path] if foretell else []
+                readable[path.name] = Content(()) if foretell and is_opened(path) else None
                 continue
             if not rescue:
                 if error.errno != ELOOP or not is_log(path.name):
@@ -263,6 +272,9 @@ def plan(
             readable |= _in_place_of(path.name, found if unread[-1].readable_bytes else None)
         else:
             planned.saved.unread = unread
+            for path in special:
+                if is_snapshot(path.name) and path.name in planned.view.files:
+                    raise NotRegular(str(path), "a pipe, and a snapshot is to be written to it")
             if special:
                 return _with_special(planned, special)
             return _without_losses(planned, readable) if unread and with_salvage else planned
@@ -282,10 +294,16 @@ def _with_special(planned: PartitionPlan, special: Sequence[Path]) -> PartitionP
         refused = StartRefused(failing[0].name, f"{type_of(failing[0])}; {failing[1].outcome}")
         return replace(planned, offsets=None, refused=refused, events=[], lost=[])
     named = {event.file for event in planned.events if event.kind is EventKind.PASSED_OVER}
+    removed = sorted(path.name for path, _ in told if is_whiteout(path))
+    told = [(path, each) for path, each in told if path.name not in {*named, *removed[1:]}]
+    more = f", as {names_text(removed[1:], BESIDE_SHOWN)}" if removed[1:] else ""
     events = [
-        Event(EventKind.PASSED_OVER, path.name, f"{type_of(path)}; {each.outcome}")
+        Event(
+            EventKind.PASSED_OVER,
+            path.name,
+            f"{type_of(path)}{more if path.name in removed else ''}; {each.outcome}",
+        )
         for path, each in told
-        if path.name not in named
     ]
     return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
 
@@ -315,7 +333,7 @@ def _without_losses(planned: PartitionPlan, readable: Container[str]) -> Partiti
 
 
 def _plan(
-    directory: Path,
+    view: PartitionView,
     options: LoadOptions,
     with_salvage: bool,
     advance: Callable[[int], None],
@@ -324,16 +342,17 @@ def _plan(
     readable: Mapping[str, Content | None],
     circular: Sequence[str],
 ) -> PartitionPlan:
-    """Make the plan that `plan` returns, with other content in place of unreadable files. readable: this content by
-    file name; None removes the file from the view. circular: the files among them that are circular symbolic links,
-    without which Kafka starts. The other arguments are those of `plan`."""
-    planned = _load(directory, PartitionView(directory, readable), options, advance)
+    """Make the plan that `plan` returns for a view of the directory, with other content in place of unreadable files.
+    readable: this content by file name; the view lacks those with None. circular: the files among them that are
+    circular symbolic links, without which Kafka starts. The other arguments are those of `plan`."""
+    planned = _load(view.directory, view, options, advance)
     planned = _with_empty_logs(_with_circular(_with_logs_gone(planned, circular), circular))
     missed = _missed(planned)
     planned = _with_missed(planned, missed)
     if with_salvage:
         return _salvaged(planned, advance, exchanged, missed, checked, readable)
     planned.pass_over(_gaps(planned))
+    planned.pass_over(_packed(planned))
     planned.pass_over(_misnamed(planned))
     planned.pass_over(_unfit_end(planned))
     if planned.refused is None or not options.log_start_offset:
@@ -361,11 +380,37 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
         if not any(first <= each <= last + 1 for each in named):
             where = f"{'in' if before[:20] == f'{first:020}' else 'behind'} {before}"
             where = where if before else f"before {following}, where its leader epochs begin"
+            where += _packed_text(planned, before, last + 1) if before else ""
             beside = [path.name for path in files_with(planned.view.directory, first, last + 1)]
             verb = "have" if len(beside) > 1 else "has"
             found = f"; {names_text(beside, BESIDE_SHOWN)}, beside it, {verb} batches of them" if beside else ""
             what = f"no {'log' if beside else 'file'} has offsets {first:,}..{last:,}, {where}{found}"
             yield Event(EventKind.PASSED_OVER, following, f"{what}: Kafka starts without them")
+
+
+def _packed_text(planned: PartitionPlan, name: str, until: int | None) -> str:
+    """Return the words which say that a .log file is compressed, or a text of its bytes; "" for any other file. until:
+    as in packed_log. Raises UnreadableInput."""
+    path = planned.view.directory / name
+    packed = packed_log(path, offset_of(name), until) if path.is_file() else None
+    if packed is None:
+        return ""
+    archive, first = packed
+    what = f"a text of the log's bytes, as {archive} writes it" if archive.is_text else f"{archive} of the log"
+    return f", which is {what}, with batches from offset {first:,} on (kcli verify says how to undo it)"
+
+
+def _packed(planned: PartitionPlan) -> Iterator[Event]:
+    """Yield an event for each .log file that the start cuts to 0 bytes, and that is compressed or a text of its bytes.
+    Raises UnreadableInput."""
+    for event in planned.events:
+        if (
+            event.is_loss
+            and event.position == 0
+            and is_log(event.file)
+            and (what := _packed_text(planned, event.file, None))
+        ):
+            yield Event(EventKind.PASSED_OVER, event.file, f"Kafka reads no batch in it{what}")
 
 
 def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
@@ -389,8 +434,8 @@ def _misnamed(planned: PartitionPlan) -> Iterator[Event]:
 
 
 def _unfit_end(planned: PartitionPlan) -> Iterator[Event]:
-    """Yield an event if a clean start, which reads the end of the log and cuts nothing, appends behind bytes that are
-    no batch, unless another event names the file. Raises UnreadableInput."""
+    """Yield an event if a clean start, which reads the end of the log and cuts nothing, leaves bytes there that are no
+    batch, unless another event names the file. Raises UnreadableInput."""
     options, logs = planned.options, _logs(planned.view)
     if planned.refused is not None or not options.clean or options.is_metadata or options.is_deleted or not logs:
         return
@@ -398,13 +443,32 @@ def _unfit_end(planned: PartitionPlan) -> Iterator[Event]:
     if content.size == options.preallocated_bytes or any(each.file == name for each in planned.events):
         return
     try:
-        behind = RecoverySegment(planned.view, offset_of(name)).bytes_behind()
+        segment = _segment(planned, name)
+        behind = segment.bytes_behind()
     except StartRefused:  # an index with which a clean start fails is another event
         return
     if behind:
         what = f"{behind:,} bytes that are" if behind > 1 else "a byte that is"
-        reason = f"it ends with {what} no batch: Kafka appends behind, and consumers do not get past it"
-        yield Event(EventKind.PASSED_OVER, name, reason)
+        outcome = append_outcome(planned, is_torn=segment.ends_torn(behind))
+        yield Event(EventKind.PASSED_OVER, name, f"it ends with {what} no batch: {outcome}")
+
+
+def append_outcome(planned: PartitionPlan, *, is_torn: bool) -> str:
+    """Return, in words, where the first append after a clean start goes if the active segment ends with bytes that are
+    no batch, and what these do to consumers. is_torn: whether they are the begin of a batch. Raises StartRefused."""
+    behind = "Kafka appends behind, and consumers do not get past it"
+    index_bytes = _segment(planned, _logs(planned.view)[-1][0]).full_index_bytes()
+    configured = planned.options.max_index_bytes
+    anew = f"Kafka appends to a new segment, and consumers {'pass over it' if is_torn else 'do not get past it'}"
+    if not index_bytes or (index_bytes < configured != DEFAULT_MAX_INDEX_BYTES):
+        return behind
+    if index_bytes >= configured:
+        return f"its index is full, as no stop has trimmed it: {anew}"
+    return f"with segment.index.bytes={index_bytes}, the size of its index, {anew}; with a larger one {behind}"
+
+
+def _segment(planned: PartitionPlan, name: str) -> RecoverySegment:
+    return RecoverySegment(planned.view, offset_of(name), max_index_bytes=planned.options.max_index_bytes)
 
 
 def _with_circular(planned: PartitionPlan, circular: Sequence[str]) -> PartitionPlan:
@@ -461,9 +525,11 @@ def _with_logs_gone(planned: PartitionPlan, circular: Sequence[str]) -> Partitio
         first = max(base, end + 1)
         if first < following:
             found = "a circular symbolic link" if name in circular else "not"
-            reason = (
-                f"its indexes are here and it is {found}: Kafka starts without offsets {first:,}..{following - 1:,}"
-            )
+            beside = [path.name for path in files_with(planned.view.directory, first, following)]
+            verb = "have" if len(beside) > 1 else "has"
+            have = f"; {names_text(beside, BESIDE_SHOWN)}, beside it, {verb} batches of them"
+            offsets = f"offsets {first:,}..{following - 1:,}"
+            reason = f"its indexes are here and it is {found}: Kafka starts without {offsets}{have if beside else ''}"
             behind = build(FileName(LOG, following))
             if following in logs and named_above(logs_by_name, behind) == first:
                 reason = f"its indexes are here, and it has the name {behind}"
@@ -474,11 +540,11 @@ def _with_logs_gone(planned: PartitionPlan, circular: Sequence[str]) -> Partitio
 
 
 def misdirected(planned: PartitionPlan) -> list[Misdirected]:
-    """Return the batches of other partitions that the log of a coordinator's partition has after a start, in the .log
-    files that have batches of their own partition as well. Raises UnreadableInput."""
-    if planned.options.home is None:
-        return []
-    return [Misdirected(name, tuple(found)) for name, found in _misdirected(planned.view, planned.options.home).items()]
+    """Return the batches of other partitions that the log of a coordinator's partition has after a start, without the
+    .log files that are known to be another partition's. Raises UnreadableInput."""
+    home = planned.options.home
+    found = {} if home is None else _misdirected(planned.view, home, planned.options.foreign)
+    return [Misdirected(name, tuple(each)) for name, each in found.items()]
 
 
 def _missed(planned: PartitionPlan) -> list[MissedLog]:
@@ -589,7 +655,7 @@ def _salvaged(
         )
         if drops_swaps:
             _leave_swaps_out(planned, saved)
-        saved.left_out += _without_wrong_snapshots(view)
+        _mend_snapshots(view, planned, saved)
         _complete(view, saved)
         kept = dict(_with_epochs(view, anew).files)
         last = replace(_load(directory, view, options, advance), saved=saved)
@@ -614,8 +680,8 @@ def _salvaged(
 
 def _has_wrong(view: PartitionView) -> bool:
     """Return whether salvage has something to repair even if a start loses nothing: .log files with exchanged names,
-    wrong snapshots, lost end markers. The view is changed."""
-    return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
+    damaged or wrong snapshots, lost end markers. The view is changed."""
+    return bool(exchanged_within(view) or damaged_snapshots(view) or wrong_snapshots(view) or write_end_markers(view))
 
 
 def _incomplete(view: PartitionView, options: LoadOptions, copies: Sequence[Path]) -> Iterator[str]:
@@ -732,6 +798,23 @@ def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
     yield from missing(planned.view, planned.saved.gaps, lost)
 
 
+def _mend_snapshots(view: PartitionView, planned: PartitionPlan, saved: Salvaged) -> None:
+    """Put the producer snapshots of a view right that a transfer in text mode has changed, remove others that cannot be
+    parsed or that the log contradicts, and list all in `saved`, without those that cannot be parsed and that the start
+    removes (`planned`). Raises UnreadableInput, StartRefused."""
+    removed = {event.file for event in planned.events if event.kind is EventKind.SNAPSHOT_REMOVED}
+    for name, reason in damaged_snapshots(view).items():
+        before = snapshot_before_transfer(view, name)
+        if before is not None:
+            view.write(name, before[0])
+            saved.text_mode[name] = before[1]
+            continue
+        view.remove(name)
+        if name not in removed:
+            saved.left_out.append(LeftOut(name, f"a producer snapshot that Kafka cannot read: {reason}"))
+    saved.left_out += _without_wrong_snapshots(view)
+
+
 def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
     """Remove the producer snapshots that the log contradicts from the view, and yield each as left out; a start makes
     them again. Raises UnreadableInput, StartRefused.
@@ -769,7 +852,7 @@ def _first_unread(
         LogLoader(view, options).tidy()
     except StartRefused:  # the plan reports the refusal
         return home, {}, {}
-    elsewhere = _misdirected(view, home)
+    elsewhere = _misdirected(view, home, options.foreign)
     home = replace(home, mixed=frozenset(elsewhere))
     logs = [name for name in view.names() if is_log(name)]
     following = dict(pairwise(map(offset_of, logs)))
@@ -808,10 +891,11 @@ def _as_salvaged(last: PartitionPlan, planned: PartitionPlan, passed: Iterator[E
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in range(more))], is_salvaged=True)
 
 
-def _misdirected(view: PartitionView, home: Home) -> dict[str, list[Run]]:
-    """Return, by file name, the batches of other partitions in the .log files of a coordinator's partition. Files
-    without a batch of their own partition are left out. Raises UnreadableInput."""
-    return found_in(((name, view.files[name]) for name in view.names() if is_log(name)), home)
+def _misdirected(view: PartitionView, home: Home, foreign: Container[str]) -> dict[str, list[Run]]:
+    """Return, by file name, the batches of other partitions in the .log files of a coordinator's partition, without the
+    files that are known to be another partition's (`foreign`). Raises UnreadableInput."""
+    found = found_in(((name, view.files[name]) for name in view.names() if is_log(name)), home)
+    return {name: runs for name, runs in found.items() if name not in foreign}
 
 
 def _not_looked_at(home: Home, unread: Mapping[str, int], elsewhere: Mapping[str, Sequence[Run]]) -> Iterator[Event]:
@@ -921,7 +1005,14 @@ def _add_kept(
     already. planned: the plan without salvage. outside: the .log files that files from outside the directory replace.
     Raises UnreadableInput."""
     saved = last.saved
-    saved.text_mode = {name: log.mode for name, log in sorted(mended.before.items())}
+    saved.text_mode |= {name: log.mode for name, log in mended.before.items() if log.mode is not None}
+    saved.shifted = [ShiftedBatch(name, each) for name, log in mended.before.items() for each in log.shifts]
+    saved.text_mode = dict(sorted(saved.text_mode.items()))
+    shifts = {name: log.shifts for name, log in mended.before.items() if log.shifts}
+    saved.gaps = [
+        replace(each, position=in_file(each.position, shifts[each.file])) if each.file in shifts else each
+        for each in saved.gaps
+    ]
     saved.epochs = [each for wrong in mended.epochs.values() for each in wrong]
     directory = last.view.directory
     saved.refilled += [_refilled(directory, name, each) for name, found in mended.blocks.items() for each in found]
@@ -958,9 +1049,13 @@ def _in_their_place(planned: PartitionPlan, outside: Container[str]) -> int:
 
 
 def _before_transfer(view: PartitionView) -> dict[str, BeforeTransfer]:
-    """Return, by name, the .log files of a view that a transfer in text mode has changed, as they were before that
-    transfer. Raises UnreadableInput."""
-    logs = {name: before_transfer(name, view.files[name]) for name in view.names() if is_log(name)}
+    """Return, by name, the .log files of a view that a transfer in text mode has changed, or into whose batches bytes
+    were inserted, or from which they were lost, as they were before. Raises UnreadableInput."""
+    logs = {
+        name: before_transfer(name, content) or before_shifts(name, content)
+        for name, content in view.files.items()
+        if is_log(name)
+    }
     return {name: before for name, before in logs.items() if before is not None}
 
 

@@ -19,6 +19,7 @@ from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, is_readable
 from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.batch_count import recounted
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.batch_magic import RightMagic
 from kcli.log.recovery.load_stops import stops
@@ -82,16 +83,19 @@ class Room:
     """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None if it is not
     known.
 
-    `in_place` fills moved and resized, whose keys are the bytes at which batches begin. moved: the base offset in the
-    file of each batch that is yielded with a corrected base offset. resized: the length in the file of each batch that
-    is yielded with a corrected length. magics: the batches whose magic is corrected in the content, by the bytes at
-    which they begin. is_copy(row): whether the log has the same batch a second time, at another byte.
+    `in_place` fills moved, resized and recounted, whose keys are the bytes at which batches begin. moved: the base
+    offset in the file of each batch that is yielded with a corrected base offset. resized: the length in the file of
+    each batch that is yielded with a corrected length. recounted: the record count in the file of each batch that is
+    yielded with a corrected count, and the batch with that. magics: the batches whose magic is corrected in the
+    content, by the bytes at which they begin. is_copy(row): whether the log has the same batch a second time, at
+    another byte.
     """
 
     begin: int | None = None
     end: int | None = None
     moved: dict[int, int] = field(default_factory=dict)
     resized: dict[int, int] = field(default_factory=dict)
+    recounted: dict[int, tuple[int, Content]] = field(default_factory=dict)
     magics: Mapping[int, RightMagic] = field(default_factory=dict)
     is_copy: Callable[[BatchRow], bool] = lambda _: False
 
@@ -107,8 +111,8 @@ def in_place(
     order of the file. A batch is left out if its neighbours show that its offsets are wrong. But with `room` it is
     yielded with the right base offset, if its neighbours, or the ends of the room, leave only one possible. If another
     batch of the file has the offsets that the neighbours leave, the two have changed places, and the batch is yielded
-    as it is. With `room`, a batch with a wrong length (kcli.log.recovery.batch_length) is yielded, too, with the right
-    length.
+    as it is. With `room`, a batch with a wrong length (kcli.log.recovery.batch_length) or record count
+    (kcli.log.recovery.batch_count) is yielded, too, with the right one.
 
     home: the partition, as in `judged`. left_out: called with each batch that is not yielded and has a header. Raises
     UnreadableInput.
@@ -116,7 +120,7 @@ def in_place(
     before: BatchRow | None = None
     held: BatchRow | None = None
     is_known = _Known(name, content).has
-    for part in _with_resized(name, content, home, room):
+    for part in _with_right_headers(name, content, home, room):
         if not part.is_readable:
             left_out(part.row)
             continue
@@ -154,18 +158,32 @@ class _Known:
         return offset in self._offsets
 
 
-def _with_resized(name: str, content: Content, home: Home, room: Room | None) -> Iterator[Judged]:
+def _with_right_headers(name: str, content: Content, home: Home, room: Room | None) -> Iterator[Judged]:
     """Yield the batches of a .log file, in the order of the file. If `room` is given, batches with a wrong length are
-    yielded, too, with the right size. Raises UnreadableInput."""
+    yielded, too, with the right size, and batches with a wrong record count are readable, with the right count. Raises
+    UnreadableInput."""
     for part in judged(name, content, home):
         if isinstance(part, Judged):
-            yield part
+            yield part if room is None or part.is_readable else _with_right_count(name, content, home, part, room)
             continue
         found = None if room is None else resized(name, content, part)
         if room is not None and found is not None:
             room.resized[part.position] = found.before
-            is_read = all(isinstance(each, Judged) and each.is_readable for each in judged(name, found.content, home))
-            yield Judged(found.row, is_read)
+            yield Judged(found.row, _is_readable(name, found.content, home))
+
+
+def _with_right_count(name: str, content: Content, home: Home, batch: Judged, room: Room) -> Judged:
+    """Return a batch that cannot be read; readable with the right record count, if only that is wrong. Raises
+    UnreadableInput."""
+    found = recounted(name, content, batch.row)
+    if found is None or not _is_readable(name, found.content, home):
+        return batch
+    room.recounted[batch.row.position] = found.before, found.content
+    return Judged(found.row, is_readable=True)
+
+
+def _is_readable(name: str, batch: Content, home: Home) -> bool:
+    return all(isinstance(each, Judged) and each.is_readable for each in judged(name, batch, home))
 
 
 def _put_back(

@@ -126,6 +126,8 @@ class Recovery:
     directory_id the directory.id that salvage writes into meta.properties; None if salvage does not change it
     properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None if
                  salvage cannot, or need not, write one
+    has_new_cluster_id
+                 whether its cluster.id is a new one, as no file has that of the cluster
     metadata_log the files of the metadata log that salvage makes anew, by name; empty if it makes none
     left_out     the files of the log directory that salvage leaves out
     exchanged_by_keys  the .log files that two partitions have exchanged, as the keys of their records show: by the path
@@ -167,6 +169,7 @@ class Recovery:
     node_id: int | None = None
     directory_id: str | None = None
     properties: str | None = None
+    has_new_cluster_id: bool = False
     metadata_log: Mapping[str, bytes] = field(default_factory=dict)
     left_out: Collection[str] = ()
     exchanged_by_keys: Mapping[Path, Path] = field(default_factory=dict)
@@ -519,7 +522,9 @@ class Recovery:
                 planned.pass_over(passed)
             if not self.salvage:
                 planned.lost_state = lost_state(directory.name.topic, planned.events, options.home, planned.view.files)
-                planned.misdirected = misdirected(planned)
+                exchanged = self.exchanged.values()
+                found = misdirected(planned)
+                planned.misdirected = [each for each in found if directory.path / each.file not in exchanged]
             elif planned.saved.misdirected and options.home is not None:
                 planned.lost_state = overwritten_state(
                     options.home, directory.path, planned.saved.misdirected, options.reached
@@ -534,7 +539,10 @@ class Recovery:
         coordinator does not load the hidden records. Raises UnreadableInput."""
         hidden = hidden_offsets(directory.path, planned.options.log_start_offset)
         is_coordinators = directory.name.topic in ONLY_COMPACTED
-        if hidden is None or not hidden.has_records or not (hidden.segments or is_coordinators):
+        if hidden is None or not hidden.has_records:
+            return
+        is_wrong = self.wrong_starts is not None and self.wrong_starts.is_wrong(directory.partition)
+        if not (hidden.segments or is_coordinators or is_wrong):
             return
         planned.hidden = hidden
         if is_coordinators and planned.lost_state is None:
@@ -700,7 +708,8 @@ class Recovery:
             return "removed" if refused.file == FileKind.CLEANER_OFFSETS else "written anew"
         is_known = self.properties is not None and not self.is_partition
         if refused.file == FileKind.META_PROPERTIES and (is_known or self._mends_properties()):
-            return "written anew"
+            is_new = is_known and self.has_new_cluster_id
+            return f"written anew{', with a new cluster.id, as no file has the old one' if is_new else ''}"
         if path in self._second or path in self.in_the_place:
             return "renamed to -stray"
         if path in self._shared or path == self._second_metadata_log:

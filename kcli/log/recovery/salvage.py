@@ -3,6 +3,8 @@
 kept       a batch that consumers and, in a coordinator's topic, the coordinator can read (kcli.log.recovery.readable),
            with offsets within its segment, stays
 resized    a batch with a wrong length gets the right one, if its CRC is right over all bytes up to the next batch
+shifted    a batch into which bytes were inserted, or which has lost CRs, is as before, where the CRC tells how
+recounted  a batch with a wrong record count gets the right one, if its payload is whole records
 magic      a batch of magic 2 whose header has another magic gets magic 2, if its CRC is right as one of magic 2
 epochs     a batch with one bit of its leader epoch flipped gets the epoch of the batches beside it
 put back   a sound batch with a wrong base offset gets the right one, if the batches beside it leave only one possible
@@ -51,6 +53,7 @@ from kcli.log.recovery.misdirected import Home, Run
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in_place
 from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
+from kcli.log.recovery.shifted_batches import Shift
 from kcli.log.segment_reader import UNSOUND, Damage, read_segment
 from kcli.log.text_mode import TextMode
 
@@ -111,6 +114,25 @@ class RightLength:
     position: int
     before: int
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftedBatch:
+    """A batch that is again as it was before bytes were inserted into it, or lost. file: the name of the .log file."""
+
+    file: str
+    shift: Shift
+
+
+@dataclass(frozen=True, slots=True)
+class RightCount:
+    """A batch whose header has a wrong record count, with a CRC that is right for it. before: the count in the file.
+    count: the number of records in the batch."""
+
+    file: str
+    position: int
+    before: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +306,8 @@ class Salvaged:
     reordered: list[Reordered] = field(default_factory=list)
     put_back: list[PutBack] = field(default_factory=list)
     resized: list[RightLength] = field(default_factory=list)
+    shifted: list[ShiftedBatch] = field(default_factory=list)
+    recounted: list[RightCount] = field(default_factory=list)
     magics: list[RightMagic] = field(default_factory=list)
     refilled: list[Refilled] = field(default_factory=list)
     epochs: list[RightEpoch] = field(default_factory=list)
@@ -859,6 +883,7 @@ class _Kept:
         self.out_of_order = 0
         self.put_back: list[PutBack] = []
         self.resized: list[RightLength] = []
+        self.recounted: list[RightCount] = []
         self.magics: list[RightMagic] = []
         self._room = Room(next_offset, end, is_copy=is_copy, magics={each.position: each for each in magics})
         self.gaps: list[Gap] = []
@@ -939,11 +964,12 @@ class _Kept:
 
     def add_to(self, salvaged: Salvaged) -> None:
         """Add to `salvaged` the changes of this .log file: batches put in the order of their offsets, corrected base
-        offsets, lengths and magics, and batches taken from an older version of the file."""
+        offsets, lengths, counts and magics, and batches taken from an older version of the file."""
         if self.out_of_order:
             salvaged.reordered.append(Reordered(self._name, self.out_of_order))
         salvaged.put_back += self.put_back
         salvaged.resized += self.resized
+        salvaged.recounted += self.recounted
         salvaged.magics += self.magics
         salvaged.refilled += self.refilled
 
@@ -956,8 +982,8 @@ class _Kept:
 
     def _batch(self, content: Content, row: BatchRow, saved_from: int, room: Room) -> bool:
         """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
-        saved_from: the records of a batch from this byte on are counted in saved_records. room: has the base offsets
-        and lengths that `in_place` has corrected."""
+        saved_from: the records of a batch from this byte on are counted in saved_records. room: has the base offsets,
+        lengths and record counts that `in_place` has corrected."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
@@ -968,18 +994,21 @@ class _Kept:
             self.resized.append(RightLength(self._name, row.position, length, row.size - PREFIX.size))
         if row.position in room.magics:
             self.magics.append(room.magics[row.position])
-        begin = 0
+        batch = content.between(row.position, row.position + row.size)
+        if row.position in room.recounted:
+            before, batch = room.recounted[row.position]
+            self.recounted.append(RightCount(self._name, row.position, before, row.count))
         if offset is not None or length is not None:
             self.ranges.append(PREFIX.pack(row.base_offset, row.size - PREFIX.size))
-            begin = PREFIX.size
-        self._keep(content, row.position + begin, row.size - begin)
+            batch = batch.between(PREFIX.size, batch.size)
+        self._keep(batch)
         self.next_offset = row.last_offset + 1
         if row.position >= saved_from:
             self.saved_records += _record_count(row)
         return True
 
-    def _keep(self, content: Content, position: int, size: int) -> None:
-        for part in content.between(position, position + size).parts:
+    def _keep(self, content: Content) -> None:
+        for part in content.parts:
             last = self.ranges[-1] if self.ranges else None
             if isinstance(last, FileRange) and isinstance(part, FileRange) and _is_next(last, part):
                 self.ranges[-1] = replace(last, length=last.length + part.length)

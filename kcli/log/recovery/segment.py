@@ -11,9 +11,11 @@ Source: LogSegment, FileRecords, FileLogInputStream.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 
+from formats.batch_prefix import PREFIX, size_at
 from formats.errors import BadLength, LimitExceeded
 from formats.file_name import FileKind, FileName, build
 from formats.kernels.columns import BatchRow
@@ -246,6 +248,26 @@ class RecoverySegment:
         start = self.translate(OffsetIndexReader(self._offset_index(), self.base_offset).last_offset)
         ends = [] if start is None else [row.position + row.size for row in self._rows(start)]
         return self.size - ends[-1] if ends else 0
+
+    def full_index_bytes(self) -> int:
+        """Return the size in bytes at which segment.index.bytes makes the offset index full: the size that the index
+        has, if it is at least segment.index.bytes, or ends in the zeros of one that no orderly stop has trimmed; else
+        0. A clean start counts the zeros as entries, and the first append then begins a new segment."""
+        if self.index_name not in self._view:
+            return 0
+        size = self._view.size(self.index_name)
+        is_full = size >= self._max_index_bytes // OFFSET_ENTRY_BYTES * OFFSET_ENTRY_BYTES
+        is_untrimmed = self._offset_index().endswith(bytes(OFFSET_ENTRY_BYTES))
+        return size if is_full or is_untrimmed else 0
+
+    def ends_torn(self, tail: int) -> bool:
+        """Whether the last `tail` bytes of the .log file are the begin of a batch, or too few to tell: consumers pass
+        over such bytes at the end of a segment."""
+        with closing(self._view.source(self.log_name)) as source:
+            buffer = bytearray(min(tail, PREFIX.size))
+            source.read_at(self.size - tail, memoryview(buffer))
+        size = size_at(bytes(buffer))
+        return len(buffer) < PREFIX.size if size is None else size > tail
 
     def late_timestamp(self) -> int:
         """Return the largest timestamp of the first sound batch, and of those from the last index entry on; -1 if they

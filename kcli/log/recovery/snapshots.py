@@ -8,6 +8,7 @@ offset of the segment that is recovered. So a snapshot of another partition is n
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from formats.errors import FormatError
@@ -27,6 +28,7 @@ from kcli.log.recovery.segment import LONG_MAX, RecoverySegment
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.snapshot_check import contradictions, reached_by
 from kcli.log.source import read_whole
+from kcli.log.text_mode import BeforeTextMode, TextMode, size_before
 
 
 def wrong_snapshots(view: PartitionView) -> dict[str, str]:
@@ -80,13 +82,47 @@ def wrong_snapshots(view: PartitionView) -> dict[str, str]:
     return found
 
 
+def damaged_snapshots(view: PartitionView) -> dict[str, str]:
+    """Return, by name, the producer snapshots of a view that cannot be parsed, each with the reason in words. Kafka
+    removes such a snapshot only where it loads it. Raises UnreadableInput."""
+    found: dict[str, str] = {}
+    for name in _names(view):
+        try:
+            parse_snapshot(view.read(name))
+        except FormatError as error:
+            found[name] = error.reason
+    return found
+
+
+def snapshot_before_transfer(view: PartitionView, name: str) -> tuple[bytes, TextMode] | None:
+    """Return the bytes that a damaged producer snapshot had before a transfer in text mode, and what that has done;
+    None if there was no such transfer, as its CRC shows. Raises UnreadableInput."""
+    for mode in TextMode:
+        with closing(view.source(name)) as source:
+            size = size_before(source, mode)
+        if size is None:
+            continue
+        with closing(BeforeTextMode(view.source(name), mode)) as before:
+            data = bytearray(size)
+            before.read_at(0, memoryview(data))
+        with suppress(FormatError):
+            parse_snapshot(bytes(data))
+            return bytes(data), mode
+    return None
+
+
+def _names(view: PartitionView) -> Iterator[str]:
+    """Yield the names of the producer snapshots of a view, in order."""
+    for name in view.names():
+        parsed = parse(name)
+        if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.state:
+            yield name
+
+
 def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[ProducerEntry]]]:
     """Yield offset, name and entries of each producer snapshot, in order. Snapshots that cannot be parsed are left out,
     because a start deletes them."""
-    for name in view.names():
-        parsed = parse(name)
-        if parsed is None or parsed.kind is not FileKind.PRODUCER_SNAPSHOT or parsed.state:
-            continue
+    for name in _names(view):
         try:
             yield offset_of(name), name, parse_snapshot(view.read(name)).entries
         except FormatError:

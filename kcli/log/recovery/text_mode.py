@@ -1,23 +1,28 @@
-"""Undo a transfer in text mode, such as FTP's ASCII mode or a conversion to UTF-8, that has changed the bytes of a .log
-file, if this leads to sound batches."""
+"""Undo what has changed the bytes of a .log file, if this leads to sound batches: a transfer in text mode, such as
+FTP's ASCII mode or a conversion to UTF-8; or the insertion or loss of bytes of which the CRCs tell what they were."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import NamedTuple
 
 from kcli.log.partition_view import Content, ContentSource, FileRange
+from kcli.log.recovery.displaced_blocks import has_damage
 from kcli.log.recovery.salvage import Lost, behind_damage
+from kcli.log.recovery.shifted_batches import Shift, as_before, known_shifts
 from kcli.log.text_mode import TextMode, size_before
 
 
 class BeforeTransfer(NamedTuple):
-    """A .log file as it was before a transfer in text mode. sound: the numbers of its batches with a right CRC and of
-    their records, and their first and last offset. mode: what the transfer has done."""
+    """A .log file as it was before a transfer in text mode, or before bytes were inserted or lost. sound: the numbers
+    of its batches with a right CRC and of their records, and their first and last offset. mode: what the transfer has
+    done; None if there was none. shifts: the batches that had other sizes before."""
 
     content: Content
     sound: Lost
-    mode: TextMode
+    mode: TextMode | None
+    shifts: Sequence[Shift] = ()
 
 
 def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
@@ -41,6 +46,16 @@ def before_transfer(name: str, content: Content) -> BeforeTransfer | None:
         if (sound.records, -_offset(sound)) > (after.records, -_offset(after)):
             return BeforeTransfer(before, sound, mode)
     return None
+
+
+def before_shifts(name: str, content: Content) -> BeforeTransfer | None:
+    """Return a .log file as it was before bytes were inserted into its batches, or lost from them; None if there was
+    nothing of which the CRCs tell. Raises UnreadableInput."""
+    found = known_shifts(name, content) if has_damage(name, content) else []
+    if not found:
+        return None
+    before = as_before(content, found)
+    return BeforeTransfer(before, behind_damage(name, before, 0), None, found)
 
 
 def _offset(sound: Lost) -> int:

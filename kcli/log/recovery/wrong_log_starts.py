@@ -10,6 +10,8 @@ broker deletes the segments below soon after. So these are signs of wrong entrie
                  has the same offset
     whole        most logs with several segments, in several topics, have segments below their log start offset
     copied       the file has all entries of another checkpoint, and hides records of several topics
+    exchanged    the same, and the file has an entry for each log, as a broker writes recovery points, while
+                 recovery-point-offset-checkpoint lacks some: each is the other
     foreign      another broker wrote the file (kcli.log.recovery.others_checkpoints)
     raised       the log's first leader epoch begins below the log start offset: DeleteRecords moves both
 
@@ -67,9 +69,10 @@ class WrongLogStarts(NamedTuple):
     """The wrong entries of a log-start-offset-checkpoint.
 
     source: the kind of the checkpoint in the same directory of which this checkpoint is a copy; None if it is no copy.
-    of_other: the checkpoint, if another broker wrote it; else None. entries: the wrong entries that hide offsets.
-    is_whole: whether all entries of the checkpoint are wrong. impossible: the partitions in `entries` whose topics are
-    only compacted. raised: the partitions in `entries` whose leader epochs begin below their log start offsets.
+    is_exchanged: whether this checkpoint and recovery-point-offset-checkpoint have each other's names. of_other: the
+    checkpoint, if another broker wrote it; else None. entries: the wrong entries that hide offsets. is_whole: whether
+    all entries of the checkpoint are wrong. impossible: the partitions in `entries` whose topics are only compacted.
+    raised: the partitions in `entries` whose leader epochs begin below their log start offsets.
     """
 
     source: FileKind | None
@@ -78,6 +81,7 @@ class WrongLogStarts(NamedTuple):
     is_whole: bool
     impossible: Collection[TopicPartition]
     raised: Collection[TopicPartition] = ()
+    is_exchanged: bool = False
 
     @property
     def is_certain(self) -> bool:
@@ -92,6 +96,8 @@ class WrongLogStarts(NamedTuple):
         segments = sum(each.segments for each in self.entries.values())
         if self.of_other is not None:
             found = self.of_other.why
+        elif self.is_exchanged:
+            found = f"{FileKind.RECOVERY_POINTS}, and that is this file: the two have each other's names"
         elif self.source is not None:
             found = f"a copy of {self.source}"
         elif self.impossible:
@@ -177,7 +183,8 @@ def wrong_log_starts(
         is_all = not same and len(hidden) >= PARTITIONS_LEAST and len({each.topic for each in hidden}) >= TOPICS_LEAST
         is_whole = is_whole or is_all
     if is_whole or of_other is not None:
-        return WrongLogStarts(source, of_other, hidden, is_whole=True, impossible=impossible)
+        is_exchanged = source is not None and _has_recovery_points(home, logs, starts)
+        return WrongLogStarts(source, of_other, hidden, is_whole=True, impossible=impossible, is_exchanged=is_exchanged)
     raised = {
         each
         for each, found in hidden.items()
@@ -190,6 +197,14 @@ def wrong_log_starts(
         wrong = {each: hidden[each] for each in sorted(impossible | raised)}
         return WrongLogStarts(None, None, wrong, is_whole=False, impossible=impossible, raised=raised)
     return None
+
+
+def _has_recovery_points(home: Path, logs: Collection[TopicPartition], starts: Mapping[TopicPartition, int]) -> bool:
+    """Whether log-start-offset-checkpoint, whose entries are `starts`, has an entry for each log, as a broker writes
+    them for recovery points alone, and recovery-point-offset-checkpoint is there, but lacks some."""
+    points = LogDirectory(home).legible_offsets(FileKind.RECOVERY_POINTS)
+    is_there = (home / FileKind.RECOVERY_POINTS).is_file()
+    return is_there and starts.keys() >= set(logs) and not points.keys() >= set(logs)
 
 
 def _is_copy(

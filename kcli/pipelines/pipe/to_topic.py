@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 
 POLL_S = 1
 PROGRESS_KEPT = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+
+
+class Told(NamedTuple):
+    """What names a progress report of Spark."""
+
+    batch: int
+    time: str
 
 
 class Origin(Protocol):
@@ -179,21 +186,34 @@ class TopicPipe:
 
 def _watched(query: StreamingQuery, origin: Origin, watch: Callable[[PipeProgress], None]) -> PipeProgress:
     """Wait until a query ends, and return its progress. watch: called with the progress after each micro-batch."""
-    known, done = -1, PipeProgress(0, 0, 0.0, 0)
+    done = PipeProgress(0, 0, 0.0, 0)
+    read_to: Told | None = None
     is_over = False
     while not is_over:
         is_over = bool(query.awaitTermination(POLL_S))
-        for progress in query.recentProgress:
-            told: Any = json.loads(progress.json)
-            if told["batchId"] <= known or not told["numInputRows"]:
-                continue
-            known = told["batchId"]
+        new, read_to = _told_after(read_to, query)
+        for told in new:
             end, latest = (_offset(told["sources"][0].get(name)) for name in ("endOffset", "latestOffset"))
             lag = 0 if end is None or latest is None else sum(part.unread for part in origin.parts(end, latest))
             rate = told.get("processedRowsPerSecond") or 0.0
             done = PipeProgress(done.batches + 1, done.records + told["numInputRows"], rate, lag)
             watch(done)
     return done
+
+
+def _told_after(read_to: Told | None, query: StreamingQuery) -> tuple[list[dict[str, Any]], Told | None]:
+    """Return what Spark tells of the micro-batches with rows after `read_to`, the first one first, and to where this
+    reads. `query.recentProgress` would make Python objects of all that Spark keeps, each time."""
+    kept: Any = query._jsq.recentProgress()  # noqa: SLF001 (there is no other way to what is new)
+    newest, new = read_to, []
+    for i in range(len(kept) - 1, -1, -1):
+        each = Told(kept[i].batchId(), kept[i].timestamp())
+        if each == read_to:
+            break
+        newest = each if newest is read_to else newest
+        if kept[i].numInputRows():
+            new.append(json.loads(kept[i].json()))
+    return new[::-1], newest
 
 
 def _offset(told: Any) -> dict[str, Any] | None:

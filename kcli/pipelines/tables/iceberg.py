@@ -210,7 +210,7 @@ class IcebergTable:
                 properties = {"format-version": FORMAT_VERSION, **({BY_KEY: "true"} if self.by_key else {})}
                 self._transaction = self._opened.create_table_transaction(
                     self._identifier,
-                    evolved(None, new, self.name, _can_widen),
+                    evolved(None, new, self.name, can_widen),
                     f"file://{self._directory}",
                     properties=properties,
                 )
@@ -218,10 +218,10 @@ class IcebergTable:
                     for term in self._layout:
                         spec.add_field(*_field(term))
             else:
-                self._transaction = _Once(self._table)
+                self._transaction = Once(self._table)
                 refuse_required(schema_to_pyarrow(self._table.schema()), self.name)
                 known = storable(small_schema(self._table.schema()), self.name, has_times=True)
-                wanted = evolved(known, new, self.name, _can_widen)
+                wanted = evolved(known, new, self.name, can_widen)
                 if wanted != known:
                     with self._transaction.update_schema() as update:
                         update.union_by_name(wanted)
@@ -296,7 +296,7 @@ class IcebergTable:
             yield
         except Exception as error:
             place = getattr(error, "filename", None) or self.name
-            raise NotCommitted(f"{place}: {getattr(error, 'strerror', None) or _line(error)}") from error
+            raise NotCommitted(f"{place}: {getattr(error, 'strerror', None) or line_of(error)}") from error
         try:
             transaction.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
@@ -304,9 +304,9 @@ class IcebergTable:
         except NoSuchTableError as error:
             raise NotCommitted(f"{self.name} has been dropped meanwhile: {undone}") from error
         except (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError) as error:
-            raise NotCommitted(f"{self._catalog_name}: {_line(error)}: {undone}") from error
+            raise NotCommitted(f"{self._catalog_name}: {line_of(error)}: {undone}") from error
         except (*LOST_ANSWER, SQLAlchemyError) as error:
-            reason = f"{self._catalog_name}: {_line(error)}"
+            reason = f"{self._catalog_name}: {line_of(error)}"
             raise KcliError(f"{reason}; the next export finds out whether the rows are in {self.name}") from error
         except OSError as error:  # while the metadata file is written, before the catalog is updated
             raise NotCommitted(f"{error.filename or self.name}: {error.strerror or error}") from error
@@ -325,7 +325,7 @@ class IcebergTable:
         self.load()
         if self._table is None:
             return 0
-        transaction = _Once(self._table)
+        transaction = Once(self._table)
         schema = small_schema(self._table.schema())
         with self._reading():
             bins = _bins(self._small_files(schema, file_bytes), file_bytes)
@@ -374,7 +374,7 @@ class IcebergTable:
         except KcliError:
             raise
         except Exception as error:  # of pyiceberg, requests, SQLAlchemy, a driver, a file system
-            raise KcliError(f"{self._catalog_name}: {_line(error)}") from error
+            raise KcliError(f"{self._catalog_name}: {line_of(error)}") from error
 
 
 def _without(path: Path, keys: pa.Table, schema: pa.Schema, *, is_whole: bool) -> pa.Table | None:
@@ -485,7 +485,7 @@ def _statistics(metadata: pq.FileMetaData, schema: Schema, properties: Propertie
     )
 
 
-class _Once(Transaction):
+class Once(Transaction):
     """A transaction that is tried once, as a second try would not compare the offsets again. Its snapshot is not older
     than the table's last change, whatever the clock says: readers in Java refuse a table whose snapshots are not in the
     order of their times."""
@@ -507,7 +507,7 @@ def _not_before(time_ms: int, update: TableUpdate) -> TableUpdate:
     return update.model_copy(update={"snapshot": later})
 
 
-class _Rest(RestCatalog):
+class Rest(RestCatalog):
     """A REST catalog whose requests have a timeout; pyiceberg sets none."""
 
     def _create_session(self) -> requests.Session:
@@ -520,18 +520,18 @@ def _catalog(place: str | None, directory: Path) -> Catalog:
     if place is None:
         return DirectoryCatalog(directory)
     if place.startswith(("http://", "https://")):
-        return _Rest(CATALOG, uri=place)
+        return Rest(CATALOG, uri=place)
     if "://" in place:
         return load_catalog(CATALOG, type="sql", uri=place)
     settings: dict[str, Any] | None = Config().get_catalog_config(place)
     if settings is None:
         raise UsageError(f"--catalog {place!r} is no URL, and no catalog that pyiceberg's configuration names")
     if settings.get("type", "rest") == "rest" and str(settings.get("uri", "")).startswith("http"):
-        return _Rest(place, **settings)
+        return Rest(place, **settings)
     return load_catalog(place)
 
 
-def _can_widen(old: pa.DataType, new: pa.DataType) -> bool:
+def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
     """Whether Iceberg can promote a type: int to long, float to double, a decimal to more digits."""
     if pt.is_decimal(old) and pt.is_decimal(new):
         return bool(old.scale == new.scale and old.precision <= new.precision)
@@ -589,7 +589,7 @@ def _value(term: str, label: str | None) -> Any:
     return None if label is None else VALUES.get(term, int)(label)
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
     """Return the cause of an error in one line: the innermost message, without the messages that wrap and repeat it."""
     reason = getattr(error, "orig", None) or error
     if isinstance(reason, requests.ConnectionError):

@@ -205,7 +205,7 @@ class TableJob:
                 staging.commit_to(beside, reached.offsets, lambda: self._table.upsert(new, reached))
             else:
                 act = partial(self._table.append, [*new.values()], reached)
-                staging.commit_to({**renames, **beside}, reached.offsets, act)
+                staging.commit_to({**renames, **beside}, reached.offsets, act, creates=self.is_new)
         records = sum(split.records for report in reports.read for split in report.splits)
         rows = sum(file.records for file in (*files, *dead))
         return Outcome(

@@ -38,16 +38,19 @@ Offsets = Mapping[TopicPartition, int]
 @dataclass(frozen=True, slots=True)
 class Intent:
     """A commit that has begun. places: the absolute paths of its files. offsets: the table's offsets after the commit.
-    run: a part of the names of all files that the run writes, also of those that are not in `places`."""
+    run: a part of the names of all files that the run writes, also of those that are not in `places`. creates: whether
+    there was no table before the commit."""
 
     places: Collection[str]
     offsets: Offsets
     run: str
+    creates: bool = False
 
     def to_json(self) -> bytes:
         """Return the content of the intent file."""
         offsets = [[*partition, offset] for partition, offset in self.offsets.items()]
-        return json.dumps({"places": [*self.places], "offsets": offsets, "run": self.run}).encode()
+        value = {"places": [*self.places], "offsets": offsets, "run": self.run, "creates": self.creates}
+        return json.dumps(value).encode()
 
     @classmethod
     def read(cls, path: Path) -> Intent:
@@ -55,7 +58,8 @@ class Intent:
         try:
             value = json.loads(path.read_bytes())
             offsets = {TopicPartition(topic, partition): offset for topic, partition, offset in value["offsets"]}
-            return cls([str(place) for place in value["places"]], offsets, str(value["run"]))
+            places = [str(place) for place in value["places"]]
+            return cls(places, offsets, str(value["run"]), creates=value.get("creates") is True)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UnreadableInput(str(path), f"not the intent of an export: {error}") from error
 
@@ -85,15 +89,22 @@ class TableStaging(Staging):
         return is_done
 
     def commit_to(
-        self, renames: Mapping[Path, Path], offsets: Offsets, append: Callable[[], None], *, run: str | None = None
+        self,
+        renames: Mapping[Path, Path],
+        offsets: Offsets,
+        append: Callable[[], None],
+        *,
+        run: str | None = None,
+        creates: bool = False,
     ) -> None:
-        """Rename files (staged path -> final path), then `append`, which commits to the table, all or nothing. run: as
-        in the intent; None for the name of `run`.
+        """Rename files (staged path -> final path), then `append`, which commits to the table, all or nothing. run,
+        creates: as in the intent; run is None for the name of `run`.
 
         Raises NotCommitted and OSError if the table is unchanged. After any other error of `append` it is not known
         whether the table has the rows; the next run checks it.
         """
-        intent = Intent([str(place) for place in renames.values()], offsets, run or self.run.name)
+        places = [str(place) for place in renames.values()]
+        intent = Intent(places, offsets, run or self.run.name, creates=creates)
         with held():  # the first Ctrl-C is ignored: after the commit the export ends anyway
             self._disk.write_file(self.intent, intent.to_json())
             try:
@@ -117,8 +128,11 @@ class TableStaging(Staging):
             raise NotCommitted(f"{error.filename or self.directory}: {error.strerror or error}") from error
 
     def _undo(self, intent: Intent) -> None:
-        """Remove the files that a failed commit has put in place, and the directories that were made for them."""
-        for place in (*map(Path, intent.places), *self.directory.rglob(f"part-{intent.run}-*.parquet")):
+        """Remove the files that a failed commit has put in place, and the directories that were made for them. The
+        metadata of a table that a commit was to create is of no table."""
+        metadata = self.directory.glob("metadata/*") if intent.creates else ()
+        written = self.directory.rglob(f"part-{intent.run}-*.parquet")
+        for place in (*map(Path, intent.places), *written, *metadata):
             with suppress(FileNotFoundError):
                 self._disk.remove(place)
             for above in place.parents:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.errors import SerializationError, StreamsError
-from kcli.streams.local.checks import id_name
+from kcli.streams.local.checks import end_name, id_name
 from kcli.streams.local.plan import Plan, TaskId
 from kcli.streams.records import NO_TIMESTAMP
-from kcli.streams.topology.input_queues import RawRecord
 from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
 from kcli.streams.topology.stores.key_value import KeyValueStore
 from kcli.streams.topology.stores.session import SessionStore
+from kcli.streams.topology.stores.versioned import VersionedKeyValueStore
 from kcli.streams.topology.stores.window import WindowStore
 from kcli.streams.topology.task import Task
 
+if TYPE_CHECKING:
+    from kcli.client.bulk_reading import Slice
+
 QUEUE_MAX = 1000
+READ = KeyValueStore, VersionedKeyValueStore, WindowStore, SessionStore
+"""The stores whose entries are read once, to see whether the program's serdes take them."""
 
 
 @dataclass(eq=False)
@@ -52,6 +58,21 @@ class ActiveTask:
             where = f"{place.topic}, partition {place.partition}, offset {offset}"
             raise StreamsError(f"{where}: the record is none of the store {store}: {error}") from None
 
+    def takes_many(self, place: TopicPartition) -> bool:
+        """Whether a changelog is that of a store that takes many records at once."""
+        return isinstance(self.task.stores[self.changelogs[place]], KeyValueStore)
+
+    def restore_all(self, place: TopicPartition, records: Slice) -> bool:
+        """Take records of a changelog. Return False if the store does not take all of them: `restore` says why. Raises
+        StreamsError."""
+        name = self.changelogs[place]
+        store = self.task.stores[name]
+        assert isinstance(store, KeyValueStore)
+        taken = store.restore_all(*records)
+        if name not in self.checked:
+            self._check(name, place)
+        return taken == len(records.records)
+
     def start(self) -> dict[TopicPartition, int | None]:
         """Begin to run after the committed offsets. Returns the offset from which each input is to be read, None for
         its first one."""
@@ -74,15 +95,19 @@ class ActiveTask:
         """Read the first entry of a store that is being restored. Raises StreamsError if its serdes do not take it."""
         found = self.task.stores[store]
         try:
-            if not isinstance(found, KeyValueStore | WindowStore | SessionStore) or next(iter(found.all()), None):
+            if not isinstance(found, READ) or next(iter(found.all()), None):
                 self.checked.add(store)
         except SerializationError as error:
             where = f"{place.topic}, partition {place.partition}"
             raise StreamsError(f"{where}: what it has is none of the store {store}: {error}") from None
 
-    def add(self, record: RawRecord) -> None:
-        """Take a record of an input."""
-        self.task.add(record)
+    def note_ends(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Take note of where changelogs end, which is committed with the next offsets. Return whether that is news."""
+        known = self.task.metadata_of_processors
+        news = {end_name(place.topic): end for place, end in ends.items() if place in self.changelogs}
+        changed = any(known.get(name) != end for name, end in news.items())
+        known.update(news)
+        return changed
 
     def has_skipped(self) -> bool:
         """Whether records were left out since the last call."""

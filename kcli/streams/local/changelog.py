@@ -1,4 +1,5 @@
-"""What is in a store, by its changelog alone: the last value of each key, from a cluster or from log directories.
+"""What is in a store, by its changelog alone: the last value of each key, from a cluster or from log directories. In a
+versioned store that is the one with the highest timestamp, wherever it stands in the changelog.
 
 keys of time windows  key, window start (8 bytes), sequence number (4 bytes)
 keys of sessions      key, session end (8 bytes), session start (8 bytes)
@@ -51,15 +52,17 @@ class StoreKey(NamedTuple):
     end: int | None
 
 
-def of_cluster(connection: Connection, topic: str, until_ms: int | None = None) -> list[Logged]:
+def of_cluster(
+    connection: Connection, topic: str, until_ms: int | None = None, *, is_versioned: bool = False
+) -> list[Logged]:
     """Return what a changelog has for each key, by partition and key. until_ms: without records of a later timestamp.
-    Raises StreamsError if there is no such topic, KcliError."""
+    is_versioned: whether the store is. Raises StreamsError if there is no such topic, KcliError."""
     count = partition_counts(connection).get(topic)
     if count is None:
         raise StreamsError(f"there is no topic {topic}")
     places = [TopicPartition(topic, number) for number in range(count)]
     reader = PartitionReader(connection, committed_only=True)
-    last = _Last(until_ms)
+    last = _Last(until_ms, is_versioned=is_versioned)
     try:
         reader.add(places)
         while not all(map(reader.is_done, places)):
@@ -71,11 +74,16 @@ def of_cluster(connection: Connection, topic: str, until_ms: int | None = None) 
 
 
 def of_directories(
-    directories: Iterable[Path], topic: str, on_error: ErrorHandler, until_ms: int | None = None
+    directories: Iterable[Path],
+    topic: str,
+    on_error: ErrorHandler,
+    until_ms: int | None = None,
+    *,
+    is_versioned: bool = False,
 ) -> list[Logged]:
     """Return the same from the log directories of brokers, without records of transactions that are open or aborted.
     on_error: as for kcli.log.coordinator_records. Raises UnreadableInput if no directory has the topic."""
-    last = _Last(until_ms)
+    last = _Last(until_ms, is_versioned=is_versioned)
     found = [
         (int(path.name.rpartition("-")[2]), path)
         for directory in directories
@@ -116,17 +124,23 @@ def key_reader(windows: Windows) -> Callable[[bytes], StoreKey]:
 
 
 class _Last:
-    """The last record of each key, without those later than until_ms."""
+    """The last record of each key, without those later than until_ms; in a versioned store that of the highest
+    timestamp."""
 
-    def __init__(self, until_ms: int | None) -> None:
+    def __init__(self, until_ms: int | None, *, is_versioned: bool) -> None:
         self._found: dict[tuple[int, bytes], Logged] = {}
-        self._until_ms = until_ms
+        self._times: dict[tuple[int, bytes], int] = {}
+        self._until_ms, self._is_versioned = until_ms, is_versioned
 
     def take(self, partition: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> None:
         if key is None:
             raise StreamsError(f"partition {partition}, offset {offset}: a changelog's record without a key")
         if self._until_ms is not None and timestamp > self._until_ms:
             return
+        if self._is_versioned:
+            if timestamp < self._times.get((partition, key), timestamp):
+                return
+            self._times[partition, key] = timestamp
         if value is None:
             self._found.pop((partition, key), None)
         else:

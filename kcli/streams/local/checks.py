@@ -3,12 +3,14 @@
     a changelog or repartition topic is gone      ... and the program has changed: which topics it had instead
     a changelog was deleted and made anew         its id is not the one committed with the offsets
     a changelog has lost its first records        it begins behind 0, and is not deleted by time
+    a changelog has lost its last records         it ends before the end that was committed with the offsets
     a changelog has the policy of another store   deleted by time, without windows, or the reverse
     an offset is beyond the end of its topic      the topic was deleted and made anew, or has lost records
     a repartition topic begins behind an offset   records that were not processed are gone
 
-The id of a changelog is committed beside the offsets of its task, among the times of processors: they are there for
-any name, so that Kafka Streams keeps it, too.
+The id of a changelog and its end are committed beside the offsets of its task, among the times of processors: they are
+there for any name, so that Kafka Streams keeps them, too. The end is that of some moment before the commit, not later
+than a second after the changelog was last written.
 """
 
 from __future__ import annotations
@@ -36,6 +38,11 @@ ANEW = "restore the topic, or begin anew with kcli streams reset"
 def id_name(changelog: str) -> str:
     """Return the name under which the id of a changelog is committed; no processor or store has such a name."""
     return f"#{java_hash(changelog):x}"
+
+
+def end_name(changelog: str) -> str:
+    """Return the name under which the end of a changelog is committed."""
+    return f"{id_name(changelog)}>"
 
 
 def ids_of(connection: Connection, topics: Iterable[str]) -> dict[str, int]:
@@ -69,6 +76,7 @@ def check(connection: Connection, application_id: str, plan: Plan, existing: Map
     }
     for part in begun:
         _check_changelogs(application_id, part, starts, committed, ids_of(connection, part.changelogs.values()), made)
+        _check_ends(connection, application_id, part, committed)
     _check_offsets(connection, application_id, committed, starts)
 
 
@@ -136,6 +144,25 @@ def _check_changelogs(
                     f"{topic}, partition {number} begins at offset {start:,}: earlier records of the store {store} are "
                     f"gone; {ANEW}"
                 )
+
+
+def _check_ends(connection: Connection, application_id: str, part: SubTopology, committed: GroupOffsets) -> None:
+    noted: dict[TopicPartition, int] = {}
+    for place in committed:
+        known = dict(_noted(committed[place])) if place.topic in part.topics else {}
+        for topic in part.changelogs.values():
+            if (end := known.get(end_name(topic))) is not None:
+                changelog = TopicPartition(topic, place.partition)
+                noted[changelog] = max(end, noted.get(changelog, 0))
+    ends = Groups(connection).ends(noted)
+    stores = {topic: store for store, topic in part.changelogs.items()}
+    for place, end in sorted(noted.items()):
+        if ends.get(place, end) < end:
+            raise StreamsError(
+                f"{place.topic}, partition {place.partition} ends at offset {ends[place]:,}, and {application_id} has "
+                f"committed offsets when it ended at {end:,}: what the store {stores[place.topic]} had last is lost; "
+                f"{ANEW}"
+            )
 
 
 def _noted(committed: tuple[int, str]) -> Iterable[tuple[str, int]]:

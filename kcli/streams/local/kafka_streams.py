@@ -2,6 +2,8 @@
 
     group assigns -> read committed offsets -> restore stores -> poll, process, commit -> group revokes: commit, close
 
+An instance that is to have standbys restores all stores before it joins a group that has members.
+
 The group assigns partitions of one topic of each sub-topology, that with the most partitions; a task reads the
 partitions of its number of all topics of its sub-topology. With exactly_once_v2 a commit is one transaction of all
 outputs, changelogs and offsets; what is undone brings all tasks back to the last commit, by their changelogs. Source:
@@ -13,21 +15,35 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
 from kcli.client.connection import Connection
-from kcli.client.processing import Output, PartitionReader, ProcessingMember, RecordRefused, Undone, delete_before
+from kcli.client.groups import Groups
+from kcli.client.processing import (
+    EndsView,
+    GroupView,
+    OutOfRange,
+    Output,
+    PartitionReader,
+    ProcessingMember,
+    RecordRefused,
+    Undone,
+    delete_before,
+)
 from kcli.errors import KcliError
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.config import streams_config
 from kcli.streams.errors import FailedProcessing, StreamsError
 from kcli.streams.local.active_task import ActiveTask, active_task
-from kcli.streams.local.internal import set_up
+from kcli.streams.local.changelog_reader import ChangelogReader
+from kcli.streams.local.checks import check
+from kcli.streams.local.internal import partition_counts, set_up
 from kcli.streams.local.plan import Plan, TaskId
+from kcli.streams.local.standbys import placed
 from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.topology.error_handlers import ErrorContext, ErrorHandlers
 from kcli.streams.topology.input_queues import RawRecord
@@ -37,10 +53,16 @@ from kcli.streams.topology.topology import Topology, internal_topic
 logger = logging.getLogger(__name__)
 
 WAIT_S = 0.1
+TASKLESS_WAIT_S = 0.02
+"""A poll ends with a record or after its time: a task that it has brought waits for that."""
 POLL_INTERVAL_S = 1.0
 """The member is polled at least so often, so that the group's decisions reach it."""
 BATCH = 500
 PURGE_INTERVAL_S = 30.0
+STANDBY_INTERVAL_S = 2.0
+"""How often an instance looks which standbys it is to have; also after each change of its own tasks."""
+ENDS_INTERVAL_S = 1.0
+"""How often an instance takes note of the ends of its changelogs, if it writes to them."""
 
 
 class ProcessingGuarantee(StrEnum):
@@ -85,8 +107,10 @@ class KafkaStreams:
         self._connection = Connection(bootstrap_servers, dict(client_config or {}))
         self._tasks: dict[TaskId, ActiveTask] = {}
         self._standbys: dict[TaskId, ActiveTask] = {}
-        self._inputs: dict[TopicPartition, ActiveTask] = {}
-        self._next_poll = self._next_commit = self._next_purge = 0.0
+        self._inputs: dict[tuple[str, int], ActiveTask] = {}
+        self._written: set[TopicPartition] = set()
+        self._members: dict[str, frozenset[TopicPartition]] | None = None
+        self._next_poll = self._next_commit = self._next_purge = self._next_ends = 0.0
         self._stop = threading.Event()
 
     def close(self) -> None:
@@ -105,7 +129,14 @@ class KafkaStreams:
         self._plan: Plan = set_up(self._connection, self._topology, self._application_id, self._config)
         self._admin = self._connection.admin()
         self._leaders = self._plan.leaders()
-        self._restoring = PartitionReader(self._connection, committed_only=self._exactly_once)
+        self._view = GroupView(
+            self._admin,
+            self._application_id,
+            interval_s=STANDBY_INTERVAL_S,
+            timeout_s=self._connection.timeout_s,
+        )
+        self._ends = EndsView(self._admin, timeout_s=self._connection.timeout_s)
+        self._restoring = ChangelogReader(self._connection, committed_only=self._exactly_once)
         handlers = self._config.handlers
         self._global = _GlobalTask(self._topology, self._application_id, self._plan, self._connection, handlers)
         try:
@@ -115,6 +146,8 @@ class KafkaStreams:
             )
         except Undone as error:
             raise StreamsError(f"{self._application_id}: no transactions: {error}") from None
+        if self._config.standbys:
+            self._warm_up()
         self._member = ProcessingMember(
             self._connection,
             self._application_id,
@@ -124,11 +157,11 @@ class KafkaStreams:
             revoked=self._revoked,
             lost=self._lost,
         )
-        self._open_standbys()
         try:
             while not self._stop.is_set():
                 self._turn()
             self._commit_or_undo()
+            self._note_last_ends()
         except FailedProcessing:
             self._send_last_words()
             raise
@@ -144,6 +177,8 @@ class KafkaStreams:
         if time.monotonic() >= self._next_poll or not any(each.is_full for each in ready):
             self._poll(0 if ready else self._wait_s())
         self._global.update()
+        self._place_standbys()
+        self._note_ends()
         try:
             self._restore()
             self._process()
@@ -156,10 +191,9 @@ class KafkaStreams:
         records, ends = self._member.poll(timeout_s)
         self._next_poll = time.monotonic() + POLL_INTERVAL_S
         for record in records:
-            raw = RawRecord._make(record)
-            task = self._inputs.get(TopicPartition(raw.topic, raw.partition))
+            task = self._inputs.get(record[:2])
             if task is not None:
-                task.add(raw)
+                task.task.add(RawRecord(*record))
         for place, offset in ends:
             task = self._inputs.get(place)
             if task is not None:
@@ -180,6 +214,8 @@ class KafkaStreams:
                 active.paused.discard(place)
 
     def _wait_s(self) -> float:
+        if not self._tasks:
+            return TASKLESS_WAIT_S
         if any(not each.is_running for each in self._tasks.values()):
             return 0
         return min(WAIT_S, max(0, self._next_commit - time.monotonic())) if self._has_news() else WAIT_S
@@ -198,11 +234,7 @@ class KafkaStreams:
             task = each.task
             task.now_ms = now_ms
             each.has_news |= each.has_skipped()
-            for _ in range(BATCH):
-                if not task.queues.is_ready:
-                    break
-                task.process()
-                each.has_news = True
+            each.has_news |= task.process_ready(BATCH) > 0
             task.punctuate_wall_clock()
             self._send(each)
 
@@ -210,11 +242,7 @@ class KafkaStreams:
         while active.task.sent:
             sent, active.task.sent = active.task.sent, []
             active.has_news = True
-            for record in sent:
-                try:
-                    self._output.send(*record)
-                except RecordRefused as refused:
-                    active.task.refused(record, refused)
+            self._output.send(sent, active.task.refused)
 
     def _send_last_words(self) -> None:
         """Send the dead letters of the record with which the program fails; a transaction undoes them."""
@@ -237,6 +265,7 @@ class KafkaStreams:
         self._commit_output(offsets)
         for each in changed:
             each.has_news = False
+            self._written.update(each.changelogs)
         self._purge(offsets)
 
     def _commit_output(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
@@ -269,9 +298,30 @@ class KafkaStreams:
         own = {internal_topic(self._application_id, topic) for topic in self._topology.internal_topics}
         delete_before(self._admin, {place: offset for place, (offset, _) in offsets.items() if place.topic in own})
 
+    def _note_ends(self) -> None:
+        """Have the ends of changelogs that were written committed, so that a loss is noticed at the next start."""
+        if self._ends.is_asking:
+            answers = self._ends.answers()
+            for each in self._running():
+                each.has_news |= each.note_ends(answers)
+        elif self._written and time.monotonic() >= self._next_ends:
+            self._next_ends = time.monotonic() + ENDS_INTERVAL_S
+            self._ends.ask(self._written)
+            self._written.clear()
+
+    def _note_last_ends(self) -> None:
+        """Commit where the changelogs end, behind the last commit of records."""
+        if self._written:
+            self._ends.ask(self._written)
+        answers = self._ends.answers(wait=True)
+        for each in self._running():
+            each.has_news |= each.note_ends(answers)
+        self._commit_or_undo()
+
     # tasks
 
     def _assigned(self, given: list[TopicPartition]) -> None:
+        self._view.ask_soon()
         for topic, partition in given:
             task_id = TaskId(self._leaders[topic].number, partition)
             standby = self._standbys.pop(task_id, None)
@@ -280,23 +330,47 @@ class KafkaStreams:
     def _revoked(self, taken: list[TopicPartition]) -> None:
         self._commit_or_undo()
         self._close_of(taken)
-        self._open_standbys()
 
     def _lost(self, taken: list[TopicPartition]) -> None:
         self._close_of(taken)
         self._begin_anew(Undone("the group has taken partitions back"))
-        self._open_standbys()
 
-    def _open_standbys(self) -> None:
-        """Have standbys of all tasks that are not this instance's own."""
-        if not self._config.has_standbys or self._stop.is_set():
+    def _place_standbys(self) -> None:
+        """Have the standbys that are due to this instance, by what the group has assigned."""
+        members, member_id = self._view.look() if self._config.standbys else None, self._member.id
+        if members is None or member_id not in members:
+            return
+        is_settled, self._members = members == self._members, members
+        owners = {
+            TaskId(self._leaders[topic].number, partition): member
+            for member, places in members.items()
+            for topic, partition in places
+            if topic in self._leaders and self._leaders[topic].changelogs
+        }
+        due = placed(owners, members.keys(), self._config.standbys)
+        wanted = {task_id for task_id, keepers in due.items() if member_id in keepers}
+        for task_id in wanted - self._standbys.keys() - self._tasks.keys():
+            self._open_standby(task_id)
+        for task_id in self._standbys.keys() - wanted if is_settled else ():
+            if owners.get(task_id, member_id) != member_id:
+                self._restoring.remove(self._standbys.pop(task_id).changelogs)
+
+    def _open_standby(self, task_id: TaskId) -> None:
+        self._standbys[task_id] = self._new_task(task_id)
+        self._restoring.add(self._standbys[task_id])
+
+    def _warm_up(self) -> None:
+        """Restore the stores of all tasks before this instance joins others: it goes on at once with those that the
+        group gives it, and drops the others when it has its standbys."""
+        (group,) = Groups(self._connection).describe([self._application_id])
+        if isinstance(group, KcliError) or not group.members:
             return
         for topic, part in self._leaders.items():
-            for number in range(self._plan.partitions[topic]):
-                task_id = TaskId(part.number, number)
-                if part.changelogs and task_id not in self._tasks and task_id not in self._standbys:
-                    self._standbys[task_id] = self._new_task(task_id)
-                    self._restoring.add(self._standbys[task_id].changelogs)
+            for number in range(self._plan.partitions[topic]) if part.changelogs else ():
+                self._open_standby(TaskId(part.number, number))
+        places = [place for each in self._standbys.values() for place in each.changelogs]
+        while not self._stop.is_set() and not all(map(self._restoring.is_done, places)):
+            self._read_changelogs(self._standbys.values(), WAIT_S)
 
     def _new_task(self, task_id: TaskId) -> ActiveTask:
         task = Task(
@@ -311,6 +385,7 @@ class KafkaStreams:
         return active_task(self._plan, task_id, task)
 
     def _close_of(self, taken: list[TopicPartition]) -> None:
+        self._view.ask_soon()
         for topic, partition in taken:
             active = self._tasks.pop(TaskId(self._leaders[topic].number, partition), None)
             if active is not None:
@@ -349,20 +424,43 @@ class KafkaStreams:
             if each.committed is None:
                 each.committed = self._member.committed(each.inputs)
                 if each.committed is not None:
-                    self._restoring.add(each.changelogs)
-        by_place: dict[tuple[str, int], tuple[ActiveTask, TopicPartition]] = {
-            place: (each, place) for each in (*waiting, *self._standbys.values()) for place in each.changelogs
-        }
+                    self._restoring.add(each)
         restores = any(each.changelogs for each in waiting)
-        for topic, partition, offset, timestamp, key, value, _ in self._restoring.poll(WAIT_S if restores else 0):
-            if (found := by_place.get((topic, partition))) is not None:
-                found[0].restore(found[1], offset, key, value, timestamp)
+        if not self._read_changelogs((*waiting, *self._standbys.values()), WAIT_S if restores else 0):
+            return
         for each in waiting:
             if each.committed is not None and all(map(self._restoring.is_done, each.changelogs)):
                 self._restoring.remove(each.changelogs)
                 each.task.now_ms = time.time_ns() // 1_000_000
                 self._member.read(each.start())
                 self._inputs |= dict.fromkeys(each.inputs, each)
+
+    def _read_changelogs(self, tasks: Iterable[ActiveTask], timeout_s: float) -> bool:
+        """Take new records of the tasks' changelogs into their stores. Return False if one of them had to begin again.
+        Raises StreamsError."""
+        by_place: dict[tuple[str, int], tuple[ActiveTask, TopicPartition]] = {
+            place: (each, place) for each in tasks for place in each.changelogs
+        }
+        try:
+            records = self._restoring.poll(timeout_s)
+        except OutOfRange as lost:
+            self._restore_anew(by_place[lost.place][0], lost)
+            return False
+        for topic, partition, offset, timestamp, key, value, _ in records:
+            if (found := by_place.get((topic, partition))) is not None:
+                found[0].restore(found[1], offset, key, value, timestamp)
+        return True
+
+    def _restore_anew(self, active: ActiveTask, lost: OutOfRange) -> None:
+        """Begin again with the stores of a task whose changelog has lost records that were not read yet. Raises
+        StreamsError if the stores need them."""
+        check(self._connection, self._application_id, self._plan, partition_counts(self._connection))
+        logger.warning("%s restores the stores of task %s again: %s", self._application_id, active.id, lost)
+        self._restoring.remove(active.changelogs)
+        if active.id in self._tasks:
+            self._tasks[active.id] = self._new_task(active.id)
+        else:
+            self._open_standby(active.id)
 
 
 class _GlobalTask:

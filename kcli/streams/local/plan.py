@@ -5,7 +5,8 @@ A sub-topology has as many tasks as the largest of its topics has partitions; ta
     repartition topic   as many partitions as the program gives; or as the largest topic of the sub-topologies that send
                         to it, or as the topics whose partitions have to match it; deleted by the application
     changelog topic     as many partitions as its sub-topology has tasks; compacted, and that of windows and sessions
-                        deleted too, a day after the store has dropped them
+                        deleted too, a day after the store has dropped them; that of versions is compacted not earlier
+                        than a day after the store has forgotten them
 
 Source: StreamsPartitionAssignor, RepartitionTopics, CopartitionedTopicsEnforcer, InternalTopicConfig of Kafka Streams.
 """
@@ -27,7 +28,8 @@ from kcli.streams.topology.topology import (
     internal_topic,
 )
 
-ADDITIONAL_RETENTION_MS = 86_400_000
+ADDITIONAL_MS = 86_400_000
+LONG_MAX = 2**63 - 1
 REPARTITION_CONFIG = {
     "cleanup.policy": "delete",
     "message.timestamp.type": "CreateTime",
@@ -154,7 +156,9 @@ def _changelog_config(store: StoreBuilder[Any]) -> dict[str, str]:
     config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
     if store.changelog_retention_ms is not None:
         config["cleanup.policy"] = "compact,delete"
-        config["retention.ms"] = str(store.changelog_retention_ms + ADDITIONAL_RETENTION_MS)
+        config["retention.ms"] = str(store.changelog_retention_ms + ADDITIONAL_MS)
+    if store.compaction_lag_ms is not None:
+        config["min.compaction.lag.ms"] = str(min(store.compaction_lag_ms + ADDITIONAL_MS, LONG_MAX))
     return config
 
 

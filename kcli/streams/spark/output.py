@@ -17,7 +17,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class Output:
-    """Sends records in a transaction that has begun. ends: of each partition, the offset of the last batch sent."""
+    """Sends records in a transaction that has begun. ends: of each partition, the first offset of the last batch."""
 
     def __init__(self, transaction: ProducingTransaction, appender: LogAppender) -> None:
         self._transaction, self._appender = transaction, appender

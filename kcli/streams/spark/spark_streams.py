@@ -156,7 +156,7 @@ def _begun(query: StreamingQuery) -> dict[TopicPartition, int]:
 def refuse(topology: Topology, application_id: str, config: StreamsConfig) -> None:
     """Raise TopologyError for a program that Spark cannot run, with the processor or configuration that needs something
     else, StreamsError for one that cannot be sent to workers."""
-    if config.has_standbys:
+    if config.standbys:
         raise TopologyError(f"{STANDBYS}: Spark's workers have no standbys: the local runner has")
     task = Task(topology, application_id, 0)
     task.start()

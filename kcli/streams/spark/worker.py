@@ -43,6 +43,8 @@ from kcli.streams.topology.task import Task
 from kcli.streams.topology.topology import Topology
 
 SENT_MAX = 20_000
+BATCH = 1000
+"""After so many records it is looked whether SENT_MAX is reached."""
 KEPT_S = 3600.0
 """How long a worker keeps a task that others have: a compacted changelog keeps tombstones for a day by default."""
 Committed = dict[TopicPartition, tuple[int, str]]
@@ -176,6 +178,7 @@ class KeptTask:
                 transaction.abort()
             raise
         if until:
+            self._active.note_ends({place: at + 1 for place, at in output.ends.items()})
             self._stands = self._offsets({place: at for place, (at, _) in committed.items()} | until)
             transaction.commit(self._stands)
         self._restored.offsets |= {place: at for place, at in output.ends.items() if place in self._active.changelogs}
@@ -230,8 +233,7 @@ class KeptTask:
         task.now_ms = _now_ms()
         for raw in _raw_records(place, rows):
             task.add(raw)
-        while task.queues.is_ready:
-            task.process()
+        while task.process_ready(BATCH):
             self._send_if_many(output)
 
     def _send_if_many(self, output: Output) -> None:

@@ -8,16 +8,16 @@ ProcessorContextImpl, GlobalStateUpdateTask of Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kcli.streams.errors import FailedProcessing, ProcessingError, ProductionError, SerializationError, StreamsError
+from kcli.streams.kernels.flow import ChangelogSender, Flow, FlowNode, Forwarder, Sender
+from kcli.streams.kernels.input_queues import InputQueues, deserialized
 from kcli.streams.records import Headers, ProducerRecord, Record, RecordMetadata
 from kcli.streams.topology.error_handlers import DEFAULT, FAILS, ErrorContext, ErrorHandlers, Handler, place
-from kcli.streams.topology.input_queues import InputQueues, RawRecord, deserialized
-from kcli.streams.topology.processor import Cancellable, ObservesTime, Processor, PunctuationType, Punctuator
+from kcli.streams.topology.input_queues import RawRecord
+from kcli.streams.topology.processor import Cancellable, ObservesTime, PunctuationType, Punctuator
 from kcli.streams.topology.punctuation import Punctuation, Punctuations
 from kcli.streams.topology.stores.store import Log, StateStore
 from kcli.streams.topology.topology import Node, ProcessorNode, Sink, Source, Topology, changelog_topic, internal_topic
@@ -25,19 +25,7 @@ from kcli.streams.topology.topology import Node, ProcessorNode, Sink, Source, To
 EMIT_INTERVAL_MS = 1000
 
 
-@dataclass(eq=False)
-class _Node:
-    """A node of the task: its processor (None for a source or sink), the nodes that get its records, and what it does
-    with a record."""
-
-    definition: Source | ProcessorNode | Sink
-    name: str
-    processor: Processor[Any, Any, Any, Any] | None = None
-    children: list[_Node] = field(default_factory=list)
-    take: Callable[[Record[Any, Any]], None] = field(init=False)
-
-
-class Task:
+class Task(Flow):
     """A topology, or a part of it, in one partition of each topic. now_ms: the time of the clock in milliseconds.
     emit_interval_ms: how long, by the clock, operators wait between two looks for windows that have closed. names: the
     nodes that the task has; None for all. global_stores: stores that another task fills. partition: the number of the
@@ -64,10 +52,6 @@ class Task:
         self.emit_interval_ms = emit_interval_ms
         self.now_ms = now_ms
         self.partition = partition
-        self.sent: list[ProducerRecord] = []
-        self.record: Record[Any, Any] | None = None
-        self.metadata: RecordMetadata | None = None
-        self.raw: RawRecord | None = None
         self._topology, self._handlers = topology, handlers
         self._definitions = {name: node for name, node in topology.nodes.items() if names is None or name in names}
         self.stores: dict[str, StateStore] = {
@@ -82,12 +66,11 @@ class Task:
         self.sent = []
         self.queues = InputQueues(self._unreadable)
         self.metadata_of_processors: dict[str, int] = {}
-        self._globals: dict[str, _Node] = {}
-        self._punctuations: dict[PunctuationType, Punctuations[_Node]] = {
-            kind: Punctuations() for kind in PunctuationType
-        }
-        self._scheduled: dict[str, Punctuation[_Node]] = {}
-        self._nodes = self._connected(self._definitions.values())
+        self._globals: dict[str, FlowNode] = {}
+        self._by_stream_time: Punctuations[FlowNode] = Punctuations()
+        self._by_clock: Punctuations[FlowNode] = Punctuations()
+        self.scheduled = {}
+        self.nodes = self._connected(self._definitions.values())
 
     def start(self) -> None:
         """Start the processors. Stores must be restored before. What `times` has returned of the task that went before
@@ -95,7 +78,7 @@ class Task:
         for name, each, attribute in self._kept_times():
             if name in self.metadata_of_processors:
                 setattr(each, attribute, self.metadata_of_processors.pop(name))
-        for node in self._nodes.values():
+        for node in self.nodes.values():
             if node.processor is not None:
                 node.processor.init(_Context(self, node))
 
@@ -103,10 +86,10 @@ class Task:
         """Return what a task has to know, beside offsets, to go on from here as this one would: the times that
         processors and stores keep, and when punctuations by stream time are due."""
         kept: dict[str, int] = {name: getattr(each, attribute) for name, each, attribute in self._kept_times()}
-        return kept | {name: each.due_ms for name, each in self._scheduled.items()}
+        return kept | {name: each.due_ms for name, each in self.scheduled.items()}
 
     def _kept_times(self) -> Iterator[tuple[str, ObservesTime, str]]:
-        found: dict[str, object] = {name: node.processor for name, node in self._nodes.items()}
+        found: dict[str, object] = {name: node.processor for name, node in self.nodes.items()}
         for name, each in (found | self.stores).items():
             if isinstance(each, ObservesTime):
                 for attribute in each.times:
@@ -115,7 +98,7 @@ class Task:
     @property
     def processors_with_clock(self) -> list[str]:
         """The names of the nodes that have scheduled punctuations by the clock."""
-        return sorted({each.node.name for each in self._punctuations[PunctuationType.WALL_CLOCK_TIME]})
+        return sorted({each.node.name for each in self._by_clock})
 
     # input
 
@@ -142,23 +125,11 @@ class Task:
             self._unreadable(node.definition, raw, error)
             return
         record = Record(read.key, read.value, read.timestamp, read.headers)
-        self._run_from(node, record, RecordMetadata(raw.topic, raw.partition, raw.offset))
-
-    def process(self) -> bool:
-        """Process the next record, then call the punctuators that are due at the new stream time. Return False if no
-        record waits."""
-        if not len(self.queues):
-            return False
-        source, taken = self.queues.take()
-        self.raw = taken.raw
-        self._run_from(self._nodes[source.name], taken.record, taken.metadata)
-        self.raw = None
-        self._punctuations[PunctuationType.STREAM_TIME].advance(self.stream_time, self._punctuate)
-        return True
+        self.run_from(node, record, RecordMetadata(raw.topic, raw.partition, raw.offset))
 
     def punctuate_wall_clock(self) -> None:
         """Call the punctuators that are due by the clock at now_ms."""
-        self._punctuations[PunctuationType.WALL_CLOCK_TIME].advance(self.now_ms, self._punctuate)
+        self._by_clock.advance(self.now_ms, self._punctuate)
 
     def commit(self) -> None:
         """Flush all stores: each writes to its changelog the changes that it has not written yet."""
@@ -172,22 +143,13 @@ class Task:
 
     def close(self) -> None:
         """Close all processors."""
-        for node in self._nodes.values():
+        for node in self.nodes.values():
             if node.processor is not None:
                 node.processor.close()
 
     # what nodes do
 
-    def forward(self, node: _Node, record: Record[Any, Any], child: str | None) -> None:
-        """Pass a record of a node to all of its children, or to the child with this name. Raises ProcessingError if no
-        child has it."""
-        receivers = node.children if child is None else [each for each in node.children if each.name == child]
-        if child is not None and not receivers:
-            raise ProcessingError(f"{node.name} forwards to {child}, which does not get its records")
-        for receiver in receivers:
-            self._run(receiver, record)
-
-    def schedule(self, node: _Node, interval_ms: int, kind: PunctuationType, punctuator: Punctuator) -> Cancellable:
+    def schedule(self, node: FlowNode, interval_ms: int, kind: PunctuationType, punctuator: Punctuator) -> Cancellable:
         """Have the punctuator called at intervals of stream time or of the clock. Raises ProcessingError for an
         interval below 1 ms."""
         if interval_ms <= 0:
@@ -195,15 +157,16 @@ class Task:
                 f"{node.name} asks for punctuations every {interval_ms} ms; the interval must be positive"
             )
         if kind is PunctuationType.STREAM_TIME:
-            name = f"{node.name}-{sum(each.node is node for each in self._scheduled.values())}"
+            name = f"{node.name}-{sum(each.node is node for each in self.scheduled.values())}"
             punctuation = Punctuation(node, self.metadata_of_processors.pop(name, 0), interval_ms, punctuator)
-            self._scheduled[name] = punctuation
+            self.scheduled[name] = punctuation
+            self._by_stream_time.add(punctuation)
         else:
             punctuation = Punctuation(node, self.now_ms + interval_ms, interval_ms, punctuator)
-        self._punctuations[kind].add(punctuation)
+            self._by_clock.add(punctuation)
         return punctuation
 
-    def store_of(self, node: _Node, name: str) -> StateStore:
+    def store_of(self, node: FlowNode, name: str) -> StateStore:
         """Return a store that the node may use. Raises ProcessingError."""
         assert isinstance(node.definition, ProcessorNode)
         if name not in self._readable:
@@ -212,26 +175,10 @@ class Task:
             raise ProcessingError(f"{node.name} uses the store {name}, which is not connected to it")
         return self._readable[name]
 
-    def _run_from(self, node: _Node, record: Record[Any, Any], metadata: RecordMetadata) -> None:
-        """Pass an input record to its source."""
-        self.metadata = metadata
-        try:
-            self._run(node, record)
-        finally:
-            self.metadata = None
+    def _punctuate_stream_time(self) -> None:
+        self._by_stream_time.advance(self.queues.stream_time, self._punctuate)
 
-    def _run(self, node: _Node, record: Record[Any, Any]) -> None:
-        before, self.record = self.record, record
-        try:
-            node.take(record)
-        except Exception as error:
-            if node.processor is None:
-                raise
-            self._failed(node, record, error)
-        finally:
-            self.record = before
-
-    def _punctuate(self, punctuation: Punctuation[_Node], time_ms: int) -> None:
+    def _punctuate(self, punctuation: Punctuation[FlowNode], time_ms: int) -> None:
         self.record = Record(None, None, time_ms)
         try:
             punctuation.punctuator(time_ms)
@@ -240,20 +187,10 @@ class Task:
         finally:
             self.record = None
 
-    def _send(self, sink: Sink, record: Record[Any, Any]) -> None:
-        topic = sink.topic if isinstance(sink.topic, str) else sink.topic(record.key, record.value, self.metadata)
-        try:
-            key, value = sink.key_serde.to_bytes(record.key), sink.value_serde.to_bytes(record.value)
-        except SerializationError as error:
-            context = self._context(sink, record.timestamp, record.headers)
-            if not self._resumes(self._handlers.production, context, error):
-                raise ProductionError(f"{place(self.metadata)}{sink.name}: {error}") from error
-            return
-        partition = None if sink.partition_of is None else sink.partition_of(record.value)
-        hashed = None if key is None else key[: len(key) - sink.key_serde.window_bytes]
-        self.sent.append(
-            ProducerRecord(self.topic_in_kafka(topic), key, value, record.timestamp, record.headers, partition, hashed)
-        )
+    def _topic_of(self, sink: Sink, record: Record[Any, Any]) -> str:
+        """Return the topic that the sink's function names for a record."""
+        assert not isinstance(sink.topic, str)
+        return self.topic_in_kafka(sink.topic(record.key, record.value, self.metadata))
 
     # errors
 
@@ -263,6 +200,13 @@ class Task:
         if not self._resumes(self._handlers.production, context, error):
             raise FailedProcessing(str(error)) from error
 
+    def _unsendable(self, sink: Sink, record: Record[Any, Any], error: SerializationError) -> None:
+        """Have the handler decide on a record whose key or value the sink's serdes do not take. Raises ProductionError
+        if it fails."""
+        context = self._context(sink, record.timestamp, record.headers)
+        if not self._resumes(self._handlers.production, context, error):
+            raise ProductionError(f"{place(self.metadata)}{sink.name}: {error}") from error
+
     def _unreadable(self, source: Source, raw: RawRecord, error: ProcessingError) -> None:
         """Have the handler decide on a record that cannot be deserialized. Raises FailedProcessing if it fails."""
         metadata = RecordMetadata(raw.topic, raw.partition, raw.offset)
@@ -270,7 +214,7 @@ class Task:
         if not self._resumes(self._handlers.deserialization, context, error, is_global=raw.topic in self._globals):
             raise FailedProcessing(str(error)) from error
 
-    def _failed(self, node: _Node, record: Record[Any, Any], error: Exception) -> None:
+    def _failed(self, node: FlowNode, record: Record[Any, Any], error: Exception) -> None:
         """Have the handler decide on what a processor or a punctuation has raised. Raises FailedProcessing if it
         fails."""
         if isinstance(error, FailedProcessing):
@@ -297,38 +241,30 @@ class Task:
 
     def _log_of(self, name: str) -> Log:
         builder, topic = self._topology.stores[name], changelog_topic(self.application_id, name)
+        if not builder.logging:
+            return _unlogged
+        return ChangelogSender(self, topic, self.partition, logs_headers=builder.logs_headers)
 
-        def log(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
-            record = self.record or Record(None, None, self.now_ms)
-            at = record.timestamp if timestamp is None else timestamp
-            more = record.headers if builder.logs_headers else ()
-            self.sent.append(ProducerRecord(topic, key, value, at, headers + more, self.partition))
-
-        def nothing(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
-            """A store without a changelog."""
-
-        return log if builder.logging else nothing
-
-    def _connected(self, definitions: Iterable[Node]) -> dict[str, _Node]:
-        nodes: dict[str, _Node] = {}
+    def _connected(self, definitions: Iterable[Node]) -> dict[str, FlowNode]:
+        nodes: dict[str, FlowNode] = {}
         for definition in definitions:
             assert isinstance(definition, Source | ProcessorNode | Sink)
-            node = nodes[definition.name] = _Node(definition, definition.name)
+            node = nodes[definition.name] = FlowNode(definition)
             match definition:
                 case ProcessorNode():
                     node.processor = definition.supplier()
                     node.take = node.processor.process
-                case Source():
-                    node.take = partial(self.forward, node, child=None)
                 case Sink():
-                    node.take = partial(self._send, definition)
+                    topic = definition.topic
+                    named = self.topic_in_kafka(topic) if isinstance(topic, str) else None
+                    node.take = Sender(self, definition, named)
             for predecessor in definition.predecessors:
                 nodes[predecessor].children.append(node)
             if isinstance(definition, Source):
                 self._open(node, definition)
         return nodes
 
-    def _open(self, node: _Node, source: Source) -> None:
+    def _open(self, node: FlowNode, source: Source) -> None:
         for topic in map(self.topic_in_kafka, source.topics):
             if self._topology.is_global(source):
                 self._globals[topic] = node
@@ -336,12 +272,16 @@ class Task:
                 self.queues.open(topic, source)
 
 
+def _unlogged(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = (), /) -> None:
+    """Add nothing: the log of a store without a changelog."""
+
+
 def _stores_of(nodes: Iterable[Node]) -> dict[str, None]:
     """Return the names of the stores that processors among these nodes use."""
     return {store: None for node in nodes if isinstance(node, ProcessorNode) for store in node.stores}
 
 
-def _told(node: _Node, metadata: RecordMetadata | None, error: Exception) -> str:
+def _told(node: FlowNode, metadata: RecordMetadata | None, error: Exception) -> str:
     """Return what a node's error is told as."""
     match error:
         case ProductionError():
@@ -352,10 +292,11 @@ def _told(node: _Node, metadata: RecordMetadata | None, error: Exception) -> str
             return f"{place(metadata)}{node.name}: {type(error).__name__}: {error}"
 
 
-class _Context:
+class _Context(Forwarder):
     """The ProcessorContext of one node."""
 
-    def __init__(self, task: Task, node: _Node) -> None:
+    def __init__(self, task: Task, node: FlowNode) -> None:
+        super().__init__(task, node)
         self._task, self._node = task, node
         self.application_id = task.application_id
         self.emit_interval_ms = task.emit_interval_ms
@@ -372,9 +313,6 @@ class _Context:
     @property
     def current_system_time_ms(self) -> int:
         return self._task.now_ms
-
-    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        self._task.forward(self._node, record, child)
 
     def forward_as(self, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
         before = self._task.metadata, self._task.raw

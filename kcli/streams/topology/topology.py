@@ -173,6 +173,11 @@ class Topology:
             groups.setdefault(self._root(name), []).append(name)
         return list(groups.values())
 
+    def sources(self) -> dict[str, Source]:
+        """Return the source of each topic."""
+        nodes = (node for node in self.nodes.values() if isinstance(node, Source))
+        return {topic: node for node in nodes for topic in node.topics}
+
     def sources_of(self, name: str) -> frozenset[str]:
         """Return the names of the sources whose records reach a node."""
         if isinstance(self.nodes[name], Source):

@@ -436,3 +436,27 @@ def test_large_answers_are_whole(node: RunningNode, tmp_path: Path) -> None:
                 offset = int.from_bytes(records[:8]) + int.from_bytes(records[23:27]) + 1
                 records = records[12 + int.from_bytes(records[8:12]) :]
         assert seen == b"".join(b64decode(stored(each, 2 * i)) for i, each in enumerate(sent))
+
+
+def test_of_records_for_one_partition_the_last_are_appended(node: RunningNode) -> None:
+    """As by Kafka, which also answers nothing for a topic without partitions."""
+    create(node, "twice", 2)
+    first, second, other = (bytes(batch(value)) for value in (b"first", b"second", b"other"))
+    named: list[list[tuple[int, bytes]]] = [[(0, first), (0, second)], [], [(1, other), (0, second)]]
+    topics = [
+        {"name": "twice", "partition_data": [{"index": index, "records": records} for index, records in each]}
+        for each in named
+    ]
+    with node.client() as client:
+        fields = {"transactional_id": None, "acks": 1, "timeout": 1000, "topic_data": topics}
+        client.socket.sendall(client.frame("produce", 9, fields))
+        (answer,) = client.answer("produce", 9)["responses"]
+    found = {each["index"]: (each["error_code"], each["base_offset"]) for each in answer["partition_responses"]}
+    assert found == {0: (0, 0), 1: (0, 0)}
+
+
+def test_api_versions_of_an_unknown_version_tells_its_own(node: RunningNode) -> None:
+    with node.client() as client:
+        client.socket.sendall(bytes.fromhex("0000000a 0012 0063 00000007 ffff"))
+        answer = client.socket.recv(4, 0x100) + client.socket.recv(16)
+    assert answer == bytes.fromhex("00000010 00000007 0023 00000001 0012 0000 0004")

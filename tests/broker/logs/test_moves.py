@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,31 @@ def test_a_start_goes_on_with_a_move(tmp_path: Path) -> None:
     run(node, begin)
     assert list(other.glob("t-0.*-future"))
     run(make_node([a, b], node.image), go_on)
+
+
+def test_a_future_log_beside_its_own_partition_takes_its_place(tmp_path: Path) -> None:
+    """As after one log directory was copied over the other; asked of Kafka 4.3."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    node = make_node([a])
+
+    async def begin(node: Node) -> None:
+        node.create_topic()
+        for i in range(50):
+            node.partition().append_as_leader(batch(b"%d" % i), NOW_MS)
+
+    async def go_on(node: Node) -> None:
+        for _ in range(12_000):
+            if not list(a.glob("*-future")):
+                break
+            await asyncio.sleep(0.005)
+        assert node.partition().log.log_end_offset == 50
+        assert node.partition().directory is not None
+
+    run(node, begin)
+    shutil.copytree(a / "t-0", a / f"t-0.{'0' * 32}-future")
+    run(make_node([a, b], node.image), go_on)
+    assert len(list(a.glob("t-0.*-delete"))) == 1
+    assert (a / "t-0").is_dir()
 
 
 def test_a_topic_that_goes_takes_its_future_log_along(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from kcli.broker.wire.call import Client as Peer
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
 from kcli.security.authorizer import CLASS_NAME, AuthorizerNotReady
+from tests.broker.cluster import wait_for
 from tests.broker.running import Client, RunningNode, running_node
 from tests.broker.security.access import COORDINATOR_LOADS
 from tests.broker.security.access_cases import ADMIN, CLIENT
@@ -156,6 +157,7 @@ def _permitted(member: Member) -> Iterator[None]:
 def test_a_client_that_may_is_answered_from_the_bytes(name: str, member: Member) -> None:
     request, _, _ = REQUESTS[name]
     assert request(member) == ALLOWED
+    wait_for(lambda: bool(member.plain), "it is noted")  # once the call that sends the response has returned
     assert member.plain == [True]
 
 

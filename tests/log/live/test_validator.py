@@ -209,3 +209,25 @@ def test_lengths_below_minus_one_are_null(codec: int, is_anew: bool) -> None:
         written.append(bytes(validate(batch, 0, -1, NOW_MS, rules).data))
         assert is_anew or written[-1] == sent
     assert not is_anew or len(set(written)) == 1
+
+
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+@pytest.mark.parametrize(
+    ("time_ms", "producer", "is_refused"),
+    [(NOW_MS, (5, -1), True), (-2, (-1, -1), True), (-1, (-1, -1), False), (NOW_MS, (5, 0), False)],
+)
+def test_kafkas_builder_takes_no_negative_epoch_or_timestamp(
+    codec: int, time_ms: int, producer: tuple[int, int], *, is_refused: bool
+) -> None:
+    """A batch that keeps its codec passes; asked of Kafka 4.3, as is the error."""
+    body = b"\0\0\0\x01\x02v\0"
+    payload = compress(codec, bytes([2 * len(body)]) + body)
+    fields = codec, 0, time_ms, time_ms, *producer, 0 if producer[0] >= 0 else -1, 1
+    sent = sealed(b"\0" * 16 + b"\x02\0\0\0\0" + struct.pack(">hiqqqhii", *fields) + payload)
+    validate(bytearray(sent), 0, -1, NOW_MS, ANY_TIME)
+    if not is_refused:
+        validate(sent, 0, -1, NOW_MS, AppendRules(codec=GZIP))
+        return
+    with pytest.raises(AppendRefused) as refused:
+        validate(sent, 0, -1, NOW_MS, AppendRules(codec=GZIP))
+    assert refused.value.error is ErrorCode.UNKNOWN_SERVER_ERROR

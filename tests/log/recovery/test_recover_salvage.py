@@ -28,6 +28,7 @@ from kcli.log.recovery.salvage import (
     PutBack,
     Refilled,
     Renamed,
+    RightCount,
     RightLength,
     exchanged_within,
 )
@@ -767,6 +768,66 @@ def test_the_records_of_a_batch_with_a_wrong_magic_count_as_lost_and_as_kept(tmp
     assert plan(directory, OPTIONS, with_salvage=True).saved.records == lost_records
 
 
+def with_count(log: Path, start: int, size: int, count: int) -> int:
+    """Write a record count, and the CRC of it, into the batch at byte `start` of a .log file. Returns the count of
+    before."""
+    data = bytearray(log.read_bytes())
+    before = int.from_bytes(data[start + 57 : start + 61], signed=True)
+    data[start + 57 : start + 61] = count.to_bytes(4, signed=True)
+    data[start + 17 : start + 21] = crc32c(data[start + 21 : start + size]).to_bytes(4)
+    log.write_bytes(data)
+    return before
+
+
+@pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
+@pytest.mark.parametrize("change", [1, -1, 1 << 20, -(1 << 30)])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_wrong_record_count_is_put_right(tmp_path: Path, number: int, change: int, options: LoadOptions) -> None:
+    """The CRC covers the count, and is right for the wrong one: the count changed before the CRC was computed."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{6:020}.log"
+    whole = path.read_bytes()
+    start, size = frames(whole)[number]
+    count = rows_of(path)[number].count
+    with_count(path, start, size, count + change)
+    done = plan(directory, options, with_salvage=True)
+    assert done.saved.recounted == [RightCount(path.name, start, count + change, count)]
+    assert (done.saved.gaps, done.saved.resized) == ([], [])
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "zstd", "lz4", "snappy"])
+def test_a_wrong_record_count_of_kafkas_batches_is_put_right(tmp_path: Path, codec: str) -> None:
+    directory = Path(shutil.copytree(GOLDEN / f"codecs/data/java-{codec}-0", tmp_path / "p-0"))
+    log = max(directory.glob("*.log"))
+    whole = log.read_bytes()
+    start, size = frames(whole)[0]
+    count = rows_of(log)[0].count
+    with_count(log, start, size, count + 1)
+    done = plan(directory, LoadOptions(0), with_salvage=True)
+    assert done.saved.recounted == [RightCount(log.name, start, count + 1, count)]
+    assert done.saved.gaps == []
+    write_copy(done.view.files, CrashDisk(), tmp_path / "new")
+    assert (tmp_path / "new" / log.name).read_bytes() == whole
+
+
+def test_a_wrong_record_count_is_not_put_right_where_a_record_is_wrong_too(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    path = directory / f"{6:020}.log"
+    data = bytearray(path.read_bytes())
+    start, size = frames(data)[1]
+    data[start + 61] ^= 2  # the length of the first record
+    path.write_bytes(data)
+    with_count(path, start, size, 100)
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.recounted == []
+    assert [(gap.position, gap.length) for gap in done.saved.gaps] == [(start, size)]
+
+
 @pytest.mark.parametrize("partition", ["v0-none-0", "v0-gzip-0", "v1-none-0", "v1-gzip-0", "v1-snappy-0"])
 def test_messages_of_magic_0_and_1_keep_their_magic(tmp_path: Path, partition: str) -> None:
     """The last one is damaged: it is left out, and no magic is changed."""
@@ -846,8 +907,6 @@ UNREAD: dict[str, Callable[[bytearray], object]] = {
     "magic and codec": lambda data: (data.__setitem__(16, 3), data.__setitem__(22, 5)),
     "codec": lambda data: data.__setitem__(22, 5),
     "payload that does not decompress": lambda data: data.__setitem__(22, 4),
-    "record count": lambda data: data.__setitem__(60, data[60] + 1),
-    "negative record count": lambda data: data.__setitem__(57, 0x80),
     "length of a record": lambda data: data.__setitem__(61, 0x7E),
 }
 """Changes of a batch, after which its CRC is corrected."""

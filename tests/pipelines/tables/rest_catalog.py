@@ -52,7 +52,8 @@ class Handler(BaseHTTPRequestHandler):
         if parts[-1] == "namespaces":
             self._try(lambda: self._namespace(json.loads(body)["namespace"]))
         elif parts[-1] == "tables":
-            self._try(lambda: self._stage(parts[2], CreateTableRequest.model_validate_json(body)))
+            request = {"location": None, **json.loads(body)}
+            self._try(lambda: self._stage(parts[2], CreateTableRequest.model_validate(request)))
         else:
             self._try(lambda: self._commit((parts[2], parts[4]), CommitTableRequest.model_validate_json(body)))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from kcli.export.export_options import ExportOptions
 from kcli.export.table_writer import TableFormat
@@ -118,10 +119,10 @@ def test_each_step_of_a_commit(steps: int, plain_place: Place, tmp_path: Path, m
     append(log, [2, 3])
     commit_to = TableStaging.commit_to
 
-    def dying(staging: TableStaging, *arguments: Any) -> None:
+    def dying(staging: TableStaging, *arguments: Any, **options: Any) -> None:
         staging._disk = DyingDisk(steps)
         monkeypatch.setattr(TableStaging, "_leave", lambda each: os.close(each._lock))
-        commit_to(staging, *arguments)
+        commit_to(staging, *arguments, **options)
 
     monkeypatch.setattr(TableStaging, "commit_to", dying)
     with suppress(Killed):
@@ -133,6 +134,30 @@ def test_each_step_of_a_commit(steps: int, plain_place: Place, tmp_path: Path, m
     assert plain_place.offsets() == [(0, offset) for offset in range(4)]
     assert {str(each) for each in plain_place.out.rglob("*.parquet")} == set(plain_place.files())
     assert not list(tmp_path.glob(".*.kcli"))
+
+
+def test_the_first_metadata_has_reached_no_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between the first file of metadata and the catalog's row leaves a directory that the next run takes."""
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0, 1])
+    place = Place("sql", tmp_path / "out", f"sqlite:///{tmp_path}/catalog.db")
+    write = SqlCatalog._write_metadata
+
+    def dying(*arguments: Any, **options: Any) -> None:
+        write(*arguments, **options)
+        raise Killed
+
+    monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(dying))
+    monkeypatch.setattr(TableStaging, "_leave", lambda each: os.close(each._lock))
+    with pytest.raises(Killed):
+        place.export(source(log))
+    monkeypatch.undo()
+    assert [*place.out.glob("metadata/*.json")]
+    assert not place.exists()
+    place.export(source(log))
+    assert place.offsets() == [(0, 0), (0, 1)]
+    assert {str(each) for each in place.out.rglob("*.parquet")} == set(place.files())
 
 
 @pytest.mark.parametrize("steps", range(12))
@@ -148,7 +173,7 @@ def test_each_step_of_joining_files(steps: int, tmp_path: Path, monkeypatch: pyt
     commit_to = TableStaging.commit_to
 
     def dying(staging: TableStaging, *arguments: Any, **options: Any) -> None:
-        if options:  # not of rows
+        if "run" in options:  # not of rows
             staging._disk = DyingDisk(steps)
             monkeypatch.setattr(TableStaging, "_leave", lambda each: os.close(each._lock))
         commit_to(staging, *arguments, **options)

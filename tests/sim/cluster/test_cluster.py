@@ -18,7 +18,7 @@ from tests.sim.mutation import Mutation
 from tests.sim.seeds import ROOT, told_twice
 
 SOAK_SEEDS = 1_000
-SEEDS = examples(40, soak=SOAK_SEEDS).max_examples
+SEEDS = examples(20, soak=SOAK_SEEDS).max_examples
 TOGETHER = 25 if SEEDS == SOAK_SEEDS else 10
 
 

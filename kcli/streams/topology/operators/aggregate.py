@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.streams.records import Change, Record, ValueAndTimestamp
-from kcli.streams.topology.operators.table import AnyContext, TableOperator, View, store_view
+from kcli.streams.topology.operators.table import AnyContext, TableOperator, View, put, store_view
 from kcli.streams.topology.processor import Processor
 
 Initializer = Callable[[], Any]
@@ -77,5 +77,6 @@ class _AggregateProcessor(Processor[Any, Any, Any, Change]):
         found: ValueAndTimestamp | None = self._store.get(record.key)
         old, timestamp = start_of(aggregation, found, record)
         new = aggregation.add(record.key, record.value, old)
-        self._store.put(record.key, None if new is None else ValueAndTimestamp(new, timestamp))
-        self.context.forward(record.with_value(self._table.change(new, old)).with_timestamp(timestamp))
+        changed = record.with_timestamp(timestamp)
+        if (is_latest := put(self._store, changed, new)) is not None:
+            self.context.forward(changed.with_value(self._table.change(new, old, is_latest=is_latest)))

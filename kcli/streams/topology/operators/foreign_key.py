@@ -120,7 +120,8 @@ SUBSCRIPTION_KEY = Serde("subscription key", _serialize_key, _deserialize_key)
 
 class ForeignKeyJoin:
     """A foreign-key join, as all of its processors know it. store: the name of the store of subscriptions. keeps:
-    whether a left row without a right one has a result. values: the serde of the left table's values."""
+    whether a left row without a right one has a result. values: the serde of the left table's values. are_versioned:
+    whether the left and the right table are: what is not the last value of their rows is left out."""
 
     def __init__(
         self,
@@ -132,7 +133,9 @@ class ForeignKeyJoin:
         views: tuple[View, View],
         *,
         keeps: bool,
+        are_versioned: tuple[bool, bool],
     ) -> None:
+        self.are_versioned = are_versioned
         self.extractor, self.joiner, self.store, self.keeps = extractor, joiner, store, keeps
         self.primary_key, self.foreign_key = keys
         self.values = values
@@ -151,11 +154,14 @@ class Subscribe(Processor[Any, Change, Any, Subscription]):
         self._join = join
 
     def process(self, record: Record[Any, Change]) -> None:
-        new, old = (None if value is None else self._join.extractor(value) for value in record.value)
-        for foreign_key, instruction in self._instructions(record.value, new, old):
+        change = record.value
+        if self._join.are_versioned[0] and not change.is_latest:
+            return
+        new, old = (None if value is None else self._join.extractor(value) for value in (change.new, change.old))
+        for foreign_key, instruction in self._instructions(change, new, old):
             metadata = self.context.record_metadata
             partition = 0 if metadata is None else metadata.partition
-            subscription = Subscription(self._join.hash_of(record.value.new), instruction, record.key, partition)
+            subscription = Subscription(self._join.hash_of(change.new), instruction, record.key, partition)
             self.context.forward(record.with_key(foreign_key).with_value(subscription))
 
     def _instructions(self, change: Change, new: Any, old: Any) -> list[tuple[Any, Instruction]]:
@@ -230,7 +236,7 @@ class AnswerChange(Processor[Any, Change, Any, Response]):
         self._store = context.get_state_store(self._join.store)
 
     def process(self, record: Record[Any, Change]) -> None:
-        if record.key is None:
+        if record.key is None or (self._join.are_versioned[1] and not record.value.is_latest):
             return
         foreign = self._join.foreign_key.serialize_key(record.key, self._join.store)
         for key, found in self._store.range(SubscriptionKey(foreign, b""), None):

@@ -4,6 +4,8 @@ A table is a `TableOperator`: the supplier of the processor that sends its chang
     - how to look a key's value up: `view` names the stores, and `getter` reads them for a processor;
     - whether the changes have old values. An operator that needs them asks with `send_old_values`; a table without a
       store passes the question on to the table before it, or gets a store if it is forced to.
+A versioned table takes changes out of their order and sends them on, marked as not the latest; operators that need the
+last value of each key leave those out (KIP-914). What is made of it without a store of its own is versioned, too.
 Source: KTableProcessorSupplier, KTableValueGetterSupplier, TimestampedTupleForwarder, KTableImpl.
 """
 
@@ -16,9 +18,10 @@ from typing import Any
 
 from kcli.streams.records import Change, Record, ValueAndTimestamp
 from kcli.streams.topology.processor import Processor, ProcessorContext
+from kcli.streams.topology.stores.versioned import NOT_PUT, VALID_TO_UNDEFINED, VersionedKeyValueStore
 
-Getter = Callable[[Any], ValueAndTimestamp | None]
-"""Returns the value of a key in a table."""
+Getter = Callable[..., ValueAndTimestamp | None]
+"""Returns the value of a key in a table; of a versioned table, the value at the time that is given after the key."""
 
 AnyContext = ProcessorContext[Any, Any]
 
@@ -51,9 +54,9 @@ class TableOperator(ABC):
         self.sends_old = True
         return True
 
-    def change(self, new: Any, old: Any) -> Change:
+    def change(self, new: Any, old: Any, *, is_latest: bool = True) -> Change:
         """Return a change, without the old value if the table does not send old values."""
-        return Change(new, old if self.sends_old else None)
+        return Change(new, old if self.sends_old else None, is_latest)
 
 
 def store_view(store: str) -> View:
@@ -71,6 +74,16 @@ def value_or_none(found: ValueAndTimestamp | None) -> Any:
     return None if found is None else found.value
 
 
-def put(store: Any, record: Record[Any, Any], value: Any) -> None:
-    """Set the value of the record's key in a table's store, None to delete it."""
+def is_versioned(context: AnyContext, view: View) -> bool:
+    """Whether the values of a view can be looked up as of a time."""
+    return all(isinstance(context.get_state_store(store), VersionedKeyValueStore) for store in view.stores)
+
+
+def put(store: Any, record: Record[Any, Any], value: Any) -> bool | None:
+    """Set the value of the record's key in a table's store, None to delete it. Return whether this is the key's last
+    value; None if a versioned store does not take it, as it is too old: then no change is sent."""
+    if isinstance(store, VersionedKeyValueStore):
+        valid_to = store.put(record.key, value, record.timestamp)
+        return None if valid_to == NOT_PUT else valid_to == VALID_TO_UNDEFINED
     store.put(record.key, None if value is None else ValueAndTimestamp(value, record.timestamp))
+    return True

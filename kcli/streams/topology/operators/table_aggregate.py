@@ -18,16 +18,16 @@ from kcli.streams.records import Change, Record, ValueAndTimestamp
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.operators.aggregate import Aggregator, Initializer
 from kcli.streams.topology.operators.stateless import AnySupplier, Forward, stateless
-from kcli.streams.topology.operators.table import AnyContext, TableOperator, View, store_view, value_or_none
+from kcli.streams.topology.operators.table import AnyContext, TableOperator, View, put, store_view, value_or_none
 from kcli.streams.topology.processor import Processor
 
 OLD, NEW, BOTH = 0, 1, 2
 
 
-def regrouped(selector: Callable[[Any, Any], tuple[Any, Any]]) -> AnySupplier:
+def regrouped(selector: Callable[[Any, Any], tuple[Any, Any]], *, is_versioned: bool) -> AnySupplier:
     """Forward each change of a table with the key and value that the selector makes: as one change if both values have
     the same key, else as a removal and an addition. A row for which the selector returns None as key or value is in no
-    group."""
+    group. is_versioned: whether the table is; only its latest values are forwarded."""
 
     def selected(key: Any, value: Any) -> tuple[Any, Any] | None:
         chosen = None if value is None else selector(key, value)
@@ -36,7 +36,10 @@ def regrouped(selector: Callable[[Any, Any], tuple[Any, Any]]) -> AnySupplier:
     def step(record: Record[Any, Change], forward: Forward) -> None:
         if record.key is None:
             raise ProcessingError("a table that is grouped has a record without a key")
-        new, old = (selected(record.key, value) for value in record.value)
+        change = record.value
+        if is_versioned and not change.is_latest:
+            return
+        new, old = selected(record.key, change.new), selected(record.key, change.old)
         if new is not None and old is not None and new[0] == old[0]:
             forward(record.with_key(old[0]).with_value(Change(new[1], old[1])))
             return
@@ -128,5 +131,6 @@ class _TableAggregateProcessor(Processor[Any, Change, Any, Change]):
             if found is not None and not (table.reduces and aggregate is None):
                 timestamp = max(record.timestamp, found.timestamp)
             aggregate = table.add(record.key, change.new, table.initial() if aggregate is None else aggregate)
-        self._store.put(record.key, None if aggregate is None else ValueAndTimestamp(aggregate, timestamp))
-        self.context.forward(record.with_value(table.change(aggregate, old)).with_timestamp(timestamp))
+        changed = record.with_timestamp(timestamp)
+        if (is_latest := put(self._store, changed, aggregate)) is not None:
+            self.context.forward(changed.with_value(table.change(aggregate, old, is_latest=is_latest)))

@@ -4,7 +4,8 @@
     left    a change of the left table always has one, of the right table only if the left one has a value
     outer   a change has one if either table has a value
 
-The result's timestamp is the higher one of both. Source: KTableKTableInnerJoin, ...LeftJoin, ...RightJoin, ...OuterJoin
+The result's timestamp is the higher one of both. A join looks up last values, and leaves out what is not the last value
+of a versioned table. Source: KTableKTableInnerJoin, ...LeftJoin, ...RightJoin, ...OuterJoin
 and ...JoinMerger.
 """
 
@@ -36,10 +37,19 @@ class JoinKind(Enum):
 
 
 class TableJoinSide(TableOperator):
-    """Joins the changes of one side. needs: whether a result needs a value of this side, and one of the other."""
+    """Joins the changes of one side. needs: whether a result needs a value of this side, and one of the other.
+    is_versioned: whether the table of this side is."""
 
-    def __init__(self, own: TableOperator, other: TableOperator, joiner: Joiner, needs: tuple[bool, bool]) -> None:
-        self.joiner = joiner
+    def __init__(
+        self,
+        own: TableOperator,
+        other: TableOperator,
+        joiner: Joiner,
+        needs: tuple[bool, bool],
+        *,
+        is_versioned: bool,
+    ) -> None:
+        self.joiner, self.is_versioned = joiner, is_versioned
         self.needs_own, self.needs_other = needs
         self.own_view, self.other_view = own.view(), other.view()
         self._own, self._other = own, other
@@ -62,7 +72,7 @@ class TableJoinSide(TableOperator):
         def getter(context: AnyContext) -> Getter:
             get_own, get_other = self.own_view.getter(context), self.other_view.getter(context)
 
-            def get(key: Any) -> ValueAndTimestamp | None:
+            def get(key: Any, *_as_of: int) -> ValueAndTimestamp | None:
                 found = [get_own(key), get_other(key)]
                 value = self.joined(*map(value_or_none, found))
                 times = [each.timestamp for each in found if each is not None]
@@ -84,12 +94,14 @@ class _TableJoinProcessor(Processor[Any, Change, Any, Change]):
     def process(self, record: Record[Any, Change]) -> None:
         if record.key is None:
             return
-        side, (new, old) = self._side, record.value
+        side, (new, old, is_latest) = self._side, record.value
+        if side.is_versioned and not is_latest:
+            return
         found = self._get(record.key)
         other = value_or_none(found)
         if other is None and (side.needs_other or (new is None and old is None)):
             return
-        change = Change(side.joined(new, other), side.joined(old, other) if side.sends_old else None)
+        change = Change(side.joined(new, other), side.joined(old, other) if side.sends_old else None, is_latest)
         timestamp = record.timestamp if found is None or other is None else max(record.timestamp, found.timestamp)
         self.context.forward(record.with_value(change).with_timestamp(timestamp))
 
@@ -125,18 +137,33 @@ class _MergeProcessor(Processor[Any, Change, Any, Change]):
             self._store = context.get_state_store(self._table.store)
 
     def process(self, record: Record[Any, Change]) -> None:
+        new, old, is_latest = record.value
         if self._store is not None:
-            put(self._store, record, record.value.new)
-        self.context.forward(record.with_value(self._table.change(*record.value)))
+            if (stored := put(self._store, record, new)) is None:
+                return
+            is_latest = stored
+        self.context.forward(record.with_value(self._table.change(new, old, is_latest=is_latest)))
 
 
 def table_join(
-    left: TableOperator, right: TableOperator, joiner: Joiner, kind: JoinKind, store: str | None
+    left: TableOperator,
+    right: TableOperator,
+    joiner: Joiner,
+    kind: JoinKind,
+    store: str | None,
+    *,
+    are_versioned: tuple[bool, bool],
 ) -> TableJoin:
-    """Return the join of two tables."""
+    """Return the join of two tables. are_versioned: whether the left and the right table are."""
     needs_left, needs_right = kind is not JoinKind.OUTER, kind is JoinKind.INNER
     return TableJoin(
-        TableJoinSide(left, right, joiner, (needs_left, needs_right)),
-        TableJoinSide(right, left, lambda own, other: joiner(other, own), (needs_right, needs_left)),
+        TableJoinSide(left, right, joiner, (needs_left, needs_right), is_versioned=are_versioned[0]),
+        TableJoinSide(
+            right,
+            left,
+            lambda own, other: joiner(other, own),
+            (needs_right, needs_left),
+            is_versioned=are_versioned[1],
+        ),
         store,
     )

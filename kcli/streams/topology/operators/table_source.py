@@ -47,8 +47,10 @@ class _TableSourceProcessor(Processor[Any, Any, Any, Change]):
     def process(self, record: Record[Any, Any]) -> None:
         if record.key is None:
             return
-        old = None
+        old, is_latest = None, True
         if self._store is not None:
             old = value_or_none(self._store.get(record.key))
-            put(self._store, record, record.value)
-        self.context.forward(record.with_value(self._table.change(record.value, old)))
+            if (stored := put(self._store, record, record.value)) is None:
+                return
+            is_latest = stored
+        self.context.forward(record.with_value(self._table.change(record.value, old, is_latest=is_latest)))

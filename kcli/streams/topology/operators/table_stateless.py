@@ -31,6 +31,7 @@ class TableMap(TableOperator):
     """
 
     skips_nothing = False
+    """Whether a change without an old and a new value is left out."""
 
     def __init__(self, parent: TableOperator, compute: Callable[[Any, Any], Any], store: str | None) -> None:
         self.parent, self.store = parent, store
@@ -52,8 +53,8 @@ class TableMap(TableOperator):
         def getter(context: AnyContext) -> Getter:
             get = parent.getter(context)
 
-            def computed(key: Any) -> ValueAndTimestamp | None:
-                found = get(key)
+            def computed(key: Any, *as_of: int) -> ValueAndTimestamp | None:
+                found = get(key, *as_of)
                 value = self.computed(key, value_or_none(found))
                 return None if found is None or value is None else ValueAndTimestamp(value, found.timestamp)
 
@@ -67,14 +68,21 @@ class TableMap(TableOperator):
 
 
 class TableFilter(TableMap):
-    """A table of the values of another one for which a predicate is true, or with keep=False the others."""
+    """A table of the values of another one for which a predicate is true, or with keep=False the others. is_versioned:
+    whether the other one is."""
 
     def __init__(
-        self, parent: TableOperator, predicate: Callable[[Any, Any], bool], store: str | None, *, keep: bool
+        self,
+        parent: TableOperator,
+        predicate: Callable[[Any, Any], bool],
+        store: str | None,
+        *,
+        keep: bool,
+        is_versioned: bool,
     ) -> None:
         super().__init__(parent, lambda key, value: value if bool(predicate(key, value)) is keep else None, store)
         self.sends_old = parent.send_old_values(force=False)
-        self.skips_nothing = True
+        self.skips_nothing = not is_versioned
 
 
 class _TableMapProcessor(Processor[Any, Change, Any, Change]):
@@ -97,6 +105,9 @@ class _TableMapProcessor(Processor[Any, Change, Any, Change]):
             )
             if table.skips_nothing and old is None and new is None:
                 return
+        is_latest = record.value.is_latest
         if self._store is not None:
-            put(self._store, record, new)
-        self.context.forward(record.with_value(Change(new, old)))
+            if (stored := put(self._store, record, new)) is None:
+                return
+            is_latest = stored
+        self.context.forward(record.with_value(Change(new, old, is_latest)))

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from kcli.streams.kernels.changelog import Records
+from kcli.streams.kernels.values import log_raw, logged, raw, serialized_key, value_of
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
-from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder, log_raw, logged, raw, value_of
+from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder
+from kcli.streams.topology.stores.versioned import VersionedKeyValueStoreBuilder
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,17 +32,24 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Return the key's value, None if there is none."""
-        found: V | None = self._value(self._map.get(self._key(key)))
+        data = self._map.get(serialized_key(self._key_serde, key, self.name))
+        found: V | None = value_of(data, self._value_serde, timestamped=self._timestamped)
         return found
 
     def put(self, key: K, value: V | None) -> None:
         """Set the key's value; None deletes the key."""
-        key_bytes, data = self._key(key), raw(value, self._value_serde, timestamped=self._timestamped)
+        key_bytes = serialized_key(self._key_serde, key, self.name)
+        data = raw(value, self._value_serde, timestamped=self._timestamped)
         self._set(key_bytes, data)
         log_raw(self._log, key_bytes, data, timestamped=self._timestamped)
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self._set(key, logged(value, timestamp, timestamped=self._timestamped))
+
+    def restore_all(self, records: Records, data: memoryview) -> int:
+        """Take the next records of the store's changelog, which are in `data`. Returns how many: those before the first
+        one without a key."""
+        return self._map.restore(records, data, timestamped=self._timestamped)
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
         """Set the key's value if it has none. Returns the value from before."""
@@ -60,7 +70,9 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
     def range(self, first: K | None, last: K | None, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
         """Yield keys and values from `first` to `last`, both included, by the keys' bytes; None is no bound."""
-        bounds = [None if bound is None else self._key(bound) for bound in (first, last)]
+        bounds = [
+            None if bound is None else serialized_key(self._key_serde, bound, self.name) for bound in (first, last)
+        ]
         return self._entries(self._map.range(*bounds, reverse=reverse))
 
     def approximate_num_entries(self) -> int:
@@ -75,13 +87,8 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
     def _entries(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         for key, data in found:
-            yield self._key_serde.from_bytes(key), self._value(data)  # type: ignore[misc]
-
-    def _key(self, key: K) -> bytes:
-        return self._key_serde.serialize_key(key, self.name)
-
-    def _value(self, data: bytes | None) -> Any:
-        return value_of(data, self._value_serde, timestamped=self._timestamped)
+            value = value_of(data, self._value_serde, timestamped=self._timestamped)
+            yield self._key_serde.from_bytes(key), value  # type: ignore[misc]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +104,15 @@ class KeyValueStoreBuilder(StoreBuilder[KeyValueStore[Any, Any]]):
 
 
 def table_store(
-    name: str, serdes: tuple[Serde[Any] | None, Serde[Any] | None], *, logging: bool = True
-) -> KeyValueStoreBuilder:
-    """Return the definition of a table's store. serdes: of its keys and values."""
-    key_serde, value_serde = serdes
-    return KeyValueStoreBuilder(
-        name=name, key_serde=key_serde, value_serde=value_serde, timestamped=True, logging=logging
-    )
+    name: str,
+    serdes: tuple[Serde[Any] | None, Serde[Any] | None],
+    *,
+    logging: bool = True,
+    history_retention_ms: int | None = None,
+) -> StoreBuilder[Any]:
+    """Return the definition of a table's store. serdes: of its keys and values. history_retention_ms: how long a
+    versioned store keeps old values; None for a store without versions."""
+    about: dict[str, Any] = {"name": name, "key_serde": serdes[0], "value_serde": serdes[1], "logging": logging}
+    if history_retention_ms is not None:
+        return VersionedKeyValueStoreBuilder(**about, history_retention_ms=history_retention_ms)
+    return KeyValueStoreBuilder(**about, timestamped=True)

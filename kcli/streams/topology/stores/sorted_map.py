@@ -6,6 +6,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from kcli.streams.kernels.changelog import Records, restore
+
 K = TypeVar("K", bound=Any)
 V = TypeVar("V")
 
@@ -35,8 +37,13 @@ class SortedMap(Generic[K, V]):
         self._values[key] = value
         if is_new:
             self._new.append(key)
-            if len(self._new) > 2 * len(self._values) + FEW:
-                self._new = self._added()
+            self._drop_gone()
+
+    def restore(self: SortedMap[bytes, bytes], records: Records, data: memoryview, *, timestamped: bool) -> int:
+        """Put records of a changelog. Returns how many: those before the first one without a key."""
+        taken = restore(records, data, self._values, self._new, self.pop, timestamped=timestamped)
+        self._drop_gone()
+        return taken
 
     def pop(self, key: K) -> V | None:
         """Remove the key. Returns its value, None if there is none."""
@@ -58,6 +65,11 @@ class SortedMap(Generic[K, V]):
                 self._keys += added
                 self._keys.sort()
         return self._keys
+
+    def _drop_gone(self) -> None:
+        """Keep the list of new keys short, though keys come and go."""
+        if len(self._new) > 2 * len(self._values) + FEW:
+            self._new = self._added()
 
     def _added(self) -> list[K]:
         return [key for key in dict.fromkeys(self._new) if key in self._values]

@@ -5,18 +5,15 @@ A builder without a serde gets the topology's default one. `logging` says whethe
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.streams.errors import TopologyError
-from kcli.streams.records import Headers, ValueAndTimestamp
+from kcli.streams.records import Headers
 from kcli.streams.serdes import Serde
 
 S = TypeVar("S", bound="StateStore")
-
-TIMESTAMP = struct.Struct(">q")
 
 
 class Log(Protocol):
@@ -66,36 +63,11 @@ class StoreBuilder(ABC, Generic[S]):
         """How long the store keeps an entry; None: as long as it is not deleted."""
         return None
 
+    @property
+    def compaction_lag_ms(self) -> int | None:
+        """How long the changelog must keep records that later ones replace; None: not at all."""
+        return None
+
     @abstractmethod
     def build(self, log: Log) -> S:
         """Return an empty store. log: adds a record to the store's changelog."""
-
-
-def raw(value: Any, serde: Serde[Any], *, timestamped: bool) -> bytes | None:
-    """Return the bytes that a store keeps for a value: those of the serde, in a timestamped store behind the timestamp
-    of the ValueAndTimestamp in 8 bytes. None for no value."""
-    if not timestamped or value is None:
-        return serde.to_bytes(value)
-    data = serde.to_bytes(value.value)
-    return None if data is None else TIMESTAMP.pack(value.timestamp) + data
-
-
-def value_of(data: bytes | None, serde: Serde[Any], *, timestamped: bool) -> Any:
-    """Return the value of these bytes, which `raw` has made."""
-    if not timestamped or data is None:
-        return serde.from_bytes(data)
-    return ValueAndTimestamp(serde.from_bytes(data[TIMESTAMP.size :]), TIMESTAMP.unpack_from(data)[0])
-
-
-def log_raw(log: Log, key: bytes, data: bytes | None, *, timestamped: bool) -> None:
-    """Add a key's bytes, as the store keeps them, to the changelog. A timestamped value loses its timestamp, which
-    becomes that of the changelog's record."""
-    if timestamped and data is not None:
-        log(key, data[TIMESTAMP.size :], TIMESTAMP.unpack_from(data)[0])
-    else:
-        log(key, data, None)
-
-
-def logged(value: bytes | None, timestamp: int, *, timestamped: bool) -> bytes | None:
-    """Return the bytes that a store keeps for a record of its changelog, which `log_raw` has made."""
-    return TIMESTAMP.pack(timestamp) + value if timestamped and value is not None else value

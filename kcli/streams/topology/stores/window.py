@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from kcli.streams.kernels.values import log_raw, logged, raw, value_of
 from kcli.streams.records import NO_TIMESTAMP
 from kcli.streams.serdes import Serde
 from kcli.streams.topology.stores.sorted_map import SortedMap
-from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder, log_raw, logged, raw, value_of
+from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder
 from kcli.streams.windows import Window, Windowed
 
 K = TypeVar("K")

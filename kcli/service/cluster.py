@@ -19,7 +19,6 @@ from kcli.errors import KcliError
 from kcli.protocol.error_code import ErrorCode
 
 RETRY_S: Final = 0.05
-CLIENT_ID: Final = "schema-registry"
 TIMEOUT_S: Final = 30.0
 GROUP, TRANSACTION = 0, 1
 """The kinds of coordinators."""
@@ -84,7 +83,7 @@ class Topic(NamedTuple):
 
 class Cluster:
     """The brokers of a cluster. bootstrap: the addresses of some of them. own: the id of a broker and the address at
-    which it is reached, in place of the address that it advertises; None for none."""
+    which it is reached, in place of the address that it advertises; None for none. client_id: as brokers log it."""
 
     def __init__(
         self,
@@ -92,9 +91,10 @@ class Cluster:
         bootstrap: Sequence[Address],
         timeout_s: float = TIMEOUT_S,
         own: tuple[int, Address] | None = None,
+        client_id: str = "kcli",
     ) -> None:
         self.id = ""
-        self._network, self._timeout_s = network, timeout_s
+        self._network, self._timeout_s, self._client_id = network, timeout_s, client_id
         self._bootstrap = list(bootstrap)
         self._own = own
         self._brokers: dict[int, Address] = {}
@@ -137,7 +137,7 @@ class Cluster:
     async def _call(self, address: Address, purpose: str, api: str, timeout_s: float, fields: dict[str, Any]) -> Any:
         channel = self._channels.get((address, purpose))
         if channel is None:
-            channel = self._channels[address, purpose] = self._network.channel(*address, CLIENT_ID)
+            channel = self._channels[address, purpose] = self._network.channel(*address, self._client_id)
         return await channel.call(api, VERSIONS[api], timeout_s=timeout_s, **fields)
 
     async def topic(self, name: str) -> Topic | None:

@@ -21,7 +21,6 @@ MB, its applications 7,500, uvicorn 8,200 and 6 MB, Starlette on it 3,200 and 9 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import deque
 from collections.abc import Awaitable
@@ -30,9 +29,9 @@ from typing import Final, NamedTuple, Protocol, cast
 
 import httptools
 
-from kcli.registry.messages import Answer, Request
+from kcli.service.messages import JSON, Answer, Request, error_answer
 
-log = logging.getLogger("kcli.registry")
+log = logging.getLogger("kcli.service")
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 REASONS: Final = {each.value: each.phrase for each in HTTPStatus}
 WITHOUT_BODY: Final = frozenset({204, 304})
@@ -66,13 +65,6 @@ class Handler(Protocol):
         """Return the answer."""
 
 
-def error_answer(code: int, message: str, status: int | None = None) -> Answer:
-    """Return the answer for an error, as Confluent's registry writes it. code: the error code. status: the HTTP status;
-    None for the first three digits of the code."""
-    body = json.dumps({"error_code": code, "message": message}).encode()
-    return Answer(status or int(str(code)[:3]), body)
-
-
 def encode(answer: Answer, *, with_body: bool = True, keeps: bool = True) -> bytes:
     """Return an answer as bytes. with_body: False for HEAD. keeps: whether the connection is used for further
     requests."""
@@ -90,7 +82,8 @@ def encode(answer: Answer, *, with_body: bool = True, keeps: bool = True) -> byt
 
 class Connections:
     """The connections of a server, and the objects that they share. refused_suites: suites of TLS 1.3 that the
-    configuration leaves out; a connection that has agreed on one of them is reset."""
+    configuration leaves out; a connection that has agreed on one of them is reset. content_type: of the errors that are
+    found before the handler has the request."""
 
     def __init__(
         self,
@@ -98,8 +91,10 @@ class Connections:
         handler: Handler,
         limits: HttpLimits,
         refused_suites: frozenset[str] = frozenset(),
+        content_type: str = JSON,
     ) -> None:
         self.loop, self.handler, self.limits, self.refused_suites = loop, handler, limits, refused_suites
+        self.content_type = content_type
         self.open: set[HttpConnection] = set()
         self.held_bytes = 0  # of bodies that are being received, or whose requests are being answered
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
@@ -189,7 +184,7 @@ class HttpConnection(asyncio.Protocol):
         self._peer = str(name[0]) if isinstance(name, tuple) else ""
         shared.open.add(self)
         if len(shared.open) > shared.limits.connections_max:
-            self._close_with(error_answer(503, f"{shared.limits.connections_max:,} connections are open, no more are"))
+            self._close_with(self._error(503, f"{shared.limits.connections_max:,} connections are open, no more are"))
             return
         self.deadline = shared.loop.time() + shared.limits.idle_s
 
@@ -234,7 +229,7 @@ class HttpConnection(asyncio.Protocol):
                 raise error.__context__ or error from None
         except httptools.HttpParserError as error:
             if not self._ends:
-                self._close_with(error_answer(400, f"HTTP 400 Bad Request: {error}"))
+                self._close_with(self._error(400, f"HTTP 400 Bad Request: {error}"))
 
     def _plain_head(self) -> bytes:
         lines = [f"{self._method} {self._url.decode('latin-1')} HTTP/1.1"]
@@ -283,11 +278,11 @@ class HttpConnection(asyncio.Protocol):
         if size > limits.head_size_max:
             self._refusal = self._head_too_large()
         elif self._method == "CONNECT":
-            self._refusal = error_answer(405, "HTTP 405 Method Not Allowed")
+            self._refusal = self._error(405, "HTTP 405 Method Not Allowed")
         elif not self._has_one_host():
-            self._refusal = error_answer(400, "HTTP 400 Bad Request: a request names one host")
+            self._refusal = self._error(400, "HTTP 400 Bad Request: a request names one host")
         elif not self._url.startswith(b"/") and self._url != b"*" and b"://" not in self._url:
-            self._refusal = error_answer(400, "HTTP 400 Bad Request")
+            self._refusal = self._error(400, "HTTP 400 Bad Request")
         elif int(headers.get("content-length", "0") or 0) > limits.body_size_max:
             self._refusal = self._body_too_large()
         elif headers.get("expect", "").lower() == "100-continue" and not self._waiting and self._answering is None:
@@ -313,7 +308,7 @@ class HttpConnection(asyncio.Protocol):
         if self._body_size > shared.limits.body_size_max:
             self._close_with(self._body_too_large())
         elif shared.held_bytes > shared.limits.bodies_size_max:
-            self._close_with(error_answer(503, "too many large requests at a time"))
+            self._close_with(self._error(503, "too many large requests at a time"))
         else:
             self._body.append(body)
 
@@ -336,12 +331,15 @@ class HttpConnection(asyncio.Protocol):
 
     # answers
 
+    def _error(self, code: int, message: str) -> Answer:
+        return error_answer(code, message, content_type=self._shared.content_type)
+
     def _begin(self, request: Request, keeps: bool) -> None:
         try:
             now = self._shared.handler.answer_now(request, self._peer)
         except Exception:
             log.exception("%s %s", request.method, request.path)
-            now = error_answer(500, "Internal Server Error")
+            now = self._error(500, "Internal Server Error")
         if now is None:
             self.deadline = NEVER
             self._answering = self._shared.loop.create_task(self._answer(request, keeps))
@@ -359,7 +357,7 @@ class HttpConnection(asyncio.Protocol):
             answer = await self._shared.handler.answer(request, self._peer)
         except Exception:
             log.exception("%s %s", request.method, request.path)
-            answer = error_answer(500, "Internal Server Error")
+            answer = self._error(500, "Internal Server Error")
         finally:
             self._answering = None
             if self._transport is None:
@@ -435,16 +433,16 @@ class HttpConnection(asyncio.Protocol):
         if self._ends or not self._writable:
             self.abort()
         elif self._is_reading:
-            self._close_with(error_answer(408, f"the request did not arrive in {self._shared.limits.request_s:g} s"))
+            self._close_with(self._error(408, f"the request did not arrive in {self._shared.limits.request_s:g} s"))
         else:
             self._end()
 
     def _head_too_large(self) -> Answer:
         what = "head has" if self._in_head else "trailer fields have"
-        return error_answer(431, f"the request's {what} more than {self._shared.limits.head_size_max:,} bytes")
+        return self._error(431, f"the request's {what} more than {self._shared.limits.head_size_max:,} bytes")
 
     def _body_too_large(self) -> Answer:
-        return error_answer(413, f"the request's body has more than {self._shared.limits.body_size_max:,} bytes")
+        return self._error(413, f"the request's body has more than {self._shared.limits.body_size_max:,} bytes")
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
