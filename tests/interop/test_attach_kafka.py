@@ -31,7 +31,9 @@ TOPICS = {"r-short": 2, "r-keep": 1}
 ENDS = {("r-short", 0): 254, ("r-short", 1): 282, ("r-keep", 0): 224}
 OPEN = {("r-short", 0): 253, ("r-short", 1): 279, ("r-keep", 0): 220}
 """Where transactions begin whose ends are behind the tier."""
-SETTINGS = {
+NO_AUTO_CREATE = {"auto.create.topics.enable": "false"}
+"""For a client of another test that still asks for its topics at this port."""
+SETTINGS = NO_AUTO_CREATE | {
     "remote.log.storage.system.enable": "true",
     "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
     "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
@@ -69,7 +71,7 @@ def test_kafka_goes_on_with_what_was_attached(  # noqa: PLR0915  (one story: eac
                     time.sleep(0.2)  # Kafka does not stop while it begins to use that topic
                 time.sleep(2)
         else:
-            kafka("start", NODE)
+            kafka("start", NODE, *(f"{name}={value}" for name, value in NO_AUTO_CREATE.items()))
             kafka("stop", NODE)
         data = Path(kafka("dir", NODE).strip())
         for topic in TOPICS:
