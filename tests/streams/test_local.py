@@ -12,6 +12,7 @@ from kcli.client.admin import Admin
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.client.processing import OutOfRange, PartitionReader, delete_before
+from kcli.client.resets import Kind, Reset
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams import (
     JSON,
@@ -38,6 +39,7 @@ from kcli.streams.local import KafkaStreams, ProcessingGuarantee
 from kcli.streams.local.active_task import ActiveTask
 from kcli.streams.local.checks import end_name
 from kcli.streams.local.plan import input_topics
+from kcli.streams.local.reset import execute, planned
 from kcli.streams.topology.offset_metadata import OffsetMetadata, decode
 from kcli.testing.kafka import Kafka
 from tests.streams.applications import (
@@ -377,6 +379,16 @@ def test_a_lost_changelog_is_an_error(kafka: Kafka) -> None:
         "app has read a, but its internal topic app-counts-changelog is not there: restore the topic, or begin anew "
         "with kcli streams reset"
     )
+
+
+def test_a_program_that_was_reset_begins_anew(kafka: Kafka) -> None:
+    """The offsets of its input topic stay, as the reset has set them, and its changelog is gone."""
+    begun(kafka, PROGRAMS["windowed_count"]())
+    connection = Connection(kafka.bootstrap_servers)
+    plan = planned(connection, "app", Reset(Kind.EARLIEST), ["a"], report=print)
+    assert list(execute(connection, plan)) == []
+    with running(kafka, PROGRAMS["windowed_count"]()):
+        wait_until(lambda: has(kafka, 2))
 
 
 def begun(kafka: Kafka, topology: Topology, **topics: int) -> None:

@@ -10,7 +10,7 @@
 
 The id of a changelog and its end are committed beside the offsets of its task, among the times of processors: they are
 there for any name, so that Kafka Streams keeps them, too. The end is that of some moment before the commit, not later
-than a second after the changelog was last written.
+than a second after the changelog was last written. Offsets without metadata are those of a reset, not of a task.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def check(connection: Connection, application_id: str, plan: Plan, existing: Map
     """Raises StreamsError for what the application has lost, KcliError. existing: the number of partitions of all
     topics."""
     committed = _committed(connection, application_id)
-    begun = [part for part in plan.sub_topologies if {place.topic for place in committed} & set(part.topics)]
+    read = {place.topic for place, (_, metadata) in committed.items() if metadata}
+    begun = [part for part in plan.sub_topologies if read & set(part.topics)]
     if not begun:
         return
     missing = [topic.name for topic in plan.internal_topics if topic.name not in existing]
