@@ -172,6 +172,31 @@ def test_what_cannot_start_is_told(engine: SparkEngine, kafka: Kafka) -> None:
     wait_until(lambda: "is not configured" in states.traces[TaskId("x", 0)])
 
 
+def test_what_a_task_logs_is_in_the_worker_s_log(
+    engine: SparkEngine, kafka: Kafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark's workers have no log that anybody reads."""
+    kafka.seed({"lines": 1})
+    (tmp_path / "in").write_text("1\n2\n")
+    config = {
+        "name": "in",
+        "connector.class": FileStreamSource.CLASS,
+        "file": str(tmp_path / "in"),
+        "topic": "lines",
+        "errors.tolerance": "all",
+        "errors.log.enable": "true",
+        "errors.log.include.messages": "true",
+        "transforms": "t",
+        "transforms.t.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
+        "transforms.t.field": "x",
+    }
+    engine.start([task_start(kafka.bootstrap_servers, config)], MemoryOffsets(), States(), paused=False)
+    wait_until(lambda: len(caplog.messages) >= 2)
+    assert [each[:97] for each in caplog.messages[:2]] == [
+        "Error encountered in task in-0. Executing stage 'TRANSFORMATION' with class 'org.apache.kafka.con"
+    ] * 2
+
+
 def test_connectors_do_not_wait_for_each_other(engine: SparkEngine, kafka: Kafka, tmp_path: Path) -> None:
     """A task whose turn lasts holds no other connector up; stopping it takes no longer than its next poll."""
     kafka.seed({"a": 1, "b": 1})

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from kcli.connect.builtin import built_in
+from kcli.connect.connectors.file import FileStreamSink
 from kcli.connect.connectors.mirror.options import PACKAGE
 from kcli.connect.connectors.mirror.policies import DEFAULT, IDENTITY
 from kcli.connect.converters.registered import STRATEGIES
 from kcli.connect.data.errors import ConnectError
 from kcli.connect.plugins import Limits, TaskId
 from kcli.connect.rest_client import NoWorker, ask
+from kcli.connect.worker.offsets import SinkOffsets
 from kcli.connect.worker.server import WorkerServer
 from kcli.connect.worker.settings import Clients, InvalidWorker, read_settings
 from kcli.connect.worker.validation import Defaults, validate
@@ -27,6 +29,7 @@ from kcli.service.http_client import NoAnswer
 from kcli.service.http_client import ask as ask_other
 from kcli.service.messages import Request
 from kcli.service.serving import CannotServe
+from kcli.testing.kafka import Kafka
 from tests.connect.calls import SOURCE, call
 from tests.connect.engines import wait_until
 from tests.connect.replaying import Worker
@@ -82,6 +85,16 @@ def test_offsets_that_are_none(worker: Worker, tmp_path: Path, entry: Mapping[st
     assert status(worker, "POST", "/connectors", lines(tmp_path)) == 201
     assert status(worker, "PUT", "/connectors/lines/stop") == 204
     assert status(worker, "PATCH", "/connectors/lines/offsets", {"offsets": [entry]}) == 400
+
+
+def test_offsets_of_a_sink_that_are_only_reset(kafka: Kafka) -> None:
+    kafka.seed({"t": 2})
+    consumer = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "connect-out"}
+    first, second = ({"kafka_topic": "t", "kafka_partition": number} for number in range(2))
+    connector, offsets = FileStreamSink({}), SinkOffsets()
+    offsets.alter("out", connector, consumer, [(first, {"kafka_offset": 5}), (second, {"kafka_offset": 6})])
+    offsets.alter("out", connector, consumer, [(first, None)])
+    assert offsets.read(consumer) == [(second, {"kafka_offset": 6})]
 
 
 def test_a_level_in_small_letters_is_for_all_workers(worker: Worker) -> None:

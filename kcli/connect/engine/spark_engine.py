@@ -397,7 +397,9 @@ class _Run:
         )
 
     def _note_outcome(self, task: _Task, outcome: Outcome) -> None:
-        """Store the offsets of a turn, and tell the listener of its topics and its error."""
+        """Store the offsets of a turn, log its lines, and tell the listener of its topics and its error."""
+        for line in outcome.lines:
+            logging.getLogger(line.logger).log(line.level, "%s", line.text)
         if outcome.known is not None:
             task.offsets = outcome.known
         if task.offsets is not None:

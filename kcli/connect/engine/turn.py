@@ -10,12 +10,14 @@ interrupts the turn, and its task goes on in another one.
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcli.connect.data.errors import class_of
 from kcli.connect.engine.passing import is_passing
@@ -29,6 +31,8 @@ LINGER_S = 0.5
 POLL_S = 0.02
 AGAIN_S = 1.0
 """How long a task waits after an interruption."""
+LINES_MAX = 1000
+"""How many lines of a turn come to the worker's log."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,14 @@ class Turn:
         return {**self.start.connector, **self.start.task}
 
 
+class Line(NamedTuple):
+    """What a task has logged. logger: its name. level: of the module logging."""
+
+    logger: str
+    level: int
+    text: str
+
+
 @dataclass
 class Outcome:
     """What a turn has done.
@@ -69,7 +81,8 @@ class Outcome:
     offsets: those of a source that were committed, by partition_key, with the partition as the task named it. stored:
     whether they are in the offsets topic already. starts: where a sink began in each of its partitions. positions:
     offsets of a sink's partitions up to which all is flushed. retries, state: as the next turn's. interruption: an
-    error that passes, with which the turn has ended. trace: the error with which the task has failed.
+    error that passes, with which the turn has ended. trace: the error with which the task has failed. lines: for the
+    worker's log.
     """
 
     id: TaskId
@@ -88,6 +101,7 @@ class Outcome:
     rest: Rest = field(default_factory=Rest)
     interruption: str | None = None
     trace: str | None = None
+    lines: list[Line] = field(default_factory=list)
 
 
 class Interrupted(Exception):
@@ -139,16 +153,44 @@ class Clock:
 def outcome_of(turn: Turn, run: Callable[[Turn, Outcome], None]) -> Outcome:
     """Run a turn, and return what comes of it, an error included."""
     outcome = Outcome(turn.start.id, retries=turn.retries, state=dict(turn.state))
-    try:
-        run(turn, outcome)
-    except Interrupted as error:
-        outcome.interruption = str(error)
-    except Exception as error:  # noqa: BLE001 (whatever a connector raises is the task's state)
-        if is_passing(error):
+    with _logged(outcome.lines):
+        try:
+            run(turn, outcome)
+        except Interrupted as error:
             outcome.interruption = str(error)
-        else:
-            outcome.trace = trace_of(error)
+        except Exception as error:  # noqa: BLE001 (whatever a connector raises is the task's state)
+            if is_passing(error):
+                outcome.interruption = str(error)
+            else:
+                outcome.trace = trace_of(error)
     return outcome
+
+
+@contextmanager
+def _logged(lines: list[Line]) -> Iterator[None]:
+    """A context in which lines that kcli's loggers take are kept, too."""
+    handler, root = _Keep(lines), logging.getLogger("kcli")
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        if handler.left:
+            lines.append(Line("kcli.connect", logging.WARNING, f"{handler.left:,} more lines are left out"))
+
+
+class _Keep(logging.Handler):
+    """Keeps LINES_MAX lines. left: how many came after them."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        super().__init__()
+        self._lines, self.left = lines, 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._lines) < LINES_MAX:
+            self._lines.append(Line(record.name, record.levelno, self.format(record)))
+        else:
+            self.left += 1
 
 
 def trace_of(error: BaseException) -> str:

@@ -104,7 +104,8 @@ class SinkOffsets:
         places = places_of(offsets)
         is_done = isinstance(connector, AltersOffsets) and connector.alter_offsets(offsets)
         committed = {place: offset for place, offset in places.items() if offset is not None}
-        _raise_first(groups.commit(group, committed), name, is_reset=False)
+        if committed:
+            _raise_first(groups.commit(group, committed), name, is_reset=False)
         removed = [place for place, offset in places.items() if offset is None]
         if removed:
             _raise_first(groups.delete_offsets(group, removed), name, is_reset=False)
