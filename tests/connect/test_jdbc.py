@@ -116,6 +116,23 @@ def test_upserts_updates_and_deletes(tmp_path: Path) -> None:
     assert rows(path) == [(2, "f")]
 
 
+def test_a_delete_with_a_schema_before_rows_of_the_same(tmp_path: Path) -> None:
+    """As JsonConverter gives it: {"schema": ..., "payload": null}."""
+    path = tmp_path / "db"
+    what = struct_schema([("what", OPTIONAL_STRING)])
+    more = {"insert_mode": "upsert", "delete_enabled": "true", **BY_KEY}
+    write(path, record(struct(what, "a"), 1, INT64), **more)
+    gone = SinkRecord(topic="orders", partition=0, key_schema=INT64, key=9, value_schema=what, value=None, offset=0)
+    write(path, gone, record(struct(what, "b"), 1, INT64), record(struct(what, "c"), 2, INT64), **more)
+    assert rows(path) == [(1, "b"), (2, "c")]
+
+
+def test_a_row_without_a_key_is_an_error(tmp_path: Path) -> None:
+    optional = Schema(INT64.type, optional=True)
+    with pytest.raises(ConnectError, match="requires records with a non-null key"):
+        write(tmp_path / "db", record(struct(ORDER, 1, "a"), None, optional), **BY_KEY)
+
+
 def test_primary_keys(tmp_path: Path) -> None:
     value = struct(ORDER, 7, "x")
     write(tmp_path / "kafka", record(value, offset=4), pk_mode="kafka", **CREATES)

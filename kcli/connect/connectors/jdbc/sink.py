@@ -125,7 +125,7 @@ class Writer:
         self._fields = frozenset(words(config.get("fields.whitelist", "")))
         self._deletes = config.get("delete.enabled", "false").lower() == "true"
         self._batch = config_int(config, "batch.size", 3000) or 1
-        self._shapes: dict[tuple[str | None, Schema | None, Schema | None], Shape] = {}
+        self._shapes: dict[tuple[str | None, Schema | None, Schema | None, bool], Shape] = {}
         self._known: dict[str, set[str]] = {}
 
     def write(self, records: Sequence[SinkRecord]) -> None:
@@ -148,7 +148,7 @@ class Writer:
         return (record.topic, id(record.key_schema), id(record.value_schema)), self._deletes and record.value is None
 
     def _shape(self, record: SinkRecord) -> Shape:
-        known = record.topic, record.key_schema, record.value_schema
+        known = record.topic, record.key_schema, record.value_schema, record.value is None
         if known not in self._shapes:
             self._shapes[known] = self._new_shape(record)
         return self._shapes[known]
@@ -220,6 +220,13 @@ class Writer:
         if self._pk_mode == "kafka":
             return [record.topic, record.partition, record.offset]
         holder = record.key if self._pk_mode == "record_key" else record.value
+        if holder is None:
+            raise ConnectError(
+                f"Sink connector '{self._connector}' is configured with 'delete.enabled={str(self._deletes).lower()}' "
+                f"and 'pk.mode={self._pk_mode}' and therefore requires records with a non-null key and non-null Struct "
+                f"or primitive key schema, but found record at {_place(record)} with a null key and "
+                f"{'null' if record.key_schema is None else record.key_schema} key schema."
+            )
         if isinstance(holder, Struct):
             return [self._dialect.to_column(schema, holder.get(name)) for name, schema in shape.keys]
         return [self._dialect.to_column(schema, holder) for _, schema in shape.keys]
