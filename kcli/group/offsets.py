@@ -23,6 +23,7 @@ from kcli.group.group import Group
 from kcli.group.records import classic_group_tombstone, offset_record, offset_tombstone
 from kcli.group.requests import (
     ZERO_ID,
+    CommitAnswer,
     CommitOffsets,
     DeleteGroup,
     DeleteOffsets,
@@ -65,23 +66,23 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
     try:
         _check_commit(turn, request)
     except GroupError as refused:
-        turn.answer(token, OffsetsAnswer(error=refused.code, errors={}))
+        turn.answer(token, CommitAnswer(error=refused.code, errors={}))
         return
     metadata_max = turn.shard.config.offset_metadata_max_size
     records: list[Pair] = []
-    errors: dict[TopicPartition, ErrorCode] = {}
-    for each in request.offsets:
+    errors: dict[int, ErrorCode] = {}
+    for place, each in enumerate(request.offsets):
         if each.metadata is not None and utf16_length(each.metadata) > metadata_max:
-            errors[TopicPartition(each.topic, each.partition)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            errors[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             offset = _committed(each, request, turn.now_ms)
             records.append(offset_record(request.group_id, each.topic, each.partition, offset))
     if not turn.fits(records):
-        turn.answer(token, OffsetsAnswer(error=ErrorCode.UNKNOWN_SERVER_ERROR, errors={}))
+        turn.answer(token, CommitAnswer(error=ErrorCode.UNKNOWN_SERVER_ERROR, errors={}))
         return
     if records:
         turn.outcome.batches.append(Batch(records, request.producer_id, request.producer_epoch))
-    turn.answer(token, OffsetsAnswer(errors=errors))
+    turn.answer(token, CommitAnswer(errors=errors))
 
 
 def commit_at_once(turn: Turn, request: CommitOffsets, log_end_offset: int) -> Commits | None:

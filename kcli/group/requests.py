@@ -194,7 +194,7 @@ class OffsetToCommit(NamedTuple):
 
 class CommitOffsets(NamedTuple):
     """Commit offsets of a group. With a producer id, the offsets are part of that producer's transaction and become
-    committed when the transaction commits. The answer is an OffsetsAnswer.
+    committed when the transaction commits. The answer is a CommitAnswer.
 
     generation: that of a classic group, or the member epoch in a consumer group; -1 from a client that is no member.
     retention_ms: -1 for offsets.retention.minutes of the broker. version: of OffsetCommit; error codes depend on it.
@@ -211,8 +211,16 @@ class CommitOffsets(NamedTuple):
     producer_epoch: int = -1
 
 
+class CommitAnswer(NamedTuple):
+    """The answer to CommitOffsets. error: of the whole request. errors: of single offsets, by their place among those
+    of the request, which may name a partition twice; the others succeeded."""
+
+    errors: Mapping[int, ErrorCode]
+    error: ErrorCode = NONE
+
+
 class OffsetsAnswer(NamedTuple):
-    """The answer to CommitOffsets and DeleteOffsets. error: of the whole request. errors: of single partitions; a
+    """The answer to DeleteOffsets. error: of the whole request. errors: of single partitions; a
     partition that is not in `errors` succeeded."""
 
     errors: Mapping[TopicPartition, ErrorCode]

@@ -12,6 +12,7 @@ from kcli.group.machine import GroupMachine
 from kcli.group.metadata import Metadata
 from kcli.group.records import Record, parse
 from kcli.group.requests import (
+    CommitAnswer,
     CommitOffsets,
     FetchAnswer,
     FetchedOffset,
@@ -23,7 +24,6 @@ from kcli.group.requests import (
     LeaveAnswer,
     LeaveGroup,
     Leaver,
-    OffsetsAnswer,
     OffsetToCommit,
     SyncAnswer,
     SyncGroup,
@@ -189,7 +189,7 @@ class Running:
         topic: str = "t",
         partition: int = 0,
         **values: Any,
-    ) -> OffsetsAnswer:
+    ) -> CommitAnswer:
         """OffsetCommit of one partition."""
         metadata = values.pop("metadata", "m")
         each = OffsetToCommit(
@@ -208,7 +208,7 @@ class Running:
             "offsets": (each,),
             "version": 9,
         } | values
-        answer: OffsetsAnswer = self.ask(CommitOffsets(**request))
+        answer: CommitAnswer = self.ask(CommitOffsets(**request))
         return answer
 
     def fetch(

@@ -42,6 +42,7 @@ from kcli.coordinator.machine import Outcome, Pair
 from kcli.group.consumer.member import LEAVING, LEAVING_STATIC, MemberState
 from kcli.group.records import Record, parse
 from kcli.group.requests import (
+    CommitAnswer,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
     DescribedGroup,
@@ -50,7 +51,6 @@ from kcli.group.requests import (
     LeaveAnswer,
     LeaveGroup,
     Leaver,
-    OffsetsAnswer,
     SyncAnswer,
 )
 from kcli.protocol.error_code import ErrorCode
@@ -260,7 +260,7 @@ class Story(Cluster):
                 return f"SyncGroup: {answer.error.name}"
             case LeaveAnswer():
                 return f"LeaveGroup: {answer.members[0].error.name}"
-            case OffsetsAnswer():
+            case CommitAnswer():
                 errors = [answer.error, *answer.errors.values()]
                 return f"OffsetCommit: {max(errors).name}"
             case ConsumerHeartbeatAnswer() if answer.error:

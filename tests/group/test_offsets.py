@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.group.records import OFFSET
-from kcli.group.requests import DeleteGroup, DeleteOffsets, FetchedOffset, OffsetsAnswer, TopicsDeleted
+from kcli.group.requests import CommitAnswer, DeleteGroup, DeleteOffsets, FetchedOffset, OffsetsAnswer, TopicsDeleted
 from kcli.protocol.error_code import ErrorCode
 from kcli.protocol.topic_partition import TopicPartition
 from tests.group.group_log import GROUP, SESSION_MS, Running
@@ -16,7 +16,7 @@ ID, OTHER_ID = "B" * 21 + "A", "C" * 21 + "A"
 SMALL = {"offsets_retention_ms": DAY_MS, "offsets_retention_check_interval_ms": MINUTE_MS}
 
 
-def error(answer: OffsetsAnswer) -> ErrorCode:
+def error(answer: CommitAnswer | OffsetsAnswer) -> ErrorCode:
     """Return the error of the response, or of its only partition."""
     return answer.error or next(iter(answer.errors.values()), ErrorCode.NONE)
 

@@ -15,6 +15,7 @@ from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.group.consumer.embedded import VERSION_BYTES, version_of
 from kcli.group.requests import (
     ZERO_ID,
+    CommitAnswer,
     CommitOffsets,
     DescribedGroup,
     FetchAnswer,
@@ -26,7 +27,6 @@ from kcli.group.requests import (
     LeaveAnswer,
     LeaveGroup,
     Leaver,
-    OffsetsAnswer,
     OffsetToCommit,
     SyncAnswer,
     SyncGroup,
@@ -195,9 +195,9 @@ class Member:
         place, owner = (self.group, number), self.owner
         commits = self.world.commits
 
-        async def run(node: Node) -> OffsetsAnswer:
+        async def run(node: Node) -> CommitAnswer:
             begun = commits.begins(place, offset)
-            answer: OffsetsAnswer = await node.broker.groups.handle(self.group, request)
+            answer: CommitAnswer = await node.broker.groups.handle(self.group, request)
             if node.is_alive and answer.error == ErrorCode.NONE:
                 commits.acknowledged(place, begun)
                 self._note_commit(node, number, owner, request, answer)
@@ -209,7 +209,7 @@ class Member:
         answer = await self.world.network.ask(self.who, what, run, again_ms=self._again_ms())
         self.heed(answer.error)
 
-    def _note_commit(self, node: Node, number: int, owner: str, request: CommitOffsets, answer: OffsetsAnswer) -> None:
+    def _note_commit(self, node: Node, number: int, owner: str, request: CommitOffsets, answer: CommitAnswer) -> None:
         if self.world.is_classic(self.group):
             self.world.generations.committed(self.group, request.generation, owner)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -19,10 +20,9 @@ from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.wire.answers import Encoded, Laid
 from kcli.broker.wire.call import Client
 from kcli.broker.wire.offset_commit_layout import Answered, lay_out
-from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
+from kcli.group.requests import CommitAnswer, CommitOffsets, OffsetToCommit
 from kcli.metadata.partition import Topic
 from kcli.protocol.error_code import ErrorCode
-from kcli.protocol.topic_partition import TopicPartition
 from kcli.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _uuid(value: bytes) -> UUID:
     return UUID(bytes=value)
 
 
-def _finished(call: types.OffsetCommitCall, topics: Topics, answer: asyncio.Future[OffsetsAnswer]) -> Laid:
+def _finished(call: types.OffsetCommitCall, topics: Topics, answer: asyncio.Future[CommitAnswer]) -> Laid:
     try:
         result = answer.result()
     except CoordinatorError as error:
@@ -152,26 +152,28 @@ def _request(call: types.OffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) 
     )
 
 
-def _answer(call: types.OffsetCommitCall, topics: Topics, code: int, errors: Mapping[TopicPartition, int]) -> Laid:
+def _answer(call: types.OffsetCommitCall, topics: Topics, code: int, errors: Mapping[int, int]) -> Laid:
     """Return the response. Topics and partitions that do not exist come first, as in Kafka's response.
 
-    code: the error code of every partition that exists; NONE if `errors` has the error codes. errors: partition ->
-    error code; a partition that is not in `errors` has no error.
+    code: the error code of every partition that exists; NONE if `errors` has the error codes. errors: error codes by
+    the place among the partitions that exist; one that is not in `errors` has no error.
     """
     by_id = call.version >= IDS_SINCE
     first: list[Answered] = []
     others: list[Answered] = []
+    places = count()
     for topic, requested in topics:
         numbers = [each.partition_index for each in requested.partitions]
         name = requested.topic_id if by_id else requested.name
         if isinstance(topic, int):
             first.append((name, tuple([(number, topic) for number in numbers])))
             continue
-        codes = [(number, code) for number in numbers]
-        if errors and not code:
-            codes = [(number, errors.get(TopicPartition(topic.name, number), NONE)) for number in numbers]
         missing = [(number, MISSING) for number in numbers if number not in topic.partitions]
         if missing:
-            codes = missing + [each for each in codes if each[0] in topic.partitions]
+            numbers = [number for number in numbers if number in topic.partitions]
+        codes = [(number, code) for number in numbers]
+        if errors and not code:
+            codes = [(number, errors.get(place, NONE)) for number, place in zip(numbers, places, strict=False)]
+        codes = missing + codes
         (first if missing else others).append((name, tuple(codes)))
     return lay_out(call.messages, call.header.correlation_id, first + others)

@@ -7,7 +7,7 @@ v5 transactions without AddOffsetsToTxn (KIP-890). KIP-98.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kcli.broker.broker import Broker
@@ -16,10 +16,9 @@ from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.coordinators.transaction_check import Producer, committing, unverified, verify
 from kcli.broker.partition.partitions import Partition
 from kcli.group.records import TOPIC as GROUPS
-from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
+from kcli.group.requests import CommitAnswer, CommitOffsets, OffsetToCommit
 from kcli.log.live.partition_log import LogFailed
 from kcli.protocol.error_code import ErrorCode
-from kcli.protocol.topic_partition import TopicPartition
 from kcli.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ TRANSLATED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-Errors = Mapping[TopicPartition, ErrorCode]
 
 
 async def txn_offset_commit(broker: Broker, call: types.TxnOffsetCommitCall) -> types.TxnOffsetCommitResponse:
@@ -50,41 +48,34 @@ async def txn_offset_commit(broker: Broker, call: types.TxnOffsetCommitCall) -> 
         return _refuse_all(call, requested, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     readable = broker.access.among(call, Operation.READ, ResourceType.TOPIC)
     denied = {topic.name for topic in request.topics if topic.name not in readable}
-    offsets = tuple(
-        _offset(broker, topic, each)
-        for topic, each in requested
-        if topic not in denied and _exists(broker, topic, each.partition_index)
-    )
-    known = [TopicPartition(each.topic, each.partition) for each in offsets]
-    errors = {
-        TopicPartition(topic, each.partition_index): ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if topic in denied
-        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for topic, each in requested
-    }
-    errors |= dict.fromkeys(known, ErrorCode.NONE)
-    if offsets:
+    codes = [_code(broker, topic, each.partition_index, denied) for topic, each in requested]
+    known = [place for place, code in enumerate(codes) if not code]
+    if known:
         try:
-            errors |= await _commit(broker, call, offsets)
+            errors = await _commit(broker, call, tuple(_offset(broker, *requested[place]) for place in known))
         except CoordinatorError as error:
             code = TRANSLATED.get(error.code, error.code)
             if call.version < LOADING_SINCE and code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            errors |= dict.fromkeys(known, code)
-    return _answer(call, errors)
+            errors = dict.fromkeys(range(len(known)), code)
+        for number, code in errors.items():
+            codes[known[number]] = code
+    return _answer(call, codes)
 
 
 def _refuse_all(
     call: types.TxnOffsetCommitCall,
-    requested: Iterable[tuple[str, types.TxnOffsetCommitRequestPartition]],
+    requested: Sequence[tuple[str, types.TxnOffsetCommitRequestPartition]],
     code: ErrorCode,
 ) -> types.TxnOffsetCommitResponse:
-    return _answer(call, {TopicPartition(topic, each.partition_index): code for topic, each in requested})
+    return _answer(call, [code] * len(requested))
 
 
-def _exists(broker: Broker, name: str, number: int) -> bool:
+def _code(broker: Broker, name: str, number: int, denied: Container[str]) -> ErrorCode:
+    if name in denied:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = broker.image.topic(name)
-    return topic is not None and number in topic.partitions
+    return ErrorCode.NONE if topic and number in topic.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _offset(broker: Broker, name: str, partition: types.TxnOffsetCommitRequestPartition) -> OffsetToCommit:
@@ -99,14 +90,16 @@ def _offset(broker: Broker, name: str, partition: types.TxnOffsetCommitRequestPa
     )
 
 
-async def _commit(broker: Broker, call: types.TxnOffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) -> Errors:
-    """Write the offsets to the group's partition of __consumer_offsets. Return the errors of single partitions. Raises
-    CoordinatorError for an error of the whole request."""
+async def _commit(
+    broker: Broker, call: types.TxnOffsetCommitCall, offsets: tuple[OffsetToCommit, ...]
+) -> Mapping[int, ErrorCode]:
+    """Write the offsets to the group's partition of __consumer_offsets. Return the errors of single offsets, by their
+    place. Raises CoordinatorError for an error of the whole request."""
     request = call.request
     if not request.group_id:
         raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
     await _verify(broker, call)
-    answer: OffsetsAnswer = await ask_group(
+    answer: CommitAnswer = await ask_group(
         broker.groups,
         request.group_id,
         CommitOffsets(
@@ -154,7 +147,9 @@ def _partition(broker: Broker, call: types.TxnOffsetCommitCall) -> Partition:
     return partition
 
 
-def _answer(call: types.TxnOffsetCommitCall, errors: Errors) -> types.TxnOffsetCommitResponse:
+def _answer(call: types.TxnOffsetCommitCall, errors: Iterable[ErrorCode]) -> types.TxnOffsetCommitResponse:
+    """Return the response. errors: an error code for each partition of the request."""
+    codes = iter(errors)
     return call.respond(
         topics=tuple(
             call.new(
@@ -164,7 +159,7 @@ def _answer(call: types.TxnOffsetCommitCall, errors: Errors) -> types.TxnOffsetC
                     call.new(
                         "TxnOffsetCommitResponsePartition",
                         partition_index=each.partition_index,
-                        error_code=errors[TopicPartition(topic.name, each.partition_index)],
+                        error_code=next(codes),
                     )
                     for each in topic.partitions
                 ),

@@ -219,6 +219,27 @@ def test_commit_at_every_version(node: RunningNode, _: str, version: int) -> Non
         assert fetch(client, 9, group, topic) == [(0, 5, "m"), (1, -1, "")]
 
 
+@pytest.mark.parametrize("is_split", [False, True])
+@pytest.mark.parametrize("lengths", [(5000, 1), (1, 5000), (1, 1)])
+def test_a_partition_that_is_committed_twice(node: RunningNode, lengths: tuple[int, int], *, is_split: bool) -> None:
+    """Each has the error of its own metadata; the last one without an error stays."""
+    group = f"twice-{lengths}-{is_split}"
+    partitions = [
+        {"partition_index": 0, "committed_offset": 10 + number, "committed_metadata": "x" * length}
+        for number, length in enumerate(lengths)
+    ]
+    parts = [(each,) for each in partitions] if is_split else [tuple(partitions)]
+    request = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": ""}
+    with node.client() as client:
+        answer = client.call(
+            "offset_commit", 8, **request, topics=tuple({"name": TOPIC, "partitions": each} for each in parts)
+        )
+        codes = [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
+        assert codes == [ErrorCode.OFFSET_METADATA_TOO_LARGE if length > 4096 else 0 for length in lengths]
+        kept = max(number for number, code in enumerate(codes) if not code)
+        assert fetch(client, 9, group, topic_id(node))[0] == (0, 10 + kept, "x")
+
+
 def test_commit_of_a_topic_that_is_not_there(node: RunningNode) -> None:
     with node.client() as client:
         assert commit(client, 10, "nothing", 5, topic="B" * 21 + "A") == [ErrorCode.UNKNOWN_TOPIC_ID] * 2
