@@ -62,7 +62,13 @@ QUIET = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.python.worker.reuse": "true",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
 }
+"""What jobs of kcli do not need, Spark does not do. It keeps a thousand jobs with their tasks otherwise, also without
+its user interface."""
 
 
 class SparkFailed(KcliError):
