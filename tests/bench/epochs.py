@@ -2,14 +2,18 @@
 
 `kcli pipe --follow` copies a topic to another one, exactly once, epoch after epoch, while records come in. Beside the
 number of the epoch the resident memory of its processes is written to epochs.csv: kcli itself, which is the driver's
-Python, Spark's JVM, whose heap has a limit, and the Python process in which Spark keeps the stream's reader. Memory is
-flat if the median of the last quarter is hardly above that of the second; the first is the start.
+Python, Spark's JVM, and the Python process in which Spark keeps the stream's reader. Memory is flat if the median of
+the last quarter is hardly above that of the second; the first is the start. The JVM has its whole heap from the start,
+as garbage fills it up to its limit some time; what its objects take after a collection (jcmd GC.run) is compared
+between the half and the end.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +26,7 @@ from statistics import median
 
 from confluent_kafka import Producer
 
+from kcli.export.session import QUICK_JAVA
 from kcli.testing.kafka import Kafka
 from tests.bench.measure import BenchError
 from tests.bench.report import ServeFigure
@@ -32,17 +37,22 @@ HOUR = 3600
 INTERVAL_S, PRODUCE_S = 0.1, 0.05
 SAMPLES = 400
 FLAT = 1.05
-HEAP = "spark.driver.memory=512m"
+HEAP = {
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -Xms512m -XX:+AlwaysPreTouch",
+}
+JVM = "JVM"
 END_S = 60
-PARTS = {"JVM": b"SparkSubmit", "stream reader": b"python_streaming_source_runner"}
+PARTS = {JVM: b"SparkSubmit", "stream reader": b"python_streaming_source_runner"}
 """The processes below kcli, each with a part of its command line."""
 
 
 def figures(epochs: int, work: Path) -> Iterator[ServeFigure]:
     """Run so many epochs, write epochs.csv to a directory, and yield the memory of each process. Raises BenchError."""
     work.mkdir(parents=True, exist_ok=True)
+    live: list[float] = []
     with Kafka.started(process="child", seed={"t": 1, "u": 1}) as kafka, producing(kafka):
-        rows = [*measured(kafka, epochs, work)]
+        rows = [*measured(kafka, epochs, work, live)]
     if len(rows) < 4:
         raise BenchError(f"{epochs} epochs are too few to compare their quarters")
     with (work / "epochs.csv").open("w", newline="") as file:
@@ -53,6 +63,8 @@ def figures(epochs: int, work: Path) -> Iterator[ServeFigure]:
     for name in rows[0][2]:
         first, last = (median(row[2][name] for row in part) for part in (rows[quarter : 2 * quarter], rows[-quarter:]))
         yield ServeFigure(f"{epochs:,} epochs, {name}: last quarter: second", last, first, "MB", most_ratio=FLAT)
+    if live:
+        yield ServeFigure(f"{epochs:,} epochs, the JVM's objects: end: half", live[-1], live[0], "MB", most_ratio=FLAT)
 
 
 @contextmanager
@@ -76,13 +88,15 @@ def producing(kafka: Kafka) -> Iterator[None]:
         thread.join()
 
 
-def measured(kafka: Kafka, epochs: int, work: Path) -> Iterator[tuple[int, float, dict[str, float]]]:
+def measured(kafka: Kafka, epochs: int, work: Path, live: list[float]) -> Iterator[tuple[int, float, dict[str, float]]]:
     """Pipe for so many epochs; yield now and then the epoch, the seconds since the start, and the memory (MB) of each
-    process. Raises BenchError if the pipe ends before."""
+    process. live: takes what the JVM's objects take after half of the epochs and at the end, where jcmd is there.
+    Raises BenchError if the pipe ends before."""
     ends = [f"kafka://{kafka.bootstrap_servers}/{topic}" for topic in ("t", "u")]
     checkpoint = kafka.data_dir.with_name("epochs.checkpoint")
     options = ["--checkpoint", str(checkpoint), "--follow", "--interval", str(INTERVAL_S), "--format", "jsonl"]
-    command = [sys.executable, "-m", "kcli", "pipe", *ends, *options, "--master", "local[1]", "--spark-conf", HEAP]
+    settings = [word for name, text in HEAP.items() for word in ("--spark-conf", f"{name}={text}")]
+    command = [sys.executable, "-m", "kcli", "pipe", *ends, *options, "--master", "local[1]", *settings]
     began, due = time.perf_counter(), 0.0
     with (work / "epochs.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
@@ -99,6 +113,8 @@ def measured(kafka: Kafka, epochs: int, work: Path) -> Iterator[tuple[int, float
                     f"epoch {epoch:,}, {at:.0f} s: " + ", ".join(f"{name} {mb:.0f} MB" for name, mb in memory.items())
                 )
                 yield epoch, at, memory
+            if epoch >= (len(live) + 1) * epochs / 2:
+                live += live_mb(process.pid)
             if epoch >= epochs:
                 break
         else:
@@ -114,12 +130,27 @@ def measured(kafka: Kafka, epochs: int, work: Path) -> Iterator[tuple[int, float
 
 def resident_mb(pid: int) -> dict[str, float]:
     """The resident memory of kcli and of the processes below it, by name. Raises BenchError if one is missing."""
+    return {name: _resident_mb(each) for name, each in _processes(pid).items()}
+
+
+def live_mb(pid: int) -> list[float]:
+    """What the objects of the JVM below kcli take (MB) after a collection; nothing without jcmd. Raises BenchError."""
+    if shutil.which("jcmd") is None:
+        return []
+    jvm = str(_processes(pid)[JVM])
+    subprocess.run(["jcmd", jvm, "GC.run"], capture_output=True, check=True)
+    told = subprocess.run(["jcmd", jvm, "GC.heap_info"], capture_output=True, text=True, check=True).stdout
+    heap = told.partition("Metaspace")[0]
+    return [sum(int(found) for found in re.findall(r"generation\s+total \d+K, used (\d+)K", heap)) * 1024 / 1e6]
+
+
+def _processes(pid: int) -> dict[str, int]:
     found = {"kcli": pid}
     for child, command in below(pid):
         found |= {name: child for name, part in PARTS.items() if part in command}
     if missing := PARTS.keys() - found.keys():
         raise BenchError(f"kcli has no {min(missing)}")
-    return {name: _resident_mb(each) for name, each in found.items()}
+    return found
 
 
 def _resident_mb(pid: int) -> float:
