@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kcli.cli.options import Format, time_text
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import StatusLine, bar, size_text
+from kcli.cli.spark_options import tell_failure
 from kcli.errors import UsageError
 from kcli.export.class_archive import make_soon
 from kcli.export.decoding import DecoderSpec
@@ -203,9 +204,7 @@ def run(
             outcome = TableJob(options, table, settings, line.show, compacts=compacts).run()
     except SparkFailed as error:
         line.clear()
-        if debug and error.trace:
-            for trace_line in error.trace.rstrip().split("\n"):
-                note(trace_line)
+        tell_failure(error, f"begins again, {options.out} is as it was", debug=debug)
         raise
     except KeyboardInterrupt:
         line.clear()

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +14,7 @@ from kcli.cli.export import DEFAULT_COLUMNS, export_options, table_of
 from kcli.cli.options import Format
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import StatusLine
+from kcli.cli.spark_options import GOES_ON, tell_failure
 from kcli.errors import KcliError, UsageError
 from kcli.export.class_archive import make_soon
 from kcli.export.options import SourceOptions
@@ -238,8 +240,7 @@ def _run(
             last = pipe.run(settings, watch, follow_s)
         except SparkFailed as error:
             line.clear()
-            for trace_line in error.trace.rstrip().split("\n") if debug and error.trace else ():
-                note(trace_line)
+            tell_failure(error, GOES_ON if plan.checkpoint else "goes on where the table ends", debug=debug)
             raise
         except KeyboardInterrupt:
             line.clear()
@@ -256,6 +257,7 @@ def _run(
 def _summary(plan: Plan, done: PipeProgress, began: float, output: Format) -> None:
     seconds = time.monotonic() - began
     if output is Format.JSONL:
+        done = replace(done, rate=done.records / max(seconds, 0.001))  # of the run, as all its other numbers
         ends_of = {"source": plan.source, "target": plan.target}
         write_text(json_line({"type": "summary", **ends_of, **_counts(done), "seconds": round(seconds, 3)}))
         return

@@ -17,7 +17,7 @@ from kcli.cli.options import Format, not_empty, pairs, time_ms, utf8_path
 from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.registry_options import SchemasOptions
 from kcli.cli.reset_options import ByDuration, ShiftBy, ToDatetime, ToOffset
-from kcli.cli.spark_options import SPARK, Debug, Master, SparkConf
+from kcli.cli.spark_options import GOES_ON, SPARK, Debug, Master, SparkConf, tell_failure
 from kcli.errors import KcliError, UsageError, needing
 from kcli.printable import printable
 
@@ -166,8 +166,7 @@ def _run_on_spark(
             _close_at_signals(streams.close)
             streams.run(spark)
     except SparkFailed as error:
-        for line in error.trace.rstrip().split("\n") if on_spark.debug and error.trace else ():
-            note(line)
+        tell_failure(error, GOES_ON, debug=on_spark.debug)
         raise
 
 

@@ -35,6 +35,9 @@ from kcli.log.disk import Disk
 INTENT = "_kcli_intent.json"
 
 
+TABLE_INTENT = "intent.json"
+
+
 class Busy(KcliError):
     """Another job holds the lock of the table."""
 
@@ -65,7 +68,7 @@ class Staging:
 
     def __init__(self, directory: Path, disk: Disk | None = None) -> None:
         self.directory = directory.resolve()
-        self.root = self.directory.with_name(f".{self.directory.name}.kcli")
+        self.root = staging_of(self.directory)
         self.intent = self.directory / INTENT
         self.finished_earlier = False
         self._disk = disk or Disk()
@@ -176,6 +179,32 @@ class Staging:
             self._disk.write_file(Path(path), text.encode())
         self._disk.remove(self.intent)
         self._disk.sync_directory(self.directory)
+
+
+def staging_of(directory: Path) -> Path:
+    """Return the staging directory of a table's directory."""
+    return directory.with_name(f".{directory.name}.kcli")
+
+
+def reason_of(error: OSError) -> str:
+    """Return the operating system's reason of an error, without the words that Arrow puts around it."""
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def unchanged(directory: Path, reason: str) -> KcliError:
+    """Return the error of a run that has failed before its commit. directory: the table's."""
+    return KcliError(f"{directory}: {reason}: the table has nothing of this run, the same command tries again")
+
+
+def not_written(directory: Path, error: OSError) -> KcliError:
+    """Return the error of a run whose write the operating system has refused, as on a full disk. It names the table's
+    directory, not a file of the staging directory, which the run removes; but the file if the commit has begun."""
+    place, root = Path(error.filename or directory), staging_of(directory)
+    if place != directory and root not in (place, *place.parents):
+        return KcliError(f"{place}: {reason_of(error)}")
+    if (root / TABLE_INTENT).exists() or is_interrupted(directory):
+        return KcliError(f"{place}: {reason_of(error)}: the same command finishes the commit, or undoes it")
+    return unchanged(directory, reason_of(error))
 
 
 def is_interrupted(directory: Path) -> bool:

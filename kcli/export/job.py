@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kcli.errors import KcliError, UsageError
+from kcli.errors import UsageError
 from kcli.export.columns import COLUMNS
-from kcli.export.commit import Staging
+from kcli.export.commit import Staging, not_written
 from kcli.export.decoding.unify import filled, settle
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest, SourcePart, read_manifest
@@ -89,7 +89,7 @@ class Job:
                 reports = self._steps.run(staging.run, due)
                 return self._commit(staging, manifest, state, topic_ids, reports, began)
         except OSError as error:
-            raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
+            raise not_written(self._options.out, error) from error
 
     # earlier increments of the table
 

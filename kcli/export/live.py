@@ -56,6 +56,10 @@ class LiveRange:
     copies: tuple[str, ...] = ()
     remote: Remote | None = None
 
+    def from_offset(self, first: int) -> LiveRange:
+        """Return the range without the offsets below `first`; an empty one at its end if it has no others."""
+        return replace(self, start=min(self.end, max(self.start, first)))
+
 
 class LiveEnd:
     """The log end offset and last stable offset of one replica of a partition, followed as its log grows."""
@@ -163,7 +167,7 @@ def read_live(live_range: LiveRange, columns: Sequence[str], options: SourceOpti
     """
     read_columns = columns if "offset" in columns else [*columns, "offset"]
     pauses = iter(PAUSES_S)
-    at, is_read = live_range.start, False
+    at, is_read = live_range.start, live_range.start == live_range.end
     while not is_read:
         try:
             for split in _splits(replace(live_range, start=at), options):

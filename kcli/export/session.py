@@ -52,6 +52,15 @@ MASTER_TIMEOUT_S = 10
 UNANSWERED = re.compile(r"An error occurred while calling \S+")
 """The whole text of py4j's error where the JVM has ended during a call."""
 JVM_ENDED = "Spark's JVM ended"
+WORKER_LATE = "a Python worker of Spark did not start in time, as on a machine that is too busy"
+DISK_FULL = "no space left on the device"
+KNOWN_REASONS = (JVM_ENDED, WORKER_LATE, DISK_FULL)
+"""Reasons of a failure that need no more of Spark's log."""
+NO_REASON = "it gave no reason"
+QUERY_FAILED = re.compile(r"\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
+ERROR_CLASS = re.compile(r"^(?:\[[A-Z][A-Z0-9_.]+\] )+")
+OWN_ERROR = re.compile(r"^(?:kcli|formats)\.[\w.]+: (.+)", re.MULTILINE)
+SQL_STATE = re.compile(r" SQLSTATE: \w{5}\s*$")
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -72,11 +81,13 @@ its user interface."""
 
 
 class SparkFailed(KcliError):
-    """Spark could not start, or a Spark job failed. `trace`: Spark's error text and log, shown with --debug."""
+    """Spark could not start, or a Spark job failed. `trace`: Spark's error text and log, shown with --debug. is_of_job:
+    whether the job's own code raised the error; otherwise Spark failed, and the same job may succeed the next time."""
 
-    def __init__(self, reason: str, trace: str = "") -> None:
+    def __init__(self, reason: str, trace: str = "", *, is_of_job: bool = True) -> None:
         super().__init__(reason)
         self.trace = trace
+        self.is_of_job = is_of_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +186,8 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
             reason = cause(error)  # before Spark stops: str() of its errors calls the JVM
             if reason is None:
                 raise
-            raise SparkFailed(reason, _tail(log, str(error))) from error
+            text = _text(error)
+            raise SparkFailed(reason, _tail(log, text), is_of_job=OWN_ERROR.search(text) is not None) from error
         finally:
             _stop(context)
     finally:
@@ -305,6 +317,14 @@ def _forget_gateway() -> None:
     SparkContext._jvm = None  # noqa: SLF001 (so that another session of this process starts its own)
 
 
+def _text(error: Exception) -> str:
+    """Return the text of an error, which Spark's JVM may have: then an empty one if the JVM has ended."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 (py4j raises many)
+        return ""
+
+
 def _tail(log: Path, text: str) -> str:
     try:
         return f"{text}\n{log.read_text(errors='replace')}"
@@ -342,17 +362,25 @@ def _cause(text: str) -> str:
     """Return the line of a Java or Python trace that names the cause of the failure, as a reason for the user; "it gave
     no reason" if no line names one."""
     if "No space left on device" in text:
-        return "no space left on the device"
+        return DISK_FULL
     if "OutOfMemoryError" in text:
         return "Java ran out of memory; give it more with --spark-conf spark.driver.memory=4g"
-    own_errors = re.findall(r"^(?:kcli|formats)\.[\w.]+: (.+)", text, re.MULTILINE)
+    own_errors = OWN_ERROR.findall(text)
     if own_errors:
         return str(own_errors[-1]).strip()
+    if "Python worker failed to connect back" in text:
+        return WORKER_LATE
     causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.+)", text)
     if causes:
-        return str(causes[-1]).strip()
+        return _plain(str(causes[-1]))
     for line in text.splitlines():
-        found = re.sub(r"^(?:Exception in thread \S+ |Error: )?(?:[\w.$]+(?:Exception|Error): )*", "", line).strip()
+        found = re.sub(r"^(?:Exception in thread \S+ |Error: )?(?:[\w.$]+(?:Exception|Error): )*", "", line)
+        found = _plain(found)
         if found and not found.startswith(("at ", "An error occurred", "Traceback", "File ")):
             return found
-    return "it gave no reason"
+    return NO_REASON
+
+
+def _plain(line: str) -> str:
+    """Return a line of Spark's without the names, ids and codes by which Spark knows the error."""
+    return SQL_STATE.sub("", ERROR_CLASS.sub("", QUERY_FAILED.sub("", line.strip()))).strip()

@@ -15,13 +15,15 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kcli.errors import KcliError
+from kcli.export.commit import unchanged
 from kcli.export.decoding import Decoder, DecoderSpec, SchemaError, Survey, make_decoder
 from kcli.export.export_options import ExportOptions
 from kcli.export.reading import read
@@ -111,6 +113,30 @@ class Steps:
         starts. Raises as make_decoder does."""
         self._decoder(self._options.key)
         self._decoder(self._options.value)
+
+    def check_fit(self) -> None:
+        """Check that a table that exists can have what the decoders will make, so that another format of keys or values
+        fails before records are read. Where the records decide a type, one of those that the format may have must fit.
+        Raises as `fit`."""
+        assert self._fit is not None, "the rows are of a table format"
+        options = self._options
+        rows = Shape(options.source.columns, self._decoder(options.key), self._decoder(options.value)).open_schema
+        open_types = [
+            [pa.field(name, kind) for kind in spec.possible_types]
+            for name, spec in (("key", options.key), ("value", options.value))
+            if spec.infers and name in rows.names
+        ]
+        refused: SchemaError | None = None
+        for fields in product(*open_types):
+            tried = reduce(lambda found, each: found.set(found.get_field_index(each.name), each), fields, rows)
+            try:
+                self._fit(tried)
+            except SchemaError as error:
+                refused = refused or error
+            else:
+                return
+        assert refused is not None, "a format has a type"
+        raise refused
 
     def run(self, scratch: Path, splits: Sequence[Split]) -> Reports:
         """Run all steps. scratch: the directory of the staged files. Raises KcliError for the first task that failed,
@@ -230,7 +256,7 @@ class Steps:
             reports: list[TaskReport] = spark.parallelize(list(items), len(items)).map(made).collect()
         for report in reports:
             if report.failure is not None:
-                raise KcliError(report.failure)
+                raise unchanged(self._options.out, report.failure) if report.is_of_disk else KcliError(report.failure)
         return reports
 
     def _polling(self, spark: SparkContext, step: str, counted: tuple[Any, Any, int, int] | None) -> _Poll:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 TOPIC_IDS = "topic ids"
 """A key beside the topics in the offsets of a micro-batch: the ids of the topics. No topic has this name, as it has a
 space."""
+OFFSETS_A_TASK = 100_000
+"""About how many offsets a task has at most in a stream with maxOffsetsPerTrigger."""
 Offsets = dict[TopicPartition, int]
 Where = TypeVar("Where")
 
@@ -271,6 +273,7 @@ class KafkaLogStreamReader(OffsetsReader[list[PartitionFiles]]):
             return []
         found = self._found()
         ranges: list[Range] = []
+        firsts: dict[str, int] = {}
         for key, at, to in self._unread(start, end, found):
             copies = found[key]
             if (first := log_start(copies)) > at:
@@ -278,16 +281,30 @@ class KafkaLogStreamReader(OffsetsReader[list[PartitionFiles]]):
                 first = log_start(copies)
             if first > at:
                 self._lost(f"{key}: offset {at:,} is gone, the log starts at {first:,}")
-            ranges += chosen(copies, max(at, first), to)
-        return list(map(LivePartition, self._parts(ranges)))
+            if self._cuts_by_offset and len(copies) == 1:
+                ranges.append(Range(copies[0], at, to))
+                firsts[copies[0].directory] = first
+            else:
+                ranges += chosen(copies, max(at, first), to)
+        return [LivePartition(each.from_offset(firsts.get(each.directory, 0))) for each in self._parts(ranges)]
+
+    @property
+    def _cuts_by_offset(self) -> bool:
+        """Whether tasks are cut at offsets that the batch alone decides. Segments may be deleted or compacted before a
+        batch that was interrupted runs again; then it has the same tasks, whose rows a sink may have written already.
+        Without a limit of offsets for a batch, such tasks would be too many."""
+        return self._options.max_offsets_per_trigger is not None
 
     def _parts(self, ranges: list[Range]) -> list[LiveRange]:
-        """Cut ranges into tasks of about 64 MB, or smaller ones if minPartitions or maxRecordsPerPartition requires
-        them. Raises UsageError for too many."""
-        by_bytes = [part for each in ranges for part in _cut(each, splits([each], unshared(self._options)))]
+        """Cut ranges into tasks of about 64 MB, with maxOffsetsPerTrigger of OFFSETS_A_TASK, or smaller ones if
+        minPartitions or maxRecordsPerPartition requires them. Raises UsageError for too many."""
+        if self._cuts_by_offset:
+            pieces = [part for each in map(_whole, ranges) for part in _even(each, -(-_size(each) // OFFSETS_A_TASK))]
+        else:
+            pieces = [part for each in ranges for part in _cut(each, splits([each], unshared(self._options)))]
         most = self._options.max_records_per_partition
         parts = counted(
-            (part for each in by_bytes for part in _even(each, 1 if most is None else math.ceil(_size(each) / most))),
+            (part for each in pieces for part in _even(each, 1 if most is None else math.ceil(_size(each) / most))),
             self._options,
         )
         least, total = self._options.min_partitions or 0, sum(map(_size, parts))
@@ -361,6 +378,10 @@ def _cut(whole: Range, pieces: list[Split]) -> Iterator[LiveRange]:
             at = behind
     if at < whole.end:
         yield LiveRange(whole.files.directory, at, whole.end, whole.copies, whole.files.remote)
+
+
+def _whole(found: Range) -> LiveRange:
+    return LiveRange(found.files.directory, found.start, found.end, found.copies, found.files.remote)
 
 
 def _even(whole: LiveRange, count: int) -> Iterator[LiveRange]:

@@ -24,6 +24,7 @@ from formats.errors import FormatError
 from formats.kernels.crc import crc32c
 from kcli.errors import KcliError
 from kcli.export.columns import arrow_schema
+from kcli.export.commit import reason_of
 from kcli.export.conform import conform_rows
 from kcli.export.decoding import DecoderSpec, Survey, survey
 from kcli.export.files import is_remote, open_source
@@ -135,6 +136,7 @@ class TaskReport:
     dead_letters: list[StagedFile] = field(default_factory=list)
     splits: list[SplitReport] = field(default_factory=list)
     failure: str | None = None
+    is_of_disk: bool = False
     surveys: tuple[Survey, Survey] = (Survey(), Survey())
     columns: tuple[tuple[str, str], ...] = ()
 
@@ -192,7 +194,8 @@ def _reported(staging: str, task: Callable[[TaskReport], None]) -> TaskReport:
     except (KcliError, FormatError) as error:
         report.failure = str(error)
     except OSError as error:
-        report.failure = f"{error.filename or staging}: {error.strerror or error}"
+        report.is_of_disk = error.filename is None or Path(error.filename).is_relative_to(staging)
+        report.failure = reason_of(error) if report.is_of_disk else f"{error.filename}: {reason_of(error)}"
     except pa.ArrowException as error:
         report.failure = f"{type(error).__name__}: {error}"
     if report.failure is not None:

@@ -123,7 +123,9 @@ class Encoder:
             numbers[without.to_numpy(zero_copy_only=False)] = _by_keys(keys.filter(without), count)
         wrong = numbers[(numbers < 0) | (numbers >= count)].tolist()
         if wrong:
-            raise UsageError(f"a row is for partition {wrong[0]} of {topic!r}, which has {count}")
+            told = f"a row is for partition {wrong[0]} of {topic!r}, which has {count}"
+            more = f": kcli topics alter {topic} --partitions {max(wrong) + 1} adds what is missing"
+            raise UsageError(told + (more if min(wrong) >= 0 else ""))
         return numbers
 
     def _batches(self, partition: TopicPartition, rows: pa.Table, now_ms: int) -> Iterator[bytes]:

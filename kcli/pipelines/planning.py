@@ -50,6 +50,10 @@ class FetchRange:
         """The number of offsets."""
         return self.end - self.start
 
+    def from_offset(self, first: int) -> FetchRange:
+        """Return the range without the offsets below `first`; an empty one at its end if it has no others."""
+        return replace(self, start=min(self.end, max(self.start, first)))
+
     def cut(self, count: int) -> Iterator[FetchRange]:
         """Yield the range in `count` parts of about equal length, or in as many as it has offsets."""
         count = max(1, min(count, self.size))

@@ -149,7 +149,11 @@ class LiveStreamReader(OffsetsReader[UUID]):
     @steady
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the tasks of the batch from offsets `start` to `end`. Raises UsageError, DataLoss, NobodyAnswers,
-        ErrorAnswer, UnreadableInput."""
+        ErrorAnswer, UnreadableInput.
+
+        A batch that runs again has the same tasks, in the same order, because a sink knows by its number which task has
+        written already: a task whose offsets are gone stays, and reads nothing.
+        """
         if start == end:
             return []
         plain, on_disk = parted(end)
@@ -159,14 +163,16 @@ class LiveStreamReader(OffsetsReader[UUID]):
         parts: dict[TopicPartition, Span] = {}
         ranges: list[FetchRange] = []
         for key, at, to in unread:
+            whole, disk = Span(at, to), on_disk.get(key, NOTHING)
             if key not in firsts:
                 self._lost(f"{key} is not there any more")
-                continue
-            whole, disk = Span(at, to), on_disk.get(key, NOTHING)
-            parts[key], spans = shared(key, whole, disk, firsts[key], fails=self._options.fail_on_data_loss)
+            else:
+                shared(key, whole, disk, firsts[key], fails=self._options.fail_on_data_loss)
+            parts[key], spans = shared(key, whole, disk, at, fails=False)
             ranges += (FetchRange(key, found[key], *span) for span in spans)
         of_disk = self._of_disk({key: part for key, part in parts.items() if part.start < part.end}, found)
-        return [*of_disk, *map(FetchPartition, tasks(ranges, self._options))]
+        there = (each.from_offset(firsts.get(each.partition, each.end)) for each in tasks(ranges, self._options))
+        return [*of_disk, *map(FetchPartition, there)]
 
     def _of_disk(self, parts: Spans, found: Partitions) -> list[InputPartition]:
         if not parts:

@@ -110,6 +110,13 @@ SAID = {
     "java.lang.OutOfMemoryError: Java heap space": (
         "Java ran out of memory; give it more with --spark-conf spark.driver.memory=4g"
     ),
+    "[STREAM_FAILED] Query [id = 4b1e-x, runId = 9] terminated with exception: it is broken SQLSTATE: XXKST": (
+        "it is broken"
+    ),
+    "[STREAM_FAILED] Query [id = 4, runId = 9] terminated with exception: [CANNOT.DO_THAT] No. SQLSTATE: 42K01": "No.",
+    "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat x\nCaused by: y.Timeout: late\n": (
+        session.WORKER_LATE
+    ),
     "": "it gave no reason",
 }
 

@@ -14,10 +14,10 @@ from kcli.errors import UnreadableInput, UsageError
 from kcli.export import offsets as whole_log
 from kcli.export.corruption import CorruptLog
 from kcli.export.discovery import refresh
-from kcli.export.live import LiveEnd
+from kcli.export.live import LiveEnd, LiveRange
 from kcli.export.source import KafkaLogDataSource, KafkaLogReader
 from kcli.export.splits import DataLoss
-from kcli.export.stream import KafkaLogStreamReader, as_json, from_json
+from kcli.export.stream import KafkaLogStreamReader, LivePartition, as_json, from_json
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import Source
 from kcli.protocol.topic_partition import TopicPartition
@@ -463,6 +463,34 @@ def test_old_segments_are_deleted(log: Path, caplog: pytest.LogCaptureFixture) -
     assert lax.run() == 10
     assert "t-0: offset 40 is gone, the log starts at 50" in caplog.text
     assert lax.offsets() == [*range(10, 40), *range(50, 60)]
+
+
+def test_tasks_stay_where_segments_were_deleted(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit of offsets a batch that was interrupted has the same tasks when it runs again: the sink knows by
+    their numbers which of them it has written."""
+    monkeypatch.setattr("kcli.export.stream.OFFSETS_A_TASK", 15)
+    others = [log.with_name(f"t-{i}") for i in (1, 2)]
+    for directory in (log, *others):
+        directory.mkdir(exist_ok=True)
+        for first in range(0, 40, 10):
+            append(directory, range(first, first + 10), segment=first)
+    more = {"failOnDataLoss": "false", "maxOffsetsPerTrigger": "1000"}
+    query = Query(log.parent, **EARLIEST, **more)
+    with pytest.raises(Crashed):
+        query.run(dies=True)
+    before = tasks_of(query)
+    (log.parent / "log-start-offset-checkpoint").write_text("0\n1\nt 0 40\n")
+    for directory, last in ((log, 40), (others[0], 20)):
+        for first in range(0, last, 10):
+            (directory / f"{first:020}.log").unlink()
+    after = tasks_of(query)
+    assert [(each.directory, each.end) for each in after] == [(each.directory, each.end) for each in before]
+    assert query.run() == 60
+    assert [query.offsets("t", i) for i in range(3)] == [[], [*range(20, 40)], [*range(40)]]
+
+
+def tasks_of(query: Query) -> list[LiveRange]:
+    return [each.live_range for each in query.plan() if isinstance(each, LivePartition)]
 
 
 def test_deleted_records_in_front(log: Path) -> None:

@@ -269,8 +269,8 @@ def test_a_broker_that_stays_away(kafka: Kafka) -> None:
 # data loss, and damage
 
 
-def delete_records(kafka: Kafka, topic: str, before: int) -> None:
-    partitions = [{"partition_index": 0, "offset": before}]
+def delete_records(kafka: Kafka, topic: str, before: int, partition: int = 0) -> None:
+    partitions = [{"partition_index": partition, "offset": before}]
     kafka.call("DeleteRecords", topics=[{"name": topic, "partitions": partitions}], timeout=10_000)
 
 

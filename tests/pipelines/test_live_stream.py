@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from kcli.errors import UsageError
 from kcli.export.splits import DataLoss
+from kcli.pipelines.stream import FetchPartition
 from kcli.testing.kafka import Kafka
 from tests.export.micro_batches import Crashed, Query
 from tests.pipelines.test_live_batch import delete_records, delete_topic
@@ -192,3 +193,27 @@ def test_other_checkpoints(kafka: Kafka) -> None:
         start: Any = {"t": {"0": "x"}}
         with pytest.raises(UsageError, match="the checkpoint is not of a kafka-log stream"):
             query.reader.partitions(start, {"t": {"0": 1}})
+
+
+@pytest.mark.parametrize("least", ["1", "6"])
+def test_tasks_stay_where_retention_removed_offsets(kafka: Kafka, least: str) -> None:
+    """A batch that was interrupted runs again: the sink has some of its tasks already, which it knows by number."""
+    kafka.create_topic("t", 3)
+    kafka.produce("t", *({"value": f"{i}", "partition": i % 3} for i in range(30)))
+    more = {"subscribe": "t", "failOnDataLoss": "false", "minPartitions": least}
+    with stream(kafka, **EARLIEST, **more) as query:
+        with pytest.raises(Crashed):
+            query.run(dies=True)
+        before = [each.fetch_range for each in tasks_of(query)]
+        delete_records(kafka, "t", 10)  # all of t-0
+        delete_records(kafka, "t", 7, partition=1)
+        after = [each.fetch_range for each in tasks_of(query)]
+        assert [(each.partition, each.end) for each in after] == [(each.partition, each.end) for each in before]
+        firsts = {0: 10, 1: 7, 2: 0}
+        assert all(each.start >= min(each.end, firsts[each.partition.partition]) for each in after)
+        assert query.run() == 13
+        assert [query.offsets("t", i) for i in range(3)] == [[], [7, 8, 9], [*range(10)]]
+
+
+def tasks_of(query: Query) -> list[FetchPartition]:
+    return [each for each in query.plan() if isinstance(each, FetchPartition)]

@@ -148,8 +148,8 @@ def test_large_rows(kafka: Kafka) -> None:
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        ({"partition": 3}, "a row is for partition 3 of 't', which has 1"),
-        ({"partition": [0, None, -1]}, "a row is for partition -1 of 't', which has 1"),
+        ({"partition": 3}, "a row is for partition 3 of 't', which has 1: kcli topics alter t --partitions 4"),
+        ({"partition": [0, None, -1]}, "a row is for partition -1 of 't', which has 1$"),
         ({"topic": ["t", None, "t"]}, "a row has the topic null"),
         ({"topic": "nope"}, "there is no topic 'nope' to write to"),
         ({"headers": [[(None, b"x")]] * 3}, "a row for t-0 is no record: a header without a key"),

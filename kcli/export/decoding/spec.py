@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from kcli.errors import UsageError
 
 FORMATS = ("raw", "string", "json", "avro", "protobuf")
@@ -65,6 +67,17 @@ class DecoderSpec:
     def infers(self) -> bool:
         """Whether the type depends on the payloads, so that a survey of them is needed (survey.py)."""
         return self.registry is not None or (self.format == "json" and self.schema is None and not self.variant)
+
+    @property
+    def possible_types(self) -> tuple[pa.DataType, ...]:
+        """Types of which the payloads' common type will be one, or one with more fields or digits, if `infers`. The
+        null type for Avro, whose schemas may be of any."""
+        if self.format == "protobuf":
+            return (pa.struct([]),)
+        return (pa.null(),) if self.format == "avro" else _JSON_TYPES
+
+
+_JSON_TYPES = (pa.struct([]), pa.string(), pa.list_(pa.null()), pa.int64(), pa.float64(), pa.bool_())
 
 
 def is_dump(path: Path) -> bool:

@@ -101,16 +101,24 @@ class Checkpoint:
             raise UsageError(f"{directory} is no directory") from None
         except FileNotFoundError:
             raise UsageError(f"{directory} is not empty, and no checkpoint of a pipe") from None
-        except (OSError, ValueError) as error:
-            raise UnreadableInput(str(self._file), getattr(error, "strerror", None) or "not of a pipe") from None
+        except OSError as error:
+            raise UnreadableInput(f"--checkpoint {directory}", error.strerror or str(error)) from None
+        except ValueError:
+            raise UnreadableInput(str(self._file), "not of a pipe") from None
         for name, end in ends.items():
             if not isinstance(known, dict) or known.get(name) != end:
                 told = known.get(name) if isinstance(known, dict) else known
                 raise UsageError(f"{directory} is the checkpoint of another pipe: its {name} is {told}, not {end}")
 
     def make(self) -> None:
-        """Write the ends into the directory of a new checkpoint. Raises UnreadableInput."""
-        write_file(str(self._file), json.dumps(self._ends).encode())
+        """Write the ends into the directory of a new checkpoint. Raises UsageError if it cannot be made."""
+        try:
+            write_file(str(self._file), json.dumps(self._ends).encode())
+        except UnreadableInput as error:
+            raise UsageError(
+                f"--checkpoint {self._directory} cannot be made ({error.reason}): give a directory that this user may "
+                "write to, on a disk with room"
+            ) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from kcli.errors import UsageError
+from kcli.errors import KcliError, UsageError
 from kcli.export.session import QUICK_START, SparkSettings, interruptible, spark_session, stopped_by_interrupt
 from kcli.export.stream import from_json
+from kcli.pipelines.cluster import Cluster
 from kcli.pipelines.pipe.ends import End, LogEnd, TopicEnd
 from kcli.pipelines.pipe.plan import Checkpoint, Part, PipeProgress, Plan, identity
 from kcli.pipelines.sink import SinkOptions
@@ -115,7 +116,11 @@ class LogOrigin:
 class TopicPipe:
     """A pipe into a topic. directory: the checkpoint's. keeps_partitions: whether each record keeps its partition
     number; otherwise the key decides. compression: the codec of the batches. Raises UsageError, UnreadableInput,
-    NobodyAnswers, ErrorAnswer."""
+    NobodyAnswers, ErrorAnswer.
+
+    A pipe that keeps partitions is refused as long as the target has fewer of them than the source: then no record of
+    a micro-batch is written before all of them have a partition. A source that gets more while the pipe runs ends it;
+    tasks that have written their part of that micro-batch do not write it again."""
 
     interval_s = 1.0
 
@@ -141,6 +146,16 @@ class TopicPipe:
 
     def plan(self) -> Plan:
         """Return what the pipe would read. Raises UsageError, DataLoss, UnreadableInput, NobodyAnswers, ErrorAnswer."""
+        start, end = self._unread()
+        if self._keeps_partitions and (missing := self._missing_partitions(end)) is not None:
+            raise UsageError(missing)
+        parts = self._origin.parts(start, end)
+        return Plan(
+            str(self._origin.end), str(self._target), self._directory, self._checkpoint.is_new, parts, self._origin.unit
+        )
+
+    def _unread(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the offsets at which the next micro-batch begins, and those of the source's end."""
         source = self._origin.source()
         schema = source.schema()
         assert not isinstance(schema, str), "our sources have schemas of Spark's types"
@@ -152,9 +167,20 @@ class TopicPipe:
             reader.partitions(start, end)  # data loss is told before Spark starts
         finally:
             reader.stop()
-        parts = self._origin.parts(start, end)
-        return Plan(
-            str(self._origin.end), str(self._target), self._directory, self._checkpoint.is_new, parts, self._origin.unit
+        return start, end
+
+    def _missing_partitions(self, end: dict[str, Any]) -> str | None:
+        """Return what is wrong if the source, with these end offsets, has partitions whose numbers the target lacks."""
+        last = max((each.partition for each in from_json(parted(end)[0])), default=-1)
+        target = self._target
+        with Cluster.parse(target.options)[0].reader({target.topic}) as reader:
+            count = sum(each.topic == target.topic for each in reader.describe().leaders)
+        if last < count:
+            return None
+        return (
+            f"--keep-partitions: {self._origin.end} has partitions up to {last}, {target} only up to {count - 1}: "
+            f"kcli topics alter {target.topic} --partitions {last + 1} --bootstrap-server {target.bootstrap}, and then "
+            "the same command"
         )
 
     def run(
@@ -181,7 +207,22 @@ class TopicPipe:
                 writer = writer.trigger(processingTime=f"{int(follow_s * 1000)} milliseconds")
             query = writer.start()
             with stopped_by_interrupt(query.stop):  # stopping Spark does not end a query that waits
-                return _watched(query, self._origin, watch)
+                try:
+                    return _watched(query, self._origin, watch)
+                except Exception:
+                    self._refuse_grown_source()
+                    raise
+
+    def _refuse_grown_source(self) -> None:
+        """After a failure of the query raise UsageError if the source has partitions by now that the target lacks."""
+        if not self._keeps_partitions:
+            return
+        try:
+            missing = self._missing_partitions(self._unread()[1])
+        except KcliError:  # the failure of the query is the one to be told
+            return
+        if missing is not None:
+            raise UsageError(missing)
 
 
 def _watched(query: StreamingQuery, origin: Origin, watch: Callable[[PipeProgress], None]) -> PipeProgress:

@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kcli.errors import KcliError, UsageError
+from kcli.errors import UsageError
+from kcli.export.commit import not_written
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest
 from kcli.export.offsets import log_end
@@ -85,6 +86,7 @@ class TableJob:
                 if continues and not self._table.exists:
                     raise UsageError(f"{self._table.name} was dropped meanwhile: the same command makes a new one")
                 self._refuse_leftovers()
+                self._refuse_formats()
                 start, due = self._plan(staging.run)
                 reports = self._steps().run(staging.run, due)
                 outcome = self._commit(staging, start, reports, began)
@@ -95,7 +97,7 @@ class TableJob:
                     outcome = replace(outcome, joined=joined)
                 return outcome
         except OSError as error:
-            raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
+            raise not_written(self._options.out, error) from error
 
     @property
     def is_new(self) -> bool:
@@ -109,6 +111,7 @@ class TableJob:
         _refuse_taken(self._options.out)
         self._table.load()
         self._refuse_leftovers()
+        self._refuse_formats()
         return self._unread()
 
     def _unread(self) -> list[tuple[TopicPartition, int, int]]:
@@ -145,6 +148,11 @@ class TableJob:
         out = self._options.out
         if not self._table.exists and out.is_dir() and any(out.iterdir()):
             raise UsageError(f"{out} is there already, and not empty, and is not {self._table.name}")
+
+    def _refuse_formats(self) -> None:
+        """Raise SchemaError if the table exists, and has keys or values of types that their formats do not make."""
+        if self._table.exists:
+            self._steps().check_fit()
 
     def _plan(self, scratch: Path) -> tuple[Position, list[Split]]:
         """Return the position of the table, with the present ids of the topics, and the splits of the new records.

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcli.errors import UnreadableInput
-from kcli.export.commit import Staging, parents
+from kcli.export.commit import TABLE_INTENT, Staging, parents
 from kcli.export.interrupts import held
 from kcli.log.disk import Disk
 from kcli.pipelines.tables.table import NotCommitted
@@ -74,7 +74,7 @@ class TableStaging(Staging):
 
     def __init__(self, directory: Path, is_committed: Callable[[Intent], bool], disk: Disk | None = None) -> None:
         super().__init__(directory, disk)
-        self.intent = self.root / "intent.json"
+        self.intent = self.root / TABLE_INTENT
         self._is_committed = is_committed
 
     def _recover(self) -> bool:

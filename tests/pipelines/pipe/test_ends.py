@@ -16,6 +16,7 @@ from kcli.pipelines.pipe.plan import Checkpoint, identity
 from kcli.pipelines.pipe.to_topic import LogOrigin, TopicPipe
 from kcli.testing.kafka import Kafka
 from tests.pipelines.test_live_batch import delete_topic
+from tests.pipelines.test_live_stream import add_partitions
 
 ENDS = {"source": "a", "target": "b"}
 
@@ -86,13 +87,20 @@ def test_a_checkpoint_that_a_full_disk_left(tmp_path: Path, monkeypatch: pytest.
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", full)
-        with pytest.raises(UnreadableInput, match=r"pipe\.json: No space left on device"):
+        with pytest.raises(UsageError, match=rf"--checkpoint {tmp_path} cannot be made \(No space left on device\)"):
             Checkpoint(tmp_path, ENDS).make()
     assert [*tmp_path.iterdir()]
     again = Checkpoint(tmp_path, ENDS)
     assert again.is_new
     again.make()
     assert not Checkpoint(tmp_path, ENDS).is_new
+
+
+def test_a_checkpoint_in_an_impossible_place(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    directory = tmp_path / "file" / "checkpoint"
+    with pytest.raises(UsageError, match=rf"--checkpoint {directory} cannot be made \(.+\): give a directory that"):
+        Checkpoint(directory, ENDS).make()
 
 
 def test_a_checkpoint(tmp_path: Path) -> None:
@@ -155,3 +163,21 @@ def test_no_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "pipe.json").write_text(json.dumps([]))
     with pytest.raises(UsageError, match="is the checkpoint of another pipe"):
         Checkpoint(tmp_path, ENDS)
+
+
+def test_a_target_with_fewer_partitions(kafka: Kafka, tmp_path: Path) -> None:
+    """It is refused before anything is written, whether or not the partitions that it lacks have records."""
+    kafka.seed({"t": 4, "u": 2})
+    source, target = (TopicEnd(kafka.bootstrap_servers, topic) for topic in "tu")
+    pipe = TopicPipe(LogOrigin(source, {}), target, tmp_path / "checkpoint", keeps_partitions=True)
+    for _ in range(2):
+        with pytest.raises(UsageError) as raised:
+            pipe.plan()
+        assert str(raised.value) == (
+            f"--keep-partitions: {source} has partitions up to 3, {target} only up to 1: kcli topics alter u "
+            f"--partitions 4 --bootstrap-server {target.bootstrap}, and then the same command"
+        )
+        kafka.produce("t", "x")
+    assert TopicPipe(LogOrigin(source, {}), target, tmp_path / "checkpoint").plan().unread == 2
+    add_partitions(kafka, "u", 4)
+    assert pipe.plan().unread == 2

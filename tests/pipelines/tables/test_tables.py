@@ -697,6 +697,55 @@ def test_a_full_disk(log: Path, plain_place: Place, tmp_path: Path, monkeypatch:
     assert plain_place.export(source(log)).records == 1
 
 
+@pytest.mark.parametrize("step", ["write_table", "write_file"])
+def test_a_disk_that_is_full_before_the_commit(
+    step: str, log: Path, plain_place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a task, where Arrow writes, and when the intent is written: the error names no file of the staging."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
+
+    monkeypatch.setattr(pq.ParquetWriter if step == "write_table" else Disk, step, full)
+    with pytest.raises(KcliError) as raised:
+        plain_place.export(source(log))
+    monkeypatch.undo()
+    assert str(raised.value) == (
+        f"{plain_place.out}: No space left on device: the table has nothing of this run, the same command tries again"
+    )
+    assert [each.name for each in tmp_path.iterdir()] == ["log"]
+    assert plain_place.export(source(log)).records == 10
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "out"]
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "fits"),
+    [
+        ("raw", "string", False),
+        ("string", "raw", False),
+        ("raw", "json", False),
+        ("raw", "json:a INT", False),
+        ("string", "json", True),
+        ("string", "json:a INT", False),
+        ("json:a INT", "string", False),
+        ("json:a INT", "json:a INT, b INT", True),
+        ("json:a INT", "json", True),
+    ],
+)
+def test_another_format(made: str, given: str, fits: bool, log: Path, plain_place: Place) -> None:
+    """It is refused though nothing is new, and by the plan."""
+    plain_place.export(source(log), value=DecoderSpec.parse(made))
+    form = TableFormat(is_whole=plain_place.kind != "delta")
+    options = ExportOptions(source(log), plain_place.out, form, value=DecoderSpec.parse(given))
+    for act in ("unread", "run"):
+        job = TableJob(options, plain_place.table(), InProcess())  # type: ignore[arg-type]
+        if fits:
+            getattr(job, act)()
+            continue
+        with pytest.raises(SchemaError, match=r"value is .* in the table and .* in the records"):
+            getattr(job, act)()
+
+
 def test_an_intent_of_nothing(tmp_path: Path) -> None:
     intent = Intent(["/a/b"], {TopicPartition("t", 0): 5}, "run")
     path = tmp_path / "intent.json"
