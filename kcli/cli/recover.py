@@ -552,6 +552,7 @@ class _Show:
         for row in [row for row in rows if row["kind"] == "stray"]:
             self._of_stray(row)
         self._is_unknown = any(row["kind"] == "metadata-missing" for row in rows)
+        self._has_next = self._has_next or (metadata.footer is not None and metadata.starts)
         if misplaced or metadata.refusals or metadata.strays:
             self._has_next = self._has_next or bool(metadata.mended_identities)
         if self._as_json:
@@ -1198,6 +1199,8 @@ def _mending_words(row: Row) -> str:
 
         mode = TextMode[row["change"].upper()]
         return f"{mode.value}: kept {mode.undone}"
+    if row["kind"] == "rebuilt" and row["file"].endswith(FileKind.KRAFT_SNAPSHOT):
+        return "the footer that it lacked is written anew"
     if row["kind"] == "rebuilt":
         return "wrong or missing, and no start mends it: rebuilt from the batches"
     if row["kind"] == "restored" and "flat" in row:
