@@ -404,6 +404,11 @@ class _Show:
         self._has_next = is_copied or any(map(recovery.could_mend, found))
         self._pass_over(recovery.passed_over)
         self._pass_over([] if recovery.is_partition else list(self._metadata.foreign_checkpoints))
+        if recovery.lacks_points:
+            row = {"partition": "", "kind": LACKS, "file": str(FileKind.RECOVERY_POINTS)}
+            outcome = "they are written" if changes else "a recovery writes them"
+            reason = f"no such file, and no recovery points: Kafka takes all of each log for not flushed; {outcome}"
+            self._write([row | {"reason": reason}])
         if recovery.node_id is not None:
             row = {"partition": "", "kind": "node-id", "file": str(FileKind.META_PROPERTIES)}
             self._write([row | {"node_id": recovery.node_id}])
@@ -552,6 +557,7 @@ class _Show:
         for row in [row for row in rows if row["kind"] == "stray"]:
             self._of_stray(row)
         self._is_unknown = any(row["kind"] == "metadata-missing" for row in rows)
+        self._has_next = self._has_next or (metadata.footer is not None and metadata.starts)
         if misplaced or metadata.refusals or metadata.strays:
             self._has_next = self._has_next or bool(metadata.mended_identities)
         if self._as_json:
@@ -1030,6 +1036,7 @@ def _text_line(kind: str, place: str, words: str) -> str:
     return f"{shown} {place}\n                 {words}\n"
 
 
+LACKS = "checkpoint-missing"
 RED, CYAN = "\x1b[1;31m", "\x1b[36m"
 GOES_ON_WITH = (
     "passed-over",
@@ -1198,6 +1205,8 @@ def _mending_words(row: Row) -> str:
 
         mode = TextMode[row["change"].upper()]
         return f"{mode.value}: kept {mode.undone}"
+    if row["kind"] == "rebuilt" and row["file"].endswith(FileKind.KRAFT_SNAPSHOT):
+        return "the footer that it lacked is written anew"
     if row["kind"] == "rebuilt":
         return "wrong or missing, and no start mends it: rebuilt from the batches"
     if row["kind"] == "restored" and "flat" in row:
@@ -1330,7 +1339,7 @@ def _words(row: Row) -> str:
     if row["kind"] in ("refused", "unreadable"):
         outcome = "Kafka would not start" if row["kind"] == "refused" else "cannot be read"
         return f"{outcome}: {row['reason']}{_readable_words(row)}"
-    if row["kind"] in ("passed-over", "left-out", "transaction-forgotten", "producers-forgotten", "expired"):
+    if row["kind"] in ("passed-over", "left-out", "transaction-forgotten", "producers-forgotten", "expired", LACKS):
         return str(row["reason"])
     if row["kind"] in ("tier-served", "tier-gap", "in-tier") or (row["kind"] == "restored" and "object" in row):
         return _tier_words(row)

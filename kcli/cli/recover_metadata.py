@@ -22,6 +22,7 @@ MOST_NAMES = 10
 """The maximum number of names on a line of text; --format jsonl lists them all."""
 DAMAGED, DOUBTFUL, MISSING = "metadata-damaged", "metadata-doubtful", "metadata-missing"
 QUORUM, STRAY = "metadata-in-quorum", "stray"
+FOOTER = "snapshot-footer"
 LOST, RETURNS, CHANGED = "metadata-lost", "metadata-returns", "metadata-changed"
 UNKNOWN = "not here: it is unknown which partitions Kafka renames to -stray, misses or has twice, and whether it starts"
 WITHOUT = "unless metadata.log.dir is elsewhere, Kafka knows no topic and renames all partitions to -stray"
@@ -51,13 +52,16 @@ NO_ID = "partition.metadata is missing, which has the id of the topic"
 
 
 def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterator[Row]:
-    """Yield a row for each damaged part of the metadata log, each topic, configuration or other entity that the start
-    loses or changes, and each stray.
+    """Yield a row for a snapshot without its footer, for each damaged part of the metadata log, each topic,
+    configuration or other entity that the start loses or changes, and each stray.
 
     The field `kept` of a row is whether salvage keeps the entity or the stray. has_partitions: whether the directory
     has partitions, which may become strays.
     """
     lost = metadata.lost
+    if (footer := metadata.footer) is not None and footer.is_all and not metadata.wants_salvage:
+        place = {"partition": METADATA_DIRECTORY, "file": footer.file, "position": footer.cut.position}
+        yield {**place, "kind": FOOTER, "reason": footer.cut.reason}
     if lost is None:
         place = {"partition": METADATA_DIRECTORY, "file": ""}
         for sign in metadata.in_quorum:
@@ -118,7 +122,7 @@ def metadata_text(
     lines = [
         (row["kind"], METADATA_DIRECTORY, printable(_words(row)))
         for row in found
-        if row["kind"] in (DAMAGED, DOUBTFUL, MISSING, QUORUM)
+        if row["kind"] in (FOOTER, DAMAGED, DOUBTFUL, MISSING, QUORUM)
     ]
     for kind, verb in (DOUBTFUL_WORDS if metadata.is_doubtful else WORDS).items():
         by_kind: dict[str, list[str]] = {}
@@ -168,6 +172,11 @@ def _why_stray(row: Row) -> str:
 
 
 def _words(row: Row) -> str:
+    if row["kind"] == FOOTER:
+        all_records = "has all records of the snapshot"
+        return (
+            f"{row['file']} has {row['reason']}: Kafka starts with it, and {all_records}; --salvage writes the footer"
+        )
     if row["kind"] == DAMAGED:
         return f"records of the metadata log are lost: {row['reason']}"
     if row["kind"] == DOUBTFUL:

@@ -24,6 +24,7 @@ What the packages share:
     leader_epochs        -       which leader epoch began at which offset: leader-epoch-checkpoint
     producer_state       reads   idempotent producers and open transactions up to an offset: `.snapshot`
     partition_directory  writes  one partition's directory: made, renamed to -delete or -stray; partition.metadata
+    odd_entries          -       entries of checkpoints that no broker writes, and what Kafka does with them
     log_directory        writes  a broker's log directory: lock, meta.properties, checkpoints, the partitions in it
     new_directory        writes  a directory that gets its name when it is complete
     synced_together      writes  files of a new directory, made durable by several threads at a time

@@ -34,6 +34,7 @@ from formats.message import uuid_bytes
 from formats.properties import MetaProperties
 from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
+from kcli.log.odd_entries import odd_entries
 from kcli.log.partition_view import MOST_DIGITS
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
@@ -230,17 +231,31 @@ class LogDirectory:
             return {}
 
     def passed_over(self) -> list[StartRefused]:
-        """Return an error for each damaged checkpoint with which a broker nevertheless starts."""
+        """Return an error for each checkpoint that is damaged, or has entries that no broker writes, and with which a
+        broker nevertheless starts."""
         found = []
         for kind, outcome in PASSED_OVER.items():
             path = self.path / kind
             try:
-                parse_offsets(read_whole(path) if path.exists() else b"")
+                odd = [*odd_entries(kind, parse_offsets(read_whole(path) if path.exists() else b""))]
             except BadNumber as error:
                 found.append(StartRefused(kind, f"{error.reason}: {outcome}", error.position))
             except (FormatError, UnreadableInput):  # `refusals` reports this error
                 continue
+            else:
+                more = f"; {len(odd) - 1:,} more" if len(odd) > 1 else ""
+                found += [StartRefused(kind, f"{odd[0]}{more}")] if odd else []
         return found
+
+    def has_offsets(self, kind: FileKind, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Whether a checkpoint has these entries, one a partition, and no damage; a file that is missing has none."""
+        path = self.path / kind
+        try:
+            entries = parse_offsets(read_whole(path)) if path.exists() or path.is_symlink() else ()
+        except (FormatError, UnreadableInput):
+            return False
+        found = {TopicPartition(entry.topic, entry.partition): entry.offset for entry in entries}
+        return len(entries) == len(found) and found == offsets
 
     def write_offsets(self, disk: Disk, kind: FileKind, offsets: Mapping[TopicPartition, int]) -> None:
         """Write a checkpoint, atomically. Raises OSError."""

@@ -3,6 +3,7 @@ its records make.
 
     records         metadata records and control records, from and to batches
     snapshot_file   the batches of a snapshot and of bootstrap.checkpoint
+    snapshot_end    a snapshot whose footer is cut off or torn
     quorum_records  kraft.version and the voters, from control records
     replay          makes the image of the latest snapshot and the log after it, as Kafka's start does, or skipping
                     damage

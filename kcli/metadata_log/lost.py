@@ -38,13 +38,15 @@ from kcli.metadata_log.replay import (
     BadRecord,
     UnknownMagic,
     contradiction,
+    lacks_only_footer,
     latest_snapshot,
     offset_beyond_end,
     replay,
-    snapshot_records,
     snapshot_refusal,
     unread_snapshot,
+    why_not_whole,
 )
+from kcli.metadata_log.snapshot_end import CutFooter, cut_footer, whole_batches
 from kcli.metadata_log.snapshot_file import BOOTSTRAP_SNAPSHOT
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -126,6 +128,35 @@ class LostMetadata:
         leader epoch, and after the broker's last registration."""
         epoch_start = None if self.plan is None else _epoch_start(self.plan)
         return max(epoch_start or 0, self._broker_epoch + 1)
+
+    @cached_property
+    def footer(self) -> CutFooter | None:
+        """The footer that the latest snapshot lacks; None if it has one, or if other batches of it are damaged. Raises
+        UnreadableInput."""
+        latest = self.latest
+        return None if latest is None or self.plan is None else _cut_footer(self.plan, latest)
+
+    @property
+    def latest(self) -> str | None:
+        """The name of the latest snapshot after Kafka's start; None if there is none."""
+        return None if self.plan is None else latest_snapshot(self.plan.view.files)
+
+    @property
+    def lacks_only_footer(self) -> bool:
+        """Whether it is known that the latest snapshot has all records, if it has no footer. Raises UnreadableInput."""
+        assert self.plan is not None, "there is a snapshot"
+        view, latest = self.plan.view, self.latest
+        return latest is not None and lacks_only_footer(view.directory, view.files, latest) is not None
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the latest snapshot, of which Kafka reads the records, ends within a batch of records. Raises
+        UnreadableInput."""
+        latest = self.latest
+        if latest is None or latest == BOOTSTRAP_SNAPSHOT.file_name or self.plan is None or self.footer is not None:
+            return False
+        content = self.plan.view.files[latest]
+        return whole_batches(str(self.plan.view.directory / latest), content).size < content.size
 
     @cached_property
     def image(self) -> MetadataImage:
@@ -283,18 +314,6 @@ class LostMetadata:
         return topic_id in self.removed
 
 
-def _not_whole(snapshot: Source) -> str | None:
-    """Return why a snapshot cannot be read from header to footer; None if it can. Closes the source."""
-    try:
-        for _ in snapshot_records(snapshot):
-            pass
-    except UnreadableInput as error:
-        return error.reason
-    finally:
-        snapshot.close()
-    return None
-
-
 def _refusal(snapshot: Source) -> str | None:
     """Return why Kafka does not start with a snapshot; None if it does. Closes the source."""
     try:
@@ -418,7 +437,7 @@ def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
     if plan.offsets is None:
         return
     latest = latest_snapshot(plan.view.files)
-    if latest is not None and (reason := _not_whole(plan.view.source(latest))) is not None:
+    if latest is not None and (reason := _not_whole(plan, latest)) is not None:
         yield f"{latest} is not whole: {reason}"
     end = plan.offsets.log_end_offset
     is_begun = latest is not None and (latest != BOOTSTRAP_SNAPSHOT.file_name or FileKind.QUORUM_STATE not in plan.view)
@@ -432,6 +451,19 @@ def _evidence(plan: PartitionPlan, broker_epoch: int) -> Iterator[str]:
     ):
         if offset is not None and offset > end:
             yield f"{subject} begins at offset {offset:,}, the log ends at {end:,}"
+
+
+def _not_whole(plan: PartitionPlan, latest: str) -> str | None:
+    """Return why Kafka's start, by its latest snapshot, does not have all records of the metadata log; None if it has,
+    or if nothing tells whether records are missing before the snapshot's footer."""
+    with suppress(UnreadableInput):
+        if _cut_footer(plan, latest) is not None:
+            return None
+    return why_not_whole(plan.view.directory, plan.view.files, latest)
+
+
+def _cut_footer(plan: PartitionPlan, latest: str) -> CutFooter | None:
+    return cut_footer(str(plan.view.directory / latest), plan.view.files[latest])
 
 
 def _epoch_start(plan: PartitionPlan) -> int | None:

@@ -26,6 +26,7 @@ from kcli.errors import UnreadableInput
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.stored_batches import batches_of
+from kcli.metadata_log.snapshot_end import whole_batches
 from kcli.metadata_log.snapshot_file import SnapshotId
 
 
@@ -48,9 +49,10 @@ class _End(NamedTuple):
 
 
 def misnamed(directory: Path, files: Mapping[str, Content], logs: Sequence[str], name: str) -> Misnamed | None:
-    """Return how the name of a whole snapshot is wrong; None if it is not, or if nothing tells it. logs: the names of
-    the segments, in order. Raises UnreadableInput."""
-    parsed, told = parse(name), _told(ContentSource(str(directory / name), files[name]))
+    """Return how the name of a snapshot is wrong, of which at most the end is missing; None if it is not, or if nothing
+    tells it. logs: the names of the segments, in order. Raises UnreadableInput."""
+    path = str(directory / name)
+    parsed, told = parse(name), _told(ContentSource(path, whole_batches(path, files[name])))
     if parsed is None or told is None:
         return None
     named, (epoch, timestamp_ms) = SnapshotId(parsed.base_offset or 0, parsed.epoch or 0), told

@@ -60,6 +60,7 @@ from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out,
 from kcli.metadata_log.placement import MissingPartition, Placement, aside_in, futures_in, outcome_of_other_id
 from kcli.metadata_log.renamed_log import renamed_logs, renamed_metadata_log, renamed_snapshot
 from kcli.metadata_log.replay import replay
+from kcli.metadata_log.snapshot_end import CutFooter, with_footer
 from kcli.metadata_log.stale_marker import blank_marker, stale_marker
 from kcli.metadata_log.unserved_state import counts_of_keys, unserved_state
 from kcli.protocol.topic_partition import TopicPartition
@@ -87,6 +88,15 @@ class _Read(NamedTuple):
     other_logs: Mapping[str, Content]
 
 
+class MissingFooter(NamedTuple):
+    """A snapshot without its footer. file: its name. cut: the footer. is_all: whether it is known to have all records
+    all the same."""
+
+    file: str
+    cut: CutFooter
+    is_all: bool
+
+
 @dataclass
 class MetadataRecovery:
     """The metadata log in one run of recovery.
@@ -109,6 +119,7 @@ class MetadataRecovery:
     is_salvaged        whether this run salvages the log
     other_voters       the voters of the quorum but this node
     in_quorum          lines about the damage, if the other voters still have the records
+    footer             the latest snapshot that lacks its footer, with which Kafka starts; None if there is none
     refusals           what keeps Kafka from starting
     salvaged           those of `refusals` that are in the metadata log, if this run salvages it
     passed_over        faults with which Kafka starts, though with harm, such as partitions that become strays
@@ -132,6 +143,7 @@ class MetadataRecovery:
     is_salvaged: bool = False
     other_voters: Sequence[int] = ()
     in_quorum: Sequence[str] = ()
+    footer: MissingFooter | None = None
     refusals: list[StartRefused] = field(default_factory=list)
     salvaged: list[StartRefused] = field(default_factory=list)
     passed_over: list[StartRefused] = field(default_factory=list)
@@ -660,7 +672,7 @@ class MetadataRecovery:
             planned = with_magics_put_right(with_epochs_put_right(planned))
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
-            return planned
+            return self._with_footer(planned) if self.wants_salvage else planned
         self.is_salvaged = True
         self.salvaged = [each for each in self.refusals if _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
@@ -674,6 +686,27 @@ class MetadataRecovery:
         if planned.saved.unread:  # bytes that cannot be read keep Kafka from starting: its start cuts nothing
             salvaged = replace(salvaged, events=gaps.events, lost=gaps.lost)
         return replace(salvaged, saved=gaps.saved)
+
+    def _with_footer(self, planned: PartitionPlan) -> PartitionPlan:
+        """Return the plan in which the latest snapshot has its footer again, if it is what Kafka starts with."""
+        if self.footer is None or not self.starts:
+            return planned
+        view, name = planned.view, self.footer.file
+        view.put(name, with_footer(view.files[name], self.footer.cut))
+        return replace(planned, saved=replace(planned.saved, rebuilt=[*planned.saved.rebuilt, name]))
+
+    def _look_at_footer(self, lost: LostMetadata) -> None:
+        """Set `footer`. Add the snapshot to `passed_over` if nothing tells whether it has all records."""
+        cut, name = lost.footer, lost.latest
+        if cut is None or name is None:
+            return
+        self.footer = MissingFooter(name, cut, lost.lacks_only_footer)
+        if not self.footer.is_all and not lost.contradicted:
+            reason = (
+                f"{cut.reason}, and nothing tells whether records before it are missing: the log below it is not whole"
+                "; Kafka starts with those that are there"
+            )
+            self.passed_over.append(StartRefused(f"{METADATA_DIRECTORY}/{name}", reason))
 
     def look(self, planned: PartitionPlan | None) -> None:
         """Find what Kafka's start loses of the metadata and what keeps Kafka from starting, and set the attributes.
@@ -695,6 +728,7 @@ class MetadataRecovery:
             self.refusals += self.blocked
         self.other_voters = [each for each in self._voters if each != node_id]
         lost = LostMetadata(self.home, planned, self.node.of_one_node, self._read.other_logs)
+        self._look_at_footer(lost)
         level = refused_level(lost.image.metadata_version)
         if level is not None:
             self.refusals.append(StartRefused(METADATA_DIRECTORY, level))
@@ -886,9 +920,12 @@ class MetadataRecovery:
 
     def _is_loss(self, lost: LostMetadata, node_id: int | None) -> bool:
         """Whether lost records matter: partitions with records become strays, in any log directory of the node, or the
-        metadata after Kafka's start differs from that of all readable records (`LostMetadata.readable`)."""
+        metadata after Kafka's start differs from that of all readable records (`LostMetadata.readable`), or the latest
+        snapshot has lost records."""
         if not lost.signs:
             return False
+        if lost.is_torn:
+            return True
         beside = [each for path in self.node.of_one_node[1:] for each in LogDirectory(path).partitions()]
         strays = [*self.strays, *(each for each in lost.strays(beside, node_id) if isinstance(each, Stray))]
         is_older = any(True for of in (differences, lowered_epochs) for _ in of(lost.readable, lost.image))

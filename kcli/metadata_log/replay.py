@@ -37,6 +37,7 @@ from kcli.log.stored_batches import batches_of
 from kcli.metadata.difference import Difference, differences, lowered_epochs
 from kcli.metadata.image import MetadataImage
 from kcli.metadata_log.misnamed_snapshot import Misnamed, misnamed
+from kcli.metadata_log.snapshot_end import CutFooter, cut_footer
 from kcli.metadata_log.snapshot_file import BOOTSTRAP_SNAPSHOT
 
 STRAYS = "Kafka takes the snapshot, and renames the partitions that it lacks to -stray"
@@ -127,21 +128,20 @@ def _around_damage(
     damaged = None
     for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
         files = {**files, name: _with_right_magics(name, files[name])}
-        source = ContentSource(str(directory / name), files[name])
-        try:
-            for _ in snapshot_records(source):
-                pass
-            wrong = contradiction(directory, files, name)
-            if wrong is not None and wrong.right is not None and wrong.right not in files:
+        reason, wrong = why_not_whole(directory, files, name), None
+        if reason is None:
+            try:
+                wrong = contradiction(directory, files, name)
+            except UnreadableInput as error:
+                reason = error.reason
+        if reason is not None:
+            damaged = damaged or name
+        elif wrong is not None:
+            if wrong.right is not None and wrong.right not in files:
                 on_error(UnreadableInput(str(directory / name), f"{wrong.reason}: it is read as {wrong.right}"))
                 image, _ = _snapshot(directory / name, files[name], image, on_error, around_damage=False)
                 return image, _snapshot_offset(wrong.right)
-            reason = None if wrong is None else wrong.reason
-        except UnreadableInput as error:
-            reason = error.reason
-            damaged = damaged or name
-        finally:
-            source.close()
+            reason = wrong.reason
         if reason is None:
             return _snapshot(directory / name, files[name], image, on_error, around_damage=False)
         path = str(directory / name)
@@ -169,14 +169,9 @@ def _as_a_start(
     name = latest_snapshot(files)
     if name is None or name == BOOTSTRAP_SNAPSHOT.file_name:
         return image, 0
-    source = ContentSource(str(directory / name), files[name])
-    try:
-        for _ in snapshot_records(source):
-            pass
-    except UnreadableInput as error:
-        on_error(error)
-    finally:
-        source.close()
+    reason = why_not_whole(directory, files, name)
+    if reason is not None:
+        on_error(UnreadableInput(str(directory / name), reason))
     return _snapshot(directory / name, files[name], image, on_error, around_damage=False)
 
 
@@ -235,6 +230,43 @@ def unread_snapshot(directory: Path, files: Files) -> str | None:
     return name if image.brokers or image.controllers or image.topics else None
 
 
+# whether a snapshot is whole
+
+
+def why_not_whole(directory: Path, files: Files, name: str) -> str | None:
+    """Return why the records of a snapshot cannot all be read, from its header to its footer; None if they can, also if
+    only the footer is missing (`lacks_only_footer`). files: those of the metadata log's directory."""
+    source = None
+    try:
+        source = ContentSource(str(directory / name), files[name])
+        for _ in snapshot_records(source):
+            pass
+    except UnreadableInput as error:
+        return None if _lacks_only_footer(directory, files, name) else error.reason
+    finally:
+        if source is not None:
+            source.close()
+    return None
+
+
+def _lacks_only_footer(directory: Path, files: Files, name: str) -> bool:
+    try:
+        return lacks_only_footer(directory, files, name) is not None
+    except UnreadableInput:
+        return False
+
+
+def lacks_only_footer(directory: Path, files: Files, name: str) -> CutFooter | None:
+    """Return the missing footer of a snapshot that lacks nothing else: bytes of the footer are left, or the snapshot
+    agrees with the log below its offset, all of which can be read. None for any other snapshot. files: those of the
+    metadata log's directory. Raises UnreadableInput."""
+    cut = cut_footer(str(directory / name), files[name])
+    if cut is None or cut.is_told:
+        return cut
+    below, is_whole = _log_below(directory, files, _snapshot_offset(name))
+    return cut if below is not None and is_whole and _difference(directory, files, name) is None else None
+
+
 # comparing a snapshot with the log
 
 
@@ -250,8 +282,8 @@ class Contradiction(NamedTuple):
 
 
 def contradiction(directory: Path, files: Files, name: str) -> Contradiction | None:
-    """Return what differs between a whole snapshot and the log below its offset, or how its name is wrong, if Kafka's
-    start loses the log by that; None if they agree.
+    """Return what differs between a snapshot, of which at most the end is missing, and the log below its offset, or how
+    its name is wrong, if Kafka's start loses the log by that; None if they agree.
 
     A snapshot is the image of the log below its offset. The two are compared if the whole log below that offset can be
     read, from offset 0 or from the oldest snapshot on. Otherwise they differ only if the snapshot has no broker,

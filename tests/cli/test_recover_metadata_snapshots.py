@@ -347,3 +347,75 @@ def test_a_snapshot_that_a_follower_has_fetched_is_no_wrong_one(tmp_path: Path) 
     log.write_bytes(log.read_bytes()[: batches(directory)[2].position])
     files = PartitionView(directory / METADATA).original
     assert contradiction(directory / METADATA, files, right.name) is None
+
+
+def whole_snapshot(directory: Path) -> tuple[Path, bytes]:
+    """Write a snapshot of the whole log. Returns its path and its bytes."""
+    image, last = read_image(directory), batches(directory)[-1]
+    assert image is not None
+    which = SnapshotId(last.last_offset + 1, last.leader_epoch)
+    path = directory / METADATA / which.file_name
+    path.write_bytes(image_bytes(image, which, last.max_timestamp, ()))
+    return path, path.read_bytes()
+
+
+def without_the_log_below(directory: Path) -> None:
+    """Remove the segments, as a broker does that has a snapshot of all that they have."""
+    for path in (directory / METADATA).iterdir():
+        if path.suffix in (".log", ".index", ".timeindex", ".snapshot"):
+            path.unlink()
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+@pytest.mark.parametrize("cut", [1, 7, 60, 70, 75])
+def test_a_snapshot_without_its_footer_has_all_records(tmp_path: Path, cut: int, has_log: bool) -> None:
+    """Kafka 4.3.0 started with it, and had all topics, configurations and offsets."""
+    directory = copied(tmp_path)
+    path, data = whole_snapshot(directory)
+    path.write_bytes(data[:-cut])
+    if not has_log:
+        without_the_log_below(directory)
+    is_known = has_log or cut <= 60
+    ended = kcli("verify", directory)
+    first = ended.stdout.splitlines()[0]
+    level, kind = (
+        ("warning", "snapshot-footer") if is_known else ("error", "snapshot-footer" if cut == 75 else "truncated")
+    )
+    assert first.split()[:2] == [level, kind]
+    assert str(path) in first
+    assert "Kafka starts with" in first
+    assert "not readable" not in ended.stdout + ended.stderr
+    assert "Next: kcli recover" in ended.stdout
+    dry = kcli("recover", directory)
+    assert dry.status == (0 if is_known else 1)
+    assert "records of the metadata log are lost" not in dry.stdout
+    assert ("has all records of the snapshot" if is_known else "nothing tells whether records") in dry.stdout
+    assert "kcli recover --salvage --out NEW" in dry.stdout
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert (new / METADATA / path.name).read_bytes() == data
+    assert kcli("verify", new).status == 0
+    kcli("recover", "--salvage", "--in-place", directory)
+    assert path.read_bytes() == data
+
+
+def test_an_older_snapshot_without_its_footer(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    path, data = whole_snapshot(directory)
+    older = path.with_name("00000000000000000005-0000000001.checkpoint")
+    older.write_bytes(data[:-7])
+    found = [each for each in Verification([directory]).findings() if each.path == str(older)]
+    (finding,) = [each for each in found if each.kind != "snapshot-records"]  # it has another's name, too
+    assert (finding.kind, finding.severity, finding.command) == ("snapshot-footer", "warning", None)
+
+
+def test_a_snapshot_torn_in_its_records_below_which_the_log_is_gone(tmp_path: Path) -> None:
+    """Kafka starts with the records before the torn batch: the others are lost, and deleting the file loses all."""
+    directory = copied(tmp_path)
+    path, data = whole_snapshot(directory)
+    path.write_bytes(data[:-80])
+    without_the_log_below(directory)
+    verified = kcli("verify", directory)
+    assert f"truncated  {path}" in verified.stdout
+    assert "keep the file if this node is the only voter" in verified.stdout
+    assert kcli("recover", directory).status == 1

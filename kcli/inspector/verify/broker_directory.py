@@ -37,7 +37,7 @@ from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.segment_names import other_case
-from kcli.inspector.verify.small_files import mark_text
+from kcli.inspector.verify.small_files import ANEW, mark_text
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.linked_files import linked_files, links_text
@@ -410,9 +410,19 @@ class BrokerDirectory:
 
     def _absent_checkpoints(self) -> Iterator[Finding]:
         """Yield findings for missing checkpoints that a clean shutdown writes."""
-        for kind, content in (
-            (FileKind.RECOVERY_POINTS, "recovery points: a start takes all of each log for not flushed"),
-            (FileKind.REPLICATION_OFFSETS, "high watermarks: consumers see nothing until replicas have agreed again"),
+        for kind, content, action, command in (
+            (
+                FileKind.RECOVERY_POINTS,
+                "recovery points: a start takes all of each log for not flushed",
+                "stop the broker; recovery writes the recovery points anew, with --in-place for --dry-run",
+                next_steps.recover_log_directory(self._around.path),
+            ),
+            (
+                FileKind.REPLICATION_OFFSETS,
+                "high watermarks: consumers see nothing until replicas have agreed again",
+                ANEW,
+                None,
+            ),
         ):
             path = self._around.path / kind
             if not path.exists():
@@ -422,8 +432,8 @@ class BrokerDirectory:
                     severity="warning",
                     expected="a file",
                     found=f"no such file, and no {content}",
-                    action="stop the broker; recovery writes the recovery points anew",
-                    command=next_steps.recover_log_directory(self._around.path),
+                    action=action,
+                    command=command,
                 )
 
     def _meta_properties(self, path: Path) -> Iterator[Finding]:

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from kcli.metadata_log.replay import Contradiction
 
 FIRST_LOG = build(FileName(FileKind.LOG, 0))
-MISSING = ("snapshot-header", "snapshot-footer")
+OF_FOOTER = ("truncated", "snapshot-footer")
+WRITE_FOOTER = "salvage writes the footer anew, in a copy"
+NOT_READ = "nothing to do: Kafka reads the latest snapshot"
 TAKEN = "nothing to do: Kafka reads its records all the same, and uses them only where the metadata log is empty"
+READ_LOG = "stop the node, and move the file away: Kafka then reads the log"
+KEEP = (
+    "recovery tells what is missing; keep the file if this node is the only voter, as the log below it is gone; where "
+    "there are others, stop the node and delete the file: it fetches a snapshot from the leader"
+)
 FETCH = "delete the file while the node is stopped: it fetches a snapshot from the leader or reads the log again"
 
 
@@ -33,15 +40,44 @@ def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterato
     contradicts the metadata log, or if Kafka reads none of its records. Also yield a finding if a sound snapshot has
     another's name. advance: called with the number of bytes read. Raises UnreadableInput."""
     is_sound = True
-    for finding in _findings(path, advance):
+    for finding in _with_footer(path, _findings(path, advance)):
         is_sound = is_sound and finding.severity != "error"
-        is_damage = finding.severity == "error" and finding.kind not in MISSING
+        is_damage = finding.severity == "error" and finding.kind != "snapshot-header"
         yield _with_outcome(finding, path) if is_damage else finding
     if is_sound and _is_latest(path):
         yield from _contradiction(path)
         yield from _unread(path)
     if is_sound:
         yield from _misnamed(path)
+
+
+def _with_footer(path: Path, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield these findings in a snapshot; one warning in place of those of its end, if it lacks only its footer. A torn
+    batch stands for the footer behind it. Raises UnreadableInput."""
+    from kcli.metadata_log.replay import lacks_only_footer
+
+    at_end: list[Finding] = []
+    for finding in findings:
+        if finding.kind in OF_FOOTER:
+            at_end.append(finding)
+        else:
+            yield finding
+    home = path.absolute().parent
+    cut = lacks_only_footer(home, PartitionView(home).original, path.name) if at_end else None
+    if cut is None:
+        yield from [each for each in at_end if each.kind == "truncated"] or at_end
+        return
+    is_latest = _is_latest(path)
+    yield Finding(
+        path=str(path),
+        kind="snapshot-footer",
+        severity="warning",
+        position=cut.position,
+        expected="a snapshot footer as last control record",
+        found=f"{cut.reason}, and all records: Kafka starts with it, and nothing is lost",
+        action=WRITE_FOOTER if is_latest else NOT_READ,
+        command=next_steps.salvage_log_directory(home.parent) if is_latest else None,
+    )
 
 
 def _contradiction(path: Path) -> Iterator[Finding]:
@@ -105,8 +141,7 @@ def _without(path: Path, files: Mapping[str, Content]) -> tuple[str, str]:
 
     home = path.absolute().parent
     if start_refusal(home, {name: each for name, each in files.items() if name != path.name}) is None:
-        action = "stop the node, and move the file away: Kafka then reads the log"
-        return action, next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
+        return READ_LOG, next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
     action = "salvage keeps what the log has, in a copy: without the file Kafka does not start, as the log goes on "
     action += "with records that contradict those before them"
     return action, next_steps.salvage_log_directory(home.parent)
@@ -179,7 +214,7 @@ def _with_outcome(finding: Finding, path: Path) -> Finding:
 
     home = path.absolute().parent
     if not _is_latest(path):
-        return replace(finding, action="nothing to do: Kafka reads the latest snapshot", command=None)
+        return replace(finding, action=NOT_READ, command=None)
     source = FileSource(path)
     try:
         reason = snapshot_refusal(source)
@@ -196,15 +231,18 @@ def _with_outcome(finding: Finding, path: Path) -> Finding:
         action, command = _without(path, files)
         found = f"{finding.found}: {wrong.reason}: {wrong.outcome}"
         return replace(finding, found=found, action=action, command=command)
+    without = {name: each for name, each in files.items() if name != path.name}
+    can_read_log = FIRST_LOG in files and start_refusal(home, without) is None
+    away = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
     if refused is None:
-        return replace(finding, action=FETCH, command=recover)
+        found = f"{finding.found}: Kafka starts with the records before it"
+        action, command = (READ_LOG, away) if can_read_log else (KEEP, recover)
+        return replace(finding, found=found, action=action, command=command)
     found = f"{finding.found}: Kafka takes the records before it, and does not start: {refused.reason}"
     action = "salvage keeps all metadata that can be read, in a copy"
     command = next_steps.salvage_log_directory(home.parent)
-    without = {name: each for name, each in files.items() if name != path.name}
-    if FIRST_LOG in files and start_refusal(home, without) is None:
-        action = "stop the node, and move the file away: Kafka then reads the log"
-        command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
+    if can_read_log:
+        action, command = READ_LOG, away
     return replace(finding, found=found, action=action, command=command, refuses_start=True)
 
 

@@ -18,11 +18,13 @@ from kcli.inspector.verify.index_files import read_file
 from kcli.inspector.verify.lost_offsets import CHECKPOINT_KINDS
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.log_directory import read_properties
+from kcli.log.odd_entries import negative_text, repeated
 from kcli.log.recovery.epoch_starts import same_as
 from kcli.log.recovery.older_topics import of_older_topic, strays_in
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from formats.checkpoint import OffsetEntry
     from kcli.inspector.verify.partition import LogBounds
 
 MAX_BYTES = 16 << 20
@@ -248,21 +250,22 @@ def _wrong_epoch(
 
 
 def check_offsets(
-    kind: FileKind, path: Path, entries: Sequence[tuple[str, int, int]], logs: dict[TopicPartition, LogBounds]
+    kind: FileKind, path: Path, entries: Sequence[OffsetEntry], logs: dict[TopicPartition, LogBounds]
 ) -> Iterator[Finding]:
-    """Yield the findings in an offset checkpoint of a log directory: entries that contradict the logs of the
-    partitions."""
+    """Yield the findings in an offset checkpoint of a log directory: entries that no broker writes, and those that
+    Kafka takes and that contradict the logs of the partitions."""
     absent = 0
-    known: set[TopicPartition] = set()
     find_strays = cache(partial(strays_in, path.parent))
-    for topic, partition, offset in entries:
-        name = TopicPartition(topic, partition)
-        if name in known:
-            yield _finding(path, "checkpoint-duplicate", "warning", "one entry a partition", f"{name} again", REWRITE)
-        known.add(name)
+    anew = REMOVE if kind is FileKind.CLEANER_OFFSETS else REWRITE
+    for found in repeated(entries).values():
+        yield _finding(path, "checkpoint-duplicate", "warning", "one entry a partition", found, anew)
+    last = {TopicPartition(topic, partition): offset for topic, partition, offset in entries}
+    for name, offset in last.items():
+        topic, partition = name
         bounds = logs.get(name)
         if offset < 0 or partition < 0:
-            yield _finding(path, "checkpoint-negative", "error", "0 or more", f"{name}: {offset}", REWRITE)
+            found = negative_text(kind, name, offset)
+            yield _finding(path, "checkpoint-negative", "error", "0 or more", found, anew)
         elif bounds is None:
             absent += 1
         elif offset > bounds.end and kind is FileKind.LOG_START_OFFSETS:

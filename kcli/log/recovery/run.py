@@ -248,6 +248,14 @@ class Recovery:
         """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
         self._checked = self._with_copies(self._with_completing(self.checked())) if self.salvage else {}
 
+    @property
+    def lacks_points(self) -> bool:
+        """Whether a broker that was shut down cleanly has left no recovery points: recovery writes them."""
+        if self.is_partition or not (self._has_holder and self._holder.was_shut_down_cleanly):
+            return False
+        is_broker = any(each.name.topic != METADATA_TOPIC for each in self.partitions)
+        return is_broker and not (self._holder.path / FileKind.RECOVERY_POINTS).exists()
+
     def _under_other_names(self, known: Collection[Path]) -> Iterator[PartitionDirectory]:
         """Yield the directories in `identities` besides those that are `known`: their names are no partition's, or they
         lie in another directory."""
@@ -788,7 +796,7 @@ class Recovery:
         if self.salvage and self.exchanged:
             self._put_in_place()
             self._puts_in_place = False  # the plans below see the renamed logs
-        ends = _Ends()
+        ends, lacks_points = _Ends(), self.lacks_points
         unchanged, changed = [], []
         for each, planned in self._plans(self._own):
             if each.path not in self._set_aside:
@@ -823,7 +831,7 @@ class Recovery:
         self._write_metadata_log(self._holder.path)
         for name in self.left_out:
             self.disk.remove(self._holder.path / name)
-        if self._has_holder and (changed or bad):
+        if self._has_holder and (changed or bad or lacks_points):
             for name in [each for each in taken if (self._holder.path / each).is_dir()]:
                 self.disk.remove_tree(self._holder.path / name)
             if FileKind.CLEANER_OFFSETS in bad:
@@ -933,17 +941,14 @@ class Recovery:
         starts.update(ends.log_starts)
         self._write_if_other(holder, FileKind.RECOVERY_POINTS, points)
         self._write_if_other(holder, FileKind.LOG_START_OFFSETS, starts)
-        high = holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # no entry: Kafka takes the log start offset
+        high = self._holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # no entry: Kafka takes the log start offset
         high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
         self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
 
     def _write_if_other(self, holder: LogDirectory, kind: FileKind, offsets: dict[TopicPartition, int]) -> None:
-        try:
-            if holder.offsets(kind) == offsets:
-                return
-        except StartRefused:
-            pass
-        holder.write_offsets(self.disk, kind, offsets)
+        right = {each: offset for each, offset in offsets.items() if offset >= 0 and each.partition >= 0}
+        if not holder.has_offsets(kind, right):
+            holder.write_offsets(self.disk, kind, right)
 
 
 def _failed(directory: Path, error: Exception) -> UnreadableInput:

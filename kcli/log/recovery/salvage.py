@@ -294,8 +294,9 @@ class Salvaged:
     out. restored: the files that get the name of a segment's file whose offsets were missing; their present names have
     the suffix .deleted, or another form. text_mode: the .log files that are changed back to what they were before a
     transfer in text mode. rebuilt: the names of indexes and of the leader-epoch checkpoint that contradict the batches,
-    and that Kafka's start would not correct. records: the number of kept records that Kafka would lose. markers: the
-    end markers of transactions that are written anew. misdirected: the batches of other partitions that are left out.
+    and that Kafka's start would not correct, and of a snapshot that gets its footer. records: the number of kept
+    records that Kafka would lose. markers: the end markers of transactions that are written anew. misdirected: the
+    batches of other partitions that are left out.
     log_start: the log start offset that is set back; None if it is unchanged. topic_id: the topic id that is written
     into partition.metadata; directory: the new name of the directory; each None if it is unchanged. flat: the names of
     the files in the log directory of which the partition's directory is made.
