@@ -5,7 +5,7 @@ The worker decides which tasks run where, and when; it calls the engine from thr
 connector at a time. The engine says what becomes of the tasks through a Listener, from any thread.
 
     worker              engine                                 listener
-    Engine.start    ->  reads offsets, runs the tasks     ->   is_current, running, used_topic, failed
+    Engine.start    ->  reads offsets, runs the tasks     ->   is_current, running, used_topic, logged, failed
     Engine.pause    ->  commits, stays ready              ->   paused
     Engine.resume   ->  goes on                           ->   running
     Engine.stop     ->  commits, ends; returns then
@@ -138,6 +138,14 @@ class TaskStart(NamedTuple):
     limits: Limits = Limits()
 
 
+class Line(NamedTuple):
+    """What a task has logged, or an engine about it. logger: its name. level: of the module logging."""
+
+    logger: str
+    level: int
+    text: str
+
+
 class Listener(Protocol):
     """Learns what becomes of tasks. May be called from any thread."""
 
@@ -152,6 +160,10 @@ class Listener(Protocol):
 
     def used_topic(self, task: TaskId, topic: str) -> None:
         """The task has read from or written to a topic."""
+
+    def logged(self, task: TaskId, line: Line) -> None:
+        """A line for the worker's log. An engine writes nothing there itself that a task or its clients have said: it
+        may have values of config providers, which the worker hides."""
 
     def is_current(self, task: TaskId) -> bool:
         """Return whether the task is still this worker's, with the configurations with which it was started, among all

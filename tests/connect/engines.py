@@ -4,6 +4,7 @@ also without Spark."""
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 import threading
 import time
@@ -19,7 +20,7 @@ from kcli.connect.engine.offsets import partition_key, read_topic
 from kcli.connect.engine.query import run_turns
 from kcli.connect.engine.spark_engine import SparkEngine
 from kcli.connect.engine.turn import Outcome, Turn
-from kcli.connect.plugins import Offset, Partition, TaskId
+from kcli.connect.plugins import Line, Offset, Partition, TaskId
 from kcli.testing.kafka import Kafka
 from tests.connect.turns import OFFSETS_TOPIC
 
@@ -45,6 +46,9 @@ class States:
 
     def used_topic(self, task: TaskId, topic: str) -> None:
         self.topics.add((task, topic))
+
+    def logged(self, task: TaskId, line: Line) -> None:  # noqa: ARG002
+        logging.getLogger(line.logger).log(line.level, "%s", line.text)
 
     def is_current(self, task: TaskId) -> bool:  # noqa: ARG002
         self.asked += 1

@@ -3,6 +3,7 @@ lost. The turns run in this process, without Spark."""
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import threading
 import time
@@ -22,6 +23,8 @@ from kcli.client.wire import ErrorAnswer, LoginFailed, NoAnswer, NobodyAnswers
 from kcli.connect.builtin import built_in
 from kcli.connect.connectors.file import FileStreamSink, FileStreamSource
 from kcli.connect.connectors.jdbc.sink import JdbcSink
+from kcli.connect.connectors.jdbc.source import JdbcSource
+from kcli.connect.connectors.postgres.source import PostgresSource
 from kcli.connect.converters.json import JsonConverter
 from kcli.connect.data.errors import RetriableError
 from kcli.connect.engine import clients, source_turn, spark_engine
@@ -241,6 +244,38 @@ def test_tries_are_counted_over_turns(
         wait_until(lambda: states.of[start.id] == "FAILED")
     assert here.turns >= 2
     assert "locked" in states.traces[start.id]
+
+
+@pytest.mark.parametrize("connector", ["jdbc-file", "jdbc-server", "debezium"])
+def test_a_source_that_is_away_has_its_reason_in_the_log_once(
+    engine: SparkEngine, here: Here, kafka: Kafka, tmp_path: Path, caplog: pytest.LogCaptureFixture, connector: str
+) -> None:
+    """However many turns it is away; once more if it was there in between."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as closed:
+        port = closed.getsockname()[1]
+    query = {"connector.class": JdbcSource.CLASS, "mode": "bulk", "query": "SELECT 1 AS n", "poll.interval.ms": "100"}
+    server = {"database.hostname": "127.0.0.1", "database.port": str(port), "database.dbname": "d"}
+    config = {
+        "jdbc-file": {**query, "connection.url": f"jdbc:sqlite:{tmp_path / 'db'}"},
+        "jdbc-server": {**query, "connection.url": f"jdbc:postgresql://127.0.0.1:{port}/d"},
+        "debezium": {"connector.class": PostgresSource.CLASS, "database.user": "u", **server},
+    }[connector]
+    start = task_start(kafka.bootstrap_servers, {"name": "in", "topic.prefix": "rows", **config})
+    states = States()
+    kafka.seed({"rows": 1})
+
+    def told() -> int:
+        return sum(each.startswith("in-0 is interrupted: ") for each in caplog.messages)
+
+    engine.start([start], MemoryOffsets(), states, paused=False)
+    wait_until(lambda: here.turns >= 3)
+    assert (told(), states.of[start.id]) == (1, "RUNNING")
+    if connector == "jdbc-file":
+        (tmp_path / "db").touch()
+        assert consumed(kafka, "rows", 1)
+        (tmp_path / "db").unlink()
+        wait_until(lambda: told() == 2)
+    assert not states.traces
 
 
 def test_a_partition_without_a_leader_holds_no_other_up(

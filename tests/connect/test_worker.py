@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 import time
@@ -18,8 +19,9 @@ from kcli.connect.connectors.mirror.options import PACKAGE
 from kcli.connect.connectors.mirror.policies import DEFAULT, IDENTITY
 from kcli.connect.converters.registered import STRATEGIES
 from kcli.connect.data.errors import ConnectError
-from kcli.connect.plugins import Limits, TaskId
+from kcli.connect.plugins import Limits, Line, Listener, OffsetStore, TaskId, TaskStart
 from kcli.connect.rest_client import NoWorker, ask
+from kcli.connect.worker.herder import Herder
 from kcli.connect.worker.offsets import SinkOffsets
 from kcli.connect.worker.server import WorkerServer
 from kcli.connect.worker.settings import Clients, InvalidWorker, read_settings
@@ -128,6 +130,41 @@ def test_an_error_of_a_configuration_shows_no_secret(
             ("POST", "/connectors", {"name": "lines", "config": given}),
         ):
             assert "fish-and-chips" not in worker.send(call(method, path, sent))["body"]
+    assert "fish-and-chips" not in caplog.text
+
+
+class TellingEngine(SimpleEngine):
+    """Tells of each task all that an engine may: with values of its configuration."""
+
+    def start(self, tasks: Sequence[TaskStart], offsets: OffsetStore, listener: Listener, *, paused: bool) -> None:
+        del offsets, paused
+        for each in tasks:
+            text = each.task["file"]
+            listener.logged(each.id, Line("kcli.connect", logging.WARNING, f"{each.id} is interrupted: {text}"))
+            listener.failed(each.id, f"ConnectException: {text}")
+
+
+def test_what_is_told_of_a_task_shows_no_secret(tmp_path: Path, secret: str, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path, PROVIDER, engine=TellingEngine()) as worker:
+        status(worker, "PUT", "/connectors/lines/config", {**lines(tmp_path)["config"], "file": secret})
+        wait_until(lambda: "FAILED" in worker.send(call("GET", "/connectors/lines/status"))["body"])
+        assert body(worker, "/connectors/lines/status")["tasks"][0]["trace"] == "ConnectException: [hidden]"
+    assert "lines-0 is interrupted: [hidden]" in caplog.messages
+    assert "fish-and-chips" not in caplog.text
+
+
+def test_a_bug_shows_no_secret(
+    tmp_path: Path, secret: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ValueError("fish-and-chips")
+
+    with running(tmp_path, PROVIDER) as worker:
+        given = {"connector.class": SOURCE, "topic": "t", "file": secret}
+        worker.send(call("PUT", f"/connector-plugins/{SOURCE}/config/validate", given))
+        monkeypatch.setattr(Herder, "names", broken)
+        assert worker.send(call("GET", "/connectors"))["status"] == 500
+    assert "GET /connectors: builtins.ValueError: [hidden]" in caplog.text
     assert "fish-and-chips" not in caplog.text
 
 

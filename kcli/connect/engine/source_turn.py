@@ -22,7 +22,7 @@ from kcli.connect.engine.passing import is_passing
 from kcli.connect.engine.records import Chain
 from kcli.connect.engine.sending import Sending
 from kcli.connect.engine.tasks import Columns, SourceContext, SourceTask, nothing
-from kcli.connect.engine.turn import TURN_S, Clock, Interrupted, Outcome, Turn
+from kcli.connect.engine.turn import TURN_S, Clock, Interrupted, Outcome, Turn, interruption_line
 from kcli.connect.plugins import Offset, Partition
 
 COMMIT_S = 0.2
@@ -69,8 +69,9 @@ class _Source:
         """Run the task."""
         turn = self._turn
         task: SourceTask = turn.plugin.load().TASK()
+        context = SourceContext(offsets, self._chain.plain, self._outcome.begun, turn.waits, self._tell)
         try:
-            task.start(turn.config, SourceContext(offsets, self._chain.plain, self._outcome.begun))
+            task.start(turn.config, context)
             self.clock.begin()
             try:
                 self._poll_all(task)
@@ -79,7 +80,11 @@ class _Source:
                 self._outcome.interruption = str(error) or None
             self._commit(task)
         finally:
+            self._outcome.waits = context.interruption
             task.stop()
+
+    def _tell(self, reason: str) -> None:
+        self._outcome.lines.append(interruption_line(self._turn.start.id, reason))
 
     def _poll_all(self, task: SourceTask) -> None:
         """Send what there is, until there is no more or the turn ends. Raises Interrupted."""

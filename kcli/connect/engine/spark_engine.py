@@ -36,9 +36,10 @@ from kcli.connect.engine.passing import is_passing
 from kcli.connect.engine.query import start_query
 from kcli.connect.engine.sink_turn import Topics
 from kcli.connect.engine.tasks import Rest
-from kcli.connect.engine.turn import AGAIN_S, Outcome, Turn, trace_of
+from kcli.connect.engine.turn import AGAIN_S, Outcome, Turn, interruption_line, trace_of
 from kcli.connect.engine.watching import Watch
 from kcli.connect.plugins import (
+    Line,
     Listener,
     Offset,
     OffsetStore,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-log = logging.getLogger("kcli.connect")
+LOGGER = "kcli.connect"
 LOOK_S = 0.5
 STOP_S = 8.0
 SLOTS = 16
@@ -175,7 +176,7 @@ class SparkEngine:
 @dataclass
 class _Task:
     """A task, and where it stands. failed: it has ended with an error. unstored, uncommitted: what turns have done of
-    a source and of a sink. interruption: why its last turn was interrupted."""
+    a source and of a sink. interruption: why its last turn was interrupted. waits: why a source gives nothing."""
 
     start: TaskStart
     plugin: Plugin
@@ -194,6 +195,7 @@ class _Task:
     uncommitted: dict[TopicPartition, int] = field(default_factory=dict)
     retries: int = 0
     interruption: str | None = None
+    waits: str | None = None
 
     @property
     def is_source(self) -> bool:
@@ -284,9 +286,10 @@ class _Run:
                     ready = [] if self._stop_file.exists() else self._ready()
                     if ready and not self._closed.is_set():
                         self._turn(ready)
-                except Exception as error:  # the thread goes on; tasks that do not run do not say RUNNING
-                    log.exception("connector %s", self.name)
+                except Exception as error:  # noqa: BLE001 (the thread goes on; tasks that do not run do not say RUNNING)
                     ready = []
+                    for task in self._tasks.values():
+                        self._log(task, logging.ERROR, trace_of(error))
                     for task in self._able():
                         self._fail(task, trace_of(error))
             if not ready:
@@ -329,7 +332,8 @@ class _Run:
                 self._query = None
         except Exception as error:  # noqa: BLE001 (whatever Spark raises: the tasks that have no outcome have failed)
             if self._stop_file.exists():
-                log.info("%s: a turn was ended: %s", self.name, cause(error) or error)
+                for task in tasks:
+                    self._log(task, logging.INFO, f"a turn was ended: {cause(error) or error}")
             else:
                 done = {each.id for each in outcomes}
                 reason = cause(error) or str(error)
@@ -373,7 +377,7 @@ class _Run:
     def _again(self, task: _Task, reason: str) -> None:
         """Have a task go on later, where its stored offsets are."""
         if reason and reason != task.interruption:
-            log.warning("%s is interrupted: %s", task.start.id, reason)
+            task.listener.logged(task.start.id, interruption_line(task.start.id, reason))
         task.interruption, task.offsets = reason, None
         if task.rest.until_s is None or task.rest.until_s < time.time():
             task.rest = Rest(until_s=time.time() + AGAIN_S)
@@ -394,12 +398,13 @@ class _Run:
             task.begun,
             task.retries,
             task.state,
+            task.waits,
         )
 
     def _note_outcome(self, task: _Task, outcome: Outcome) -> None:
         """Store the offsets of a turn, log its lines, and tell the listener of its topics and its error."""
         for line in outcome.lines:
-            logging.getLogger(line.logger).log(line.level, "%s", line.text)
+            task.listener.logged(task.start.id, line)
         if outcome.known is not None:
             task.offsets = outcome.known
         if task.offsets is not None:
@@ -411,7 +416,7 @@ class _Run:
         task.uncommitted |= outcome.positions
         task.begun |= outcome.begun
         task.producer, task.rest = outcome.producer, outcome.rest
-        task.retries, task.state = outcome.retries, outcome.state
+        task.retries, task.state, task.waits = outcome.retries, outcome.state, outcome.waits
         if outcome.interruption is not None:
             self._again(task, outcome.interruption)
         else:
@@ -436,6 +441,10 @@ class _Run:
                 if isinstance(each, KcliError):
                     raise each
             task.uncommitted = {}
+
+    def _log(self, task: _Task, level: int, text: str) -> None:
+        """Have the worker log a line about a task."""
+        task.listener.logged(task.start.id, Line(LOGGER, level, f"{task.start.id} {text}"))
 
     def _fail(self, task: _Task, trace: str) -> None:
         task.failed = True

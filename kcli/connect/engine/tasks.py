@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,15 +54,22 @@ class Rest:
 
 class SourceContext:
     """What a source task knows of its connector. plain: the type of all values, if the connector has no
-    transformations and its converter takes strings or bytes as they are; then `poll` may return Columns."""
+    transformations and its converter takes strings or bytes as they are; then `poll` may return Columns. interruption:
+    why the source gives nothing at present; None if it does."""
 
     def __init__(
-        self, offsets: Mapping[str, Offset], plain: Type | None = None, begun: dict[str, Offset] | None = None
+        self,
+        offsets: Mapping[str, Offset],
+        plain: Type | None = None,
+        begun: dict[str, Offset] | None = None,
+        interruption: str | None = None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """begun: takes the offsets of `begin`."""
+        """begun: takes the offsets of `begin`. tell: is given the reason of an interruption, once."""
         self._offsets = offsets
         self._begun = {} if begun is None else begun
-        self.plain = plain
+        self._tell = tell
+        self.plain, self.interruption = plain, interruption
 
     def offset(self, partition: Partition) -> Offset | None:
         """Return the offset that was committed last for a source partition, else that of `begin`; None if there is
@@ -73,6 +80,17 @@ class SourceContext:
         """Say that a source partition without an offset begins at this one: the task's later turns are given it until
         a record is committed, however late that is."""
         self._begun[partition_key(partition)] = offset
+
+    def interrupted(self, reason: str) -> None:
+        """Say that the task tries again what the source could not give, as when its server is away, and why. The
+        worker's log has the reason once, however often it is said, until `goes_on`."""
+        if reason != self.interruption:
+            self._tell(reason)
+        self.interruption = reason
+
+    def goes_on(self) -> None:
+        """Say that the source has given what it was asked for."""
+        self.interruption = None
 
 
 @dataclass(frozen=True)

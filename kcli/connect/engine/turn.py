@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcli.connect.data.errors import class_of
 from kcli.connect.engine.passing import is_passing
 from kcli.connect.engine.tasks import Rest
-from kcli.connect.plugins import Offset, Partition, Plugin, Plugins, TaskId, TaskStart
+from kcli.connect.plugins import Line, Offset, Partition, Plugin, Plugins, TaskId, TaskStart
 from kcli.pipelines.cluster import Cluster
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -43,8 +43,8 @@ class Turn:
     partition_key; None to read them from `offsets_topic`, as they may have changed. producer: the producer id and epoch
     of the task's last turn. positions: where a sink goes on in the partitions of its last turn. begun: where
     a source's partitions without offsets have begun (SourceContext.begin). state: a sink's (SinkContext.state).
-    retries: how often a sink has refused the records at its positions. stop_file: a path that appears when the turn is
-    to end.
+    retries: how often a sink has refused the records at its positions. waits: why a source gave nothing at
+    the end of its last turn (SourceContext.interrupted). stop_file: a path that appears when the turn is to end.
     """
 
     start: TaskStart
@@ -59,19 +59,12 @@ class Turn:
     begun: Mapping[str, Offset] = field(default_factory=dict)
     retries: int = 0
     state: Mapping[str, Any] = field(default_factory=dict)
+    waits: str | None = None
 
     @property
     def config(self) -> dict[str, str]:
         """The task's configuration: the connector's with what it gave to the task."""
         return {**self.start.connector, **self.start.task}
-
-
-class Line(NamedTuple):
-    """What a task has logged. logger: its name. level: of the module logging."""
-
-    logger: str
-    level: int
-    text: str
 
 
 @dataclass
@@ -80,8 +73,8 @@ class Outcome:
 
     offsets: those of a source that were committed, by partition_key, with the partition as the task named it. stored:
     whether they are in the offsets topic already. starts: where a sink began in each of its partitions. positions:
-    offsets of a sink's partitions up to which all is flushed. retries, state: as the next turn's. interruption: an
-    error that passes, with which the turn has ended. trace: the error with which the task has failed. lines: for the
+    offsets of a sink's partitions up to which all is flushed. retries, state, waits: as the next turn's. interruption:
+    an error that passes, with which the turn has ended. trace: the error with which the task has failed. lines: for the
     worker's log.
     """
 
@@ -100,8 +93,14 @@ class Outcome:
     state: dict[str, Any] = field(default_factory=dict)
     rest: Rest = field(default_factory=Rest)
     interruption: str | None = None
+    waits: str | None = None
     trace: str | None = None
     lines: list[Line] = field(default_factory=list)
+
+
+def interruption_line(task: TaskId, reason: str) -> Line:
+    """Return the line of the worker's log about a task that goes on later."""
+    return Line("kcli.connect", logging.WARNING, f"{task} is interrupted: {reason}")
 
 
 class Interrupted(Exception):
@@ -152,7 +151,7 @@ class Clock:
 
 def outcome_of(turn: Turn, run: Callable[[Turn, Outcome], None]) -> Outcome:
     """Run a turn, and return what comes of it, an error included."""
-    outcome = Outcome(turn.start.id, retries=turn.retries, state=dict(turn.state))
+    outcome = Outcome(turn.start.id, retries=turn.retries, state=dict(turn.state), waits=turn.waits)
     with _logged(outcome.lines):
         try:
             run(turn, outcome)

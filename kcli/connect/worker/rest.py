@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, unquote
 
+from kcli.connect.engine.turn import trace_of
 from kcli.connect.plugins import Plugins, PluginType, TaskId
 from kcli.connect.topics.configs import Restart, TargetState
 from kcli.connect.topics.json_values import texts_of
@@ -149,8 +150,9 @@ class Api:
             return error_answer(error.status, self._herder.hidden(str(error)), error.status)
         except KcliError as error:
             return error_answer(INTERNAL_ERROR, self._herder.hidden(str(error)), INTERNAL_ERROR)
-        except Exception:
-            log.exception("%s %s", request.method, request.path)
+        except Exception as error:  # noqa: BLE001 (a bug of ours is one answer)
+            # not log.exception: a traceback may have values of config providers
+            log.error("%s %s: %s", request.method, request.path, self._herder.hidden(trace_of(error)))  # noqa: TRY400
             return error_answer(INTERNAL_ERROR, "Internal Server Error", INTERNAL_ERROR)
 
     async def _route(self, request: Request) -> Answer:

@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from kcli.connect.config import common
 from kcli.connect.config.config_def import ConfigError
 from kcli.connect.data.errors import ConnectError, class_of
+from kcli.connect.engine.turn import trace_of
 from kcli.connect.plugins import (
     Connector,
     Engine,
+    Line,
     Monitors,
     OffsetStore,
     Plugins,
@@ -170,8 +172,9 @@ class Work:
             except KcliError as error:
                 log.warning("connector %s: %s", connector, self._resolve.hide(str(error)))
                 self._mark_later(connector, AGAIN_S)
-            except Exception:
-                log.exception("connector %s", connector)
+            except Exception as error:  # noqa: BLE001 (a bug of ours ends no worker)
+                # not log.exception: a traceback may have values of config providers
+                log.error("connector %s: %s", connector, self._resolve.hide(trace_of(error)))  # noqa: TRY400
                 self._mark_later(connector, AGAIN_S)
         del self._turns[connector]
 
@@ -420,6 +423,10 @@ class Work:
         if self.tracks_topics and topic not in known and task in self._tasks:
             self._stores.write_status(topic_record(UsedTopic(topic, task, int(time.time() * 1000))))
 
+    def log(self, line: Line) -> None:
+        """Write a line about a task to the worker's log. Callable from any thread."""
+        logging.getLogger(line.logger).log(line.level, "%s", self._resolve.hide(line.text))
+
     def call_soon(self, work: Callable[..., None], *args: object) -> None:
         """Call a function in the worker's event loop, from any thread."""
         if not self._loop.is_closed():
@@ -447,6 +454,9 @@ class _Listener:
 
     def used_topic(self, task: TaskId, topic: str) -> None:
         self._work.call_soon(self._work.note_topic, task, topic)
+
+    def logged(self, task: TaskId, line: Line) -> None:  # noqa: ARG002 (the line names it where that matters)
+        self._work.log(line)
 
     def is_current(self, task: TaskId) -> bool:
         return self._work.result_of(self._work.is_current(task))

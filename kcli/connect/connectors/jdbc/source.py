@@ -17,7 +17,6 @@ was deleted. Source: Aiven's and Confluent's JdbcSourceTask, TimestampIncrementi
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +34,6 @@ from kcli.connect.data.records import SourceRecord
 from kcli.connect.engine.tasks import Rest, SourceContext, SourceTask, config_int
 from kcli.connect.plugins import Offset, Partition, PluginType
 
-log = logging.getLogger("kcli.connect")
 TABLES: Final = "tables"
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 INCREMENTING, TIMESTAMP, NANOS = "incrementing", "timestamp", "timestamp_nanos"
@@ -122,7 +120,7 @@ class JdbcSource:
 
         def start(self, config: Mapping[str, str], context: SourceContext) -> None:
             """Find where to go on. Raises ConnectError, NotInstalled."""
-            self._database = database_of(config)
+            self._database, self._context = database_of(config), context
             self._interval_s = config_int(config, "poll.interval.ms", 5000) / 1000
             self._rows_max = config_int(config, "batch.max.rows", 100)
             query = config.get("query", "")
@@ -130,6 +128,7 @@ class JdbcSource:
             self._readers = [_Reader(config, self._database, each, context, is_query=bool(query)) for each in names]
             self._pending: Iterator[SourceRecord] = iter(())
             self._left: list[_Reader] = []
+            self._has_failed = True  # no round of all tables is done yet
             self._next_s = 0.0
 
         def poll(self) -> Sequence[SourceRecord]:
@@ -141,13 +140,16 @@ class JdbcSource:
                         found.append(each)  # noqa: PERF402 (the rows before an error are sent, too)
                     if not found:
                         if not self._left:
+                            if not self._has_failed:
+                                self._context.goes_on()
                             if time.time() < self._next_s:
                                 break
-                            self._left = list(self._readers)
+                            self._left, self._has_failed = list(self._readers), False
                             self._next_s = time.time() + self._interval_s
                         self._pending = self._left.pop(0).records()
             except RetriableError as error:
-                log.warning("the database is tried again: %s", error)
+                self._context.interrupted(str(error))
+                self._has_failed = True
                 self._database.close()
                 self._pending = iter(())
             return found

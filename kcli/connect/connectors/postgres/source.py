@@ -12,7 +12,6 @@ Source: PostgresConnectorTask, PostgresStreamingChangeEventSource, PostgresSnaps
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,7 +35,6 @@ from kcli.connect.data.records import SourceRecord
 from kcli.connect.engine.tasks import Rest, SourceContext, SourceTask
 from kcli.connect.plugins import Offset, Partition, PluginType
 
-log = logging.getLogger("kcli.connect")
 LONG_S: Final = 3600.0
 WITHOUT_SNAPSHOT: Final = ("never", "no_data")
 _SLOT: Final = "SELECT plugin, database, active FROM pg_replication_slots WHERE slot_name = %s"
@@ -117,8 +115,9 @@ class PostgresSource:
                 self._is_idle = self._is_idle and not found
                 if self._session.has_read_snapshot:
                     self._end_snapshot(self._session)
+                self._context.goes_on()
             except RetriableError as error:
-                log.warning("%s is tried again: %s", self._options.prefix, error)
+                self._context.interrupted(str(error))
                 self._note()
                 self.stop()
                 time.sleep(WAIT_S)
