@@ -950,6 +950,7 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
         yield {"partition": plan.name, "kind": "topic-id", "file": file, "topic_id": plan.saved.topic_id}
     if plan.saved.directory is not None:
         row = {"partition": plan.name, "kind": "renamed", "file": "", "name": plan.saved.directory}
+        row |= {} if plan.saved.topic_id is None else {"topic_id": plan.saved.topic_id}
         is_inside = plan.name == plan.saved.directory  # it has its name already, in another directory
         yield row | ({"inside": plan.view.directory.parent.name} if is_inside else {})
     if plan.saved.flat:
@@ -1186,9 +1187,10 @@ def _mending_words(row: Row) -> str:
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = _are_of_one_topic(row["partition"], row["name"])
-        evidence = "log" if is_alike else "topic's id"
+        evidence = ", by its log" if is_alike else ", by its topic's id"
+        evidence = "" if "topic_id" in row else evidence  # it had none
         which = f"{row['inside']}/{row['partition']}" if "inside" in row else "the directory"
-        return f"{which} is kept as {row['name']}, by its {evidence}"
+        return f"{which} is kept as {row['name']}{evidence}"
     if row["kind"] == "marker":
         transaction = f"the transaction of producer {row['producer_id']:,} from offset {row['first_offset']:,} on"
         anew = f"written anew at offset {row['offset']:,}, by {row['source']}"
