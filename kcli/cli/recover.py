@@ -313,7 +313,7 @@ class _Show:
             if plan.lacks_end:
                 rows = [row | self._of_end(plan) if row["kind"] == "end-missing" else row for row in rows]
             if plan.view.directory in self._exchanged:
-                rows = [row for row in rows if row["kind"] != "end-missing"]
+                rows = _without_consequences(plan, rows)
             if plan.view.directory in self._superseded:
                 self._ends.update((row["partition"], row) for row in rows if row["kind"] == "partition")
                 continue
@@ -475,7 +475,8 @@ class _Show:
     def _of_transactions(self, *, changes: bool) -> None:
         """Show each transaction for which __transaction_state, as it is after the start, contradicts the producer state
         of a partition: a producer whose epoch is lost; and an open transaction. If the start itself leaves it open, the
-        row also has the transactional id and the state by which the coordinator ends it."""
+        row also has the transactional id and the state by which the coordinator ends it. Partitions that have exchanged
+        their directories or .log files are left out: each has the producers of another."""
         if self._recovery.is_partition or self._is_state_unknown:
             self._write(self._open)
             return
@@ -492,6 +493,7 @@ class _Show:
         self._is_bad = self._is_bad or bool(again)
         self._write([ended_again_row(each) for each in again])
         told_open = {row["partition"] for row in self._open}
+        own -= {path.name for path in (*self._exchanged, *(log.parent for log in self._recovery.exchanged))}
         found = [each for each in check.unfit(self._shortened) if str(each.partition) in own]
         if changes and salvage:  # `write` has appended the records already, by the recovered logs
             found = [each for each in found if not (each.transactional_id and self._records.mends(each))]
@@ -711,6 +713,14 @@ class _Show:
         if not left:
             return ""
         return f"; {printable(', '.join(left))} stays as it is: {command} tells what to do by hand"
+
+
+def _without_consequences(plan: PartitionPlan, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of a directory that has exchanged its name, without those that follow from the wrong name: the
+    log does not reach the other partition's end, and the open transactions are known to their own one's coordinator."""
+    is_cut = plan.has_losses or plan.saved.gaps
+    kept = [row for row in rows if row["kind"] != "end-missing"]
+    return [row for row in kept if is_cut or row["kind"] != "transaction-open" or row["marker_offset"] is not None]
 
 
 def _is_of_coordinator(name: str) -> bool:
@@ -956,6 +966,7 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
         yield {"partition": plan.name, "kind": "topic-id", "file": file, "topic_id": plan.saved.topic_id}
     if plan.saved.directory is not None:
         row = {"partition": plan.name, "kind": "renamed", "file": "", "name": plan.saved.directory}
+        row |= {} if plan.saved.topic_id is None else {"topic_id": plan.saved.topic_id}
         is_inside = plan.name == plan.saved.directory  # it has its name already, in another directory
         yield row | ({"inside": plan.view.directory.parent.name} if is_inside else {})
     if plan.saved.flat:
@@ -1193,9 +1204,10 @@ def _mending_words(row: Row) -> str:
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = _are_of_one_topic(row["partition"], row["name"])
-        evidence = "log" if is_alike else "topic's id"
+        evidence = ", by its log" if is_alike else ", by its topic's id"
+        evidence = "" if "topic_id" in row else evidence  # it had none
         which = f"{row['inside']}/{row['partition']}" if "inside" in row else "the directory"
-        return f"{which} is kept as {row['name']}, by its {evidence}"
+        return f"{which} is kept as {row['name']}{evidence}"
     if row["kind"] == "marker":
         transaction = f"the transaction of producer {row['producer_id']:,} from offset {row['first_offset']:,} on"
         anew = f"written anew at offset {row['offset']:,}, by {row['source']}"

@@ -943,6 +943,45 @@ def test_two_directories_with_the_names_of_each_other(tmp_path: Path, is_the_fil
         assert kcli("recover", each).status == 0
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("lost", ["mixed-0", "recompress-none-0"])
+def test_one_of_two_directories_with_the_names_of_each_other_has_no_topic_id(
+    tmp_path: Path, lost: str, is_clean: bool
+) -> None:
+    """The other one's topic id and the log ends tell; a topic id that is written by the name would give each topic the
+    other's records. After a crash a log that is too short tells."""
+    directory = copied(tmp_path)
+    one, other, aside = directory / "mixed-0", directory / "recompress-none-0", directory / "aside"
+    sound = {each.name: logs_and_id(each) for each in (one, other)}
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+    (directory / lost / "partition.metadata").unlink()
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    assert {row["kind"] for row in rows(kcli("recover", "--format", "jsonl", directory).stdout)} >= {"exchanged"}
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new"):
+        assert {name: logs_and_id(each / name) for name in sound} == sound
+
+
+def test_nothing_tells_whose_records_a_directory_without_topic_id_has(tmp_path: Path) -> None:
+    """The logs end at one offset: salvage leaves both directories as they are."""
+    directory = copied(tmp_path)
+    names = "java-none-0", "java-gzip-0"
+    (directory / names[0] / "partition.metadata").rename(directory / names[1] / "partition.metadata")
+    before = [{path.name: path.read_bytes() for path in (directory / name).glob("*.*")} for name in names]
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert ended.status == 1
+    assert "salvage leaves them as they are" in ended.stdout
+    assert "keeps them in service" not in ended.stdout
+    for name, files in zip(names, before, strict=True):
+        found = {path.name: path.read_bytes() for path in (tmp_path / "new" / name).glob("*.*")}
+        kept = ("partition.metadata", f"{0:020}.log")
+        assert [found.get(each) for each in kept] == [files.get(each) for each in kept]
+
+
 @pytest.mark.parametrize("is_the_files", [False, True])
 def test_directories_of_which_nothing_tells_what_they_have_exchanged(tmp_path: Path, is_the_files: bool) -> None:
     """Salvage could give records to the wrong topic: it leaves both directories, and verify shows both ways out."""

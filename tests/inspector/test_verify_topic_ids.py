@@ -65,6 +65,56 @@ def test_three_directories_have_changed_names(directory: Path) -> None:
     mended(directory, finding)
 
 
+@pytest.mark.parametrize("lost", ["crafted-0", "mixed-0"])
+def test_one_of_two_directories_with_each_others_names_has_no_topic_id(directory: Path, lost: str) -> None:
+    """The other one's topic id and the high watermarks tell: the advice must not write the ids by the names."""
+    swap(directory / "crafted-0", directory / "mixed-0")
+    (directory / lost / "partition.metadata").unlink()
+    (finding,) = loud(directory)
+    assert finding.kind == "partition-swapped"
+    assert "have each other's names" in str(finding.found)
+    assert f"{lost} has no topic id" in str(finding.found)
+    mended(directory, finding)
+
+
+def test_the_topic_id_of_a_directory_with_anothers_name_cannot_be_read(directory: Path) -> None:
+    """The advice must not write the topic id by the name."""
+    swap(directory / "crafted-0", directory / "mixed-0")
+    (directory / "mixed-0" / "partition.metadata").write_text("version: 0\ntopic_id: ?\n")
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.refuses_start) == ("partition-swapped", True)
+    mended(directory, finding)
+
+
+def test_one_of_three_directories_with_changed_names_has_no_topic_id(directory: Path) -> None:
+    swap(directory / PARTITION, directory / "crafted-0")
+    swap(directory / "crafted-0", directory / "recompress-none-0")
+    (directory / "crafted-0" / "partition.metadata").unlink()
+    (finding,) = loud(directory)
+    assert finding.kind == "partition-swapped"
+    mended(directory, finding)
+
+
+def test_one_of_two_directories_with_logs_of_one_length_has_no_topic_id(directory: Path) -> None:
+    """Either the names were exchanged, or a partition.metadata was moved over another one."""
+    (directory / PARTITION / "partition.metadata").rename(directory / OTHER / "partition.metadata")
+    (finding,) = loud(directory)
+    assert finding.kind == "partition-swapped"
+    assert finding.command == next_steps.dump(finding.path)
+    files, _, names = finding.action.partition("; if they are of topic")
+    assert names.endswith("partition.metadata'") or "mv -nT" in names
+    _, _, command = files.partition("write the files anew: ")
+    mended(directory, replace(finding, command=command))
+
+
+def test_a_topic_id_was_moved_over_another_one(directory: Path) -> None:
+    """The high watermarks show that the logs lie under their names."""
+    (directory / "crafted-0" / "partition.metadata").rename(directory / "mixed-0" / "partition.metadata")
+    (finding,) = loud(directory)
+    assert "have exchanged their partition.metadata" in str(finding.found)
+    mended(directory, finding)
+
+
 @pytest.mark.parametrize(("name", "other"), [(PARTITION, OTHER), (OTHER, "mixed-0"), ("java-none-1", "java-snappy-1")])
 def test_two_directories_with_logs_of_one_length_have_each_others_names(directory: Path, name: str, other: str) -> None:
     """The partition.metadata files may be exchanged instead: the finding shows both ways out."""

@@ -19,6 +19,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,7 +45,7 @@ from kcli.log.linked_files import linked_files, links_text
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removable_marker, partition_named, unusable
 from kcli.log.partition_directory import METADATA_TOPIC_ID, is_garbled, is_other_case, topic_id_of
 from kcli.log.partition_view import PartitionView, paths_in
-from kcli.log.recovery.identity import Exchanged, what_was_exchanged
+from kcli.log.recovery.identity import Exchanged, unidentified_moves, what_was_exchanged
 from kcli.log.recovery.node_directories import meta_of, same_path
 from kcli.log.recovery.shared import shared_text
 from kcli.log.source import read_whole
@@ -292,7 +293,7 @@ def or_exchanged(short: Finding, around: Surroundings) -> Finding:
     others, the action of the returned finding says so, too: in that case no offsets are lost."""
     directory = Path(short.path).parent
     for each in around.exchanged_names:
-        if not each.is_certain and directory in each.paths:
+        if not each.is_certain and directory in each.paths and short.kind == "log-end":
             names = " and ".join(path.name for path in each.paths)
             action = f"{short.action}. Or {names} have exchanged their names: their recovery points say so"
             return replace(short, action=action)
@@ -579,6 +580,8 @@ class BrokerDirectory:
             yield replace(stray, command=_move_out(found.path))
         elif found.topic_id is None and is_trash(found.path):
             yield _trash(found.path)
+        elif partition in self._unidentified and self._exchanged(partition):
+            return  # the finding of the directory with the topic id of this one names it
         elif found.topic_id is None:
             yield _partition_metadata("missing", path, right, "no such file")
         elif right is not None and found.topic_id != right:
@@ -657,7 +660,7 @@ class BrokerDirectory:
         elif not is_published:
             yield _partition_metadata("topic", path, right, f"topic id {found.topic_id}{whose}")
         elif cycle:
-            if partition == min(cycle):
+            if partition == min(each for each in cycle if each not in self._unidentified):
                 paths = [self._partitions[each].path for each in cycle]
                 finding = self._exchange(cycle, paths)
                 self.exchanged.append((finding, {each.name for each in paths}))
@@ -691,18 +694,31 @@ class BrokerDirectory:
         ids = dict(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
         ends = {each: self._logs[each].end if each in self._logs else None for each in cycle}
         checkpoints = around.high_watermarks, around.recovery_points
-        exchanged = what_was_exchanged(ids, ends, *checkpoints, is_clean=around.is_clean)
-        rename = _exchanged_topics(paths)
-        if exchanged is Exchanged.NAMES:
-            return rename
+        exchanged = what_was_exchanged(
+            ids, ends, *checkpoints, is_clean=around.is_clean, unidentified=self._unidentified
+        )
         commands = [
             partition_metadata_command(path / FileKind.PARTITION_METADATA, around.topic_id(each.topic))
             for each, path in zip(cycle, paths, strict=True)
         ]
+        rename, lacks = _exchanged_topics(paths), ""
+        for last in (each for each in cycle if each in self._unidentified):  # one at most
+            is_missing, command = self._partitions[last].is_readable, commands[cycle.index(ids[last])]
+            outcome = "and becomes a -stray" if is_missing else "and Kafka does not start with the file"
+            lacks = f"; {self._partitions[last].path.name} has no topic id, {outcome}"
+            rename = replace(
+                rename,
+                found=f"{rename.found}{lacks}",
+                action=f"{rename.action}; then write the {FileKind.PARTITION_METADATA} that has no topic id",
+                command=f"{rename.command} && {command}",
+                refuses_start=not is_missing,
+            )
+        if exchanged is Exchanged.NAMES:
+            return rename
         rewrite = " && ".join(filter(None, commands))
         names = " and ".join(path.name for path in paths)
         who = f"the topic id of {paths[1].name}: the directories {names} have exchanged {exchanged.value}"
-        found = f"{who}: {NOT_PUBLISHED}"
+        found = f"{who}: {NOT_PUBLISHED}{lacks}"
         if exchanged is Exchanged.FILES:
             return replace(rename, found=found, action="stop the broker, and write the files anew", command=rewrite)
         action = (
@@ -726,11 +742,22 @@ class BrokerDirectory:
         return chain if following is not None and len(chain) > 1 else []
 
     def _true(self, partition: TopicPartition) -> TopicPartition | None:
-        """Return the partition to which a directory belongs by its topic id; None if the id, or the topic with the id,
-        is not known. partition: the one in the directory's name."""
+        """Return the partition to which a directory belongs by its topic id, or by `_unidentified`; None if the id, or
+        the topic with the id, is not known. partition: the one in the directory's name."""
+        return self._unidentified.get(partition) or self._by_id(partition)
+
+    def _by_id(self, partition: TopicPartition) -> TopicPartition | None:
         topic_id = self._partitions[partition].topic_id
         topic = None if topic_id is None else self._around.topic_of(topic_id)
         return None if topic is None else TopicPartition(topic, partition.partition)
+
+    @cached_property
+    def _unidentified(self) -> Mapping[TopicPartition, TopicPartition]:
+        """The directories without a topic id that may have exchanged their names with others (`unidentified_moves`)."""
+        image, node_id = self._around.image, self._around.node_id
+        placed = [each for each in self._partitions if image is not None and has_replica(image, each, node_id)]
+        moves = {each: other for each in placed if (other := self._by_id(each)) is not None and other != each}
+        return unidentified_moves(moves, [each for each in placed if self._partitions[each].topic_id is None])
 
     def _stray(self, path: Path, known: Topic | None, topic: str, number: int) -> Iterator[Finding]:
         metadata, node = self._around.metadata, self._around.node_id

@@ -123,6 +123,8 @@ SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 MAX_DEPTH = 32
 OFFSET_MAX = 2**63 - 1
 GAPS_TRIED = 8
+OF_NAME = ("log-end", "partition-metadata-content")
+"""The kinds of findings in a partition's directory that may follow from an exchange of names."""
 """The largest number of gaps in a .log file after which batches of another partition's log are looked for."""
 SEVERAL = 2
 """If the owner of at least this number of files may not read or write them, one finding is made for all of them."""
@@ -673,11 +675,11 @@ class _Inside:
     """The facts about the partitions in one directory, collected while the partitions are verified.
 
     around: what the files of the log directory say about its partitions; None if the directory is no log directory.
-    metadata_damage, short, of_copy: findings of damage in the metadata log, of logs that end too early, and of files
-    that a copy has left empty or padded; none of these is yielded before every partition is verified. is_alone:
-    whether the directory is a partition's that is verified alone. misplaced: the .log files in directories of other
-    partitions. apple_doubles: AppleDouble files (macOS). harmed: the partitions with errors in their own files. causes:
-    the causes of findings in several partitions.
+    metadata_damage, short, of_copy: findings of damage in the metadata log, those of OF_NAME, and those of files that a
+    copy has left empty or padded; none of these is yielded before every partition is verified. is_alone: whether the
+    directory is a partition's that is verified alone. misplaced: the .log files in directories of other partitions.
+    apple_doubles: AppleDouble files (macOS). harmed: the partitions with errors in their own files. causes: the causes
+    of findings in several partitions.
     """
 
     def __init__(self, around: Surroundings | None, causes: Causes, *, is_alone: bool = False) -> None:
@@ -735,13 +737,13 @@ class _Inside:
         return [each for each in findings if each not in kept] if kept else findings
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
-        """Move to `short` the findings which say that a log ends too early: two directories may have exchanged their
-        names, which shows only when all directories are verified. Return the other findings; all findings if the
-        directory is not a broker's log directory."""
+        """Move to `short` the findings which say that a log ends too early, or that partition.metadata is damaged: two
+        directories may have exchanged their names, which shows only when all directories are verified. Return the other
+        findings; all findings if the directory is not a broker's log directory."""
         if self.around is None or not self.around.is_broker:
             return findings
-        self.short += (each for each in findings if each.kind == "log-end")
-        return [each for each in findings if each.kind != "log-end"]
+        self.short += (each for each in findings if each.kind in OF_NAME)
+        return [each for each in findings if each.kind not in OF_NAME]
 
 
 def _emptied(around: Surroundings | None) -> Collection[str]:

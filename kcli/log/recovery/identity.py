@@ -22,13 +22,16 @@
 If two directories have each other's ids, they have exchanged either their names or their partition.metadata files
 (`Exchanged`): the ids alone do not show which. If the logs end at different offsets, the checkpoints of high watermarks
 and recovery points may show it: salvage then renames the directories, or writes the files anew. If the checkpoints do
-not show it either, salvage does neither. Directories of one topic have one id: see exchanged_names.py. Source:
-LogManager.loadLog, Partition.makeLeader (KIP-516).
+not show it either, salvage does neither. The partition.metadata of one such directory may be missing or damaged
+(`unidentified_moves`): then the checkpoints must also show that its log is that of the partition whose topic id no
+directory has. Directories of one topic have one id: see exchanged_names.py. Source: LogManager.loadLog,
+Partition.makeLeader (KIP-516).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -54,30 +57,56 @@ class Exchanged(Enum):
 Checkpoint = Mapping[TopicPartition, int]
 
 
+def unidentified_moves(
+    moves: Mapping[TopicPartition, TopicPartition], unidentified: Collection[TopicPartition]
+) -> dict[TopicPartition, TopicPartition]:
+    """Return which partition's records the directories without a topic id have if directories have exchanged their
+    names: each of these directories is the last of a chain, in which each other directory has the topic id of the next
+    one. No directory has the topic id of the chain's first: so the last one has its records.
+
+    moves: by the partition in each directory's name, the partition that has the directory's topic id, if it is another
+    one. unidentified: the partitions in the names of the directories without a topic id that can be read."""
+    counts = Counter(moves.values())
+    found: dict[TopicPartition, TopicPartition] = {}
+    for first in moves.keys() - counts.keys():
+        last, seen = first, {first}
+        while last in moves and counts[moves[last]] == 1 and moves[last] not in seen:
+            last = moves[last]
+            seen.add(last)
+        if last in unidentified and last != first:
+            found[last] = first
+    return found
+
+
 def what_was_exchanged(
     cycle: Mapping[TopicPartition, TopicPartition],
     ends: Mapping[TopicPartition, int | None],
     *checkpoints: Checkpoint,
     is_clean: bool,
+    unidentified: Collection[TopicPartition] = (),
 ) -> Exchanged:
     """Return what the directories with each other's topic ids have exchanged: their names or their partition.metadata.
-    cycle: by the partition in each directory's name, the partition that has the directory's topic id.
+    cycle: by the partition in each directory's name, the partition that has the directory's topic id. unidentified: the
+    partitions in the names of directories without a topic id, for which `cycle` has those of `unidentified_moves`.
 
     ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that the partitions'
     logs had reached, the most certain checkpoint first. is_clean: whether the broker was shut down cleanly: the logs
     then end at exactly these offsets. After a crash they may continue after these offsets, and only a log that is too
     short for a partition is evidence.
     """
+    supposed = [name for name in cycle if name in unidentified]
+    is_shown = all(_is_end_of(ends[name], cycle[name], checkpoints, is_clean=is_clean) for name in supposed)
+    names = Exchanged.NAMES if is_shown else Exchanged.UNKNOWN
     if not is_clean:
         own = all(_reaches(ends[name], name, checkpoints) for name in cycle)
         others = all(_reaches(ends[name], other, checkpoints) for name, other in cycle.items())
-        return Exchanged.UNKNOWN if own == others else Exchanged.FILES if own else Exchanged.NAMES
+        return Exchanged.UNKNOWN if own == others else Exchanged.FILES if own else names
     for checkpoint in checkpoints:
         known = [(ends[name], checkpoint.get(name), checkpoint.get(other)) for name, other in cycle.items()]
         by_name = any(end == own != other for end, own, other in known if end is not None)
         by_id = any(end == other != own for end, own, other in known if end is not None)
         if by_name != by_id:
-            return Exchanged.FILES if by_name else Exchanged.NAMES
+            return Exchanged.FILES if by_name else names
     return Exchanged.UNKNOWN
 
 
@@ -87,10 +116,21 @@ def _reaches(end: int | None, partition: TopicPartition, checkpoints: Iterable[C
     return end is None or all(end >= each.get(partition, 0) for each in checkpoints)
 
 
+def _is_end_of(
+    end: int | None, partition: TopicPartition, checkpoints: Iterable[Checkpoint], *, is_clean: bool
+) -> bool:
+    """Return whether the checkpoints show that a log with the end offset `end` may be that of `partition`: it ends at
+    the partition's offset in one of them; after a crash it reaches the offsets in all that have one."""
+    stated = [each[partition] for each in checkpoints if partition in each]
+    if is_clean:
+        return end in stated
+    return bool(stated) and end is not None and end >= max(stated)
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The partition that salvage gives to a directory. topic_id: the topic id to write into partition.metadata; None if
-    the id in the file is right, and the directory's name is changed instead."""
+    the id in the file is right, and only the directory's name is changed."""
 
     partition: TopicPartition
     topic_id: str | None
@@ -119,12 +159,15 @@ def mended_identities(
     topics = {topic_id: topic for (topic, _), topic_id in topic_ids.items()}
     found: dict[Path, Identity] = {}
     moves: dict[Path, TopicPartition] = {}
+    unidentified: set[TopicPartition] = set()
     partitions = [each for each in directories if not each.name.state and each.name.topic != METADATA_TOPIC]
     for each in partitions:
         own = topic_ids.get(each.partition)
         topic_id = legible_topic_id(each.path)
         if topic_id == own:
             continue
+        if topic_id is None:
+            unidentified.add(each.partition)
         topic = topics.get(topic_id or "")
         if topic is not None and (topic, each.name.partition) in topic_ids:
             moves[each.path] = TopicPartition(topic, each.name.partition)
@@ -132,10 +175,16 @@ def mended_identities(
         if own is not None and (topic_id is None or topic is not None or is_damaged):
             found[each.path] = Identity(each.partition, own)
     unknown: set[Path] = set()
-    for cycle in _cycles(moves, {each.partition: each.path for each in partitions}):
+    paths = {each.partition: each.path for each in partitions}
+    by_name = {each.partition: moves[each.path] for each in partitions if each.path in moves}
+    by_name = {name: target for name, target in by_name.items() if name in topic_ids}
+    moves |= {paths[last]: first for last, first in unidentified_moves(by_name, unidentified).items()}
+    for cycle in _cycles(moves, paths):
         names = {each.partition: moves[each.path] for each in partitions if each.path in cycle}
         ends = {each.partition: end_offset(each.path) for each in partitions if each.path in cycle}
-        exchanged = what_was_exchanged(names, ends, high_watermarks, recovery_points, is_clean=is_clean)
+        exchanged = what_was_exchanged(
+            names, ends, high_watermarks, recovery_points, is_clean=is_clean, unidentified=unidentified
+        )
         if exchanged is Exchanged.UNKNOWN:
             unknown |= cycle
         if exchanged is not Exchanged.NAMES:
@@ -152,7 +201,9 @@ def mended_identities(
         for path in bad:
             del moves[path]
     kept = {path: identity for path, identity in found.items() if path not in unknown}
-    return kept | {path: Identity(target, None) for path, target in moves.items()}, unknown
+    lacking = {paths[each] for each in unidentified}
+    renamed = {path: Identity(target, topic_ids[target] if path in lacking else None) for path, target in moves.items()}
+    return kept | renamed, unknown
 
 
 def _cycles(moves: Mapping[Path, TopicPartition], paths: Mapping[TopicPartition, Path]) -> Iterator[set[Path]]:

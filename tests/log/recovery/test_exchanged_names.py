@@ -14,7 +14,7 @@ import pytest
 from kcli.inspector.verify import Finding
 from kcli.log.log_directory import LogDirectory
 from kcli.log.recovery.exchanged_names import exchanged_names, log_bounds
-from kcli.log.recovery.identity import Exchanged, what_was_exchanged
+from kcli.log.recovery.identity import Exchanged, unidentified_moves, what_was_exchanged
 from kcli.protocol.topic_partition import TopicPartition
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
@@ -211,6 +211,45 @@ def test_what_was_exchanged_after_a_crash(ends: tuple[int, int], clean: Exchange
     stated = dict(zip((ONE, OTHER), ends, strict=True))
     assert what_was_exchanged(cycle, stated, checkpoint, is_clean=True) is clean
     assert what_was_exchanged(cycle, stated, checkpoint, is_clean=False) is crash
+
+
+def test_a_transaction_is_open_in_the_directory_that_another_name_has(tmp_path: Path) -> None:
+    """The coordinator has it under the partition whose records these are: nothing hangs once the names are right."""
+    data = Path(shutil.copytree(GOLDEN / "txn" / "data", tmp_path / "data", copy_function=shutil.copyfile))
+    before = [row for row in rows(data) if row["kind"] == "transaction-open"]
+    swap(data / "t-hang-0", data / "t-mix-0")
+    for arguments in ((), ("--salvage",)):
+        found = rows(*arguments, data)
+        assert {row["partition"] for row in found if row["kind"] == "exchanged"} == {"t-hang-0", "t-mix-0"}
+        assert [row for row in found if row["kind"] == "transaction-open"] == before
+
+
+def test_the_last_of_a_chain_of_topic_ids_may_have_the_records_of_the_first() -> None:
+    third = TopicPartition("c", 0)
+    assert unidentified_moves({ONE: OTHER}, [OTHER]) == {OTHER: ONE}
+    assert unidentified_moves({ONE: OTHER, OTHER: third}, [third]) == {third: ONE}
+    assert unidentified_moves({ONE: OTHER}, [third]) == {}
+    assert unidentified_moves({ONE: OTHER, OTHER: ONE}, [third]) == {}
+    assert unidentified_moves({ONE: third, OTHER: third}, [third]) == {}
+
+
+@pytest.mark.parametrize(
+    ("ends", "clean", "crash"),
+    [
+        ((600, 100), Exchanged.NAMES, Exchanged.NAMES),
+        ((600, 110), Exchanged.UNKNOWN, Exchanged.NAMES),
+        ((600, 50), Exchanged.UNKNOWN, Exchanged.UNKNOWN),
+        ((600, None), Exchanged.UNKNOWN, Exchanged.UNKNOWN),
+        ((100, 600), Exchanged.FILES, Exchanged.FILES),
+    ],
+)
+def test_the_log_of_a_directory_without_topic_id_must_fit(
+    ends: tuple[int, int | None], clean: Exchanged, crash: Exchanged
+) -> None:
+    cycle, checkpoint = {ONE: OTHER, OTHER: ONE}, {ONE: 100, OTHER: 600}
+    stated = dict(zip((ONE, OTHER), ends, strict=True))
+    assert what_was_exchanged(cycle, stated, checkpoint, is_clean=True, unidentified=[OTHER]) is clean
+    assert what_was_exchanged(cycle, stated, checkpoint, is_clean=False, unidentified=[OTHER]) is crash
 
 
 def test_recovery_points_at_segments_tell_after_a_crash(tmp_path: Path) -> None:
