@@ -34,7 +34,7 @@ from formats.message import uuid_bytes
 from formats.properties import MetaProperties
 from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.odd_entries import odd_entries
+from kcli.log.odd_entries import is_cut, odd_entries
 from kcli.log.partition_view import MOST_DIGITS
 from kcli.log.source import read_whole
 from kcli.protocol.topic_partition import TopicPartition
@@ -237,7 +237,7 @@ class LogDirectory:
         for kind, outcome in PASSED_OVER.items():
             path = self.path / kind
             try:
-                odd = [*odd_entries(kind, parse_offsets(read_whole(path) if path.exists() else b""))]
+                odd = [*odd_entries(kind, read_whole(path) if path.exists() else b"")]
             except BadNumber as error:
                 found.append(StartRefused(kind, f"{error.reason}: {outcome}", error.position))
             except (FormatError, UnreadableInput):  # `refusals` reports this error
@@ -251,11 +251,12 @@ class LogDirectory:
         """Whether a checkpoint has these entries, one a partition, and no damage; a file that is missing has none."""
         path = self.path / kind
         try:
-            entries = parse_offsets(read_whole(path)) if path.exists() or path.is_symlink() else ()
+            data = read_whole(path) if path.exists() or path.is_symlink() else b""
+            entries = parse_offsets(data)
         except (FormatError, UnreadableInput):
             return False
         found = {TopicPartition(entry.topic, entry.partition): entry.offset for entry in entries}
-        return len(entries) == len(found) and found == offsets
+        return len(entries) == len(found) and found == offsets and not is_cut(data)
 
     def write_offsets(self, disk: Disk, kind: FileKind, offsets: Mapping[TopicPartition, int]) -> None:
         """Write a checkpoint, atomically. Raises OSError."""

@@ -1,5 +1,6 @@
-"""Entries of the offset checkpoints of a log directory that no broker writes, and with which Kafka starts.
+"""What no broker writes into the offset checkpoints of a log directory, and with which Kafka starts.
 
+    cut         the file ends after its version: Kafka reads it as one without entries
     repeated    a partition has several entries: Kafka takes the last
     negative    an offset below 0: Kafka takes the entry for that of the log's start
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from formats.checkpoint import OffsetEntry
+from formats.checkpoint import OffsetEntry, parse_offsets
 from formats.file_name import FileKind
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -24,6 +25,14 @@ FROM_START = {
     FileKind.CLEANER_OFFSETS: "the cleaner starts again from the log's start",
 }
 """What Kafka does with an offset below 0, by checkpoint."""
+
+
+CUT = "the version alone: the file was cut, or edited; Kafka reads it as a checkpoint without entries"
+
+
+def is_cut(data: bytes) -> bool:
+    """Whether a checkpoint, which can be parsed, ends after its version."""
+    return bool(data) and len(data.splitlines()) < FIRST_LINE - 1
 
 
 def repeated(entries: Sequence[OffsetEntry]) -> dict[TopicPartition, str]:
@@ -45,8 +54,12 @@ def negative_text(kind: FileKind, name: TopicPartition, offset: int) -> str:
     return f"{name}: {offset:,}: {FROM_START[kind] if offset < 0 else 'no partition has this number'}"
 
 
-def odd_entries(kind: FileKind, entries: Sequence[OffsetEntry]) -> Iterator[str]:
-    """Yield, in words, each partition with several entries or a negative offset, and what Kafka does with it."""
+def odd_entries(kind: FileKind, data: bytes) -> Iterator[str]:
+    """Yield, in words, that a checkpoint with these bytes ends after its version; each partition with several entries
+    or a negative offset, and what Kafka does with it. Raises FormatError."""
+    entries = parse_offsets(data)
+    if is_cut(data):
+        yield CUT
     yield from repeated(entries).values()
     last = {TopicPartition(topic, partition): offset for topic, partition, offset in entries}
     for name, offset in last.items():

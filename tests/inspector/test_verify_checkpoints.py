@@ -26,6 +26,11 @@ def test_a_checkpoint_that_ends_after_its_version(tmp_path: Path, name: str, tex
         loud = [each for each in found if each.severity != "info"]
         assert [each.kind for each in loud] == kinds
         assert all(each.severity == "warning" and "the version alone" in str(each.found) for each in loud)
+    path.write_text(text)
+    assert f"passed-over      {name}" in kcli("recover", directory).stdout
+    kcli("recover", "--in-place", directory)
+    assert path.exists() == (name != "cleaner-offset-checkpoint")
+    assert not path.exists() or len(path.read_text().splitlines()) >= 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
