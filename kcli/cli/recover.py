@@ -934,6 +934,9 @@ def _header_rows(plan: PartitionPlan) -> Iterator[Row]:
     for counted in plan.saved.recounted:
         row = {"partition": plan.name, "kind": "recounted", "file": counted.file, "position": counted.position}
         yield row | {"before": counted.before, "count": counted.count}
+    for stated in plan.saved.last_offsets:
+        row = {"partition": plan.name, "kind": "last-offset", "file": stated.file, "position": stated.position}
+        yield row | {"before": stated.before, "base_offset": stated.base_offset, "last_offset": stated.last_offset}
     for magic in plan.saved.magics:
         row = {"partition": plan.name, "kind": "magic", "file": magic.file, "position": magic.position}
         yield row | {"before": magic.before, "magic": magic.magic}
@@ -1124,10 +1127,18 @@ MENDING = (
     "resized",
     "shifted",
     "recounted",
+    "last-offset",
     "magic",
     "leader-epoch",
     "marker",
 )
+
+
+ORDERED = (
+    *("reordered", "put-back", "refilled", "resized", "shifted", "recounted", "last-offset"),
+    *("magic", "leader-epoch"),
+)
+"""The kinds of rows about batches that salvage puts in order, or whose headers it puts right."""
 
 
 def _order_words(row: Row) -> str:
@@ -1158,6 +1169,9 @@ def _order_words(row: Row) -> str:
     if row["kind"] == "recounted":
         wrong = f"a batch states {count_text(row['before'], 'record')}, and its CRC is right for that"
         return f"{wrong}: {row['count']:,} again, as its payload is that many whole records"
+    if row["kind"] == "last-offset":
+        wrong = f"a batch from offset {row['base_offset']:,} on states the last offset {row['before']:,}"
+        return f"{wrong}, and its CRC is right for that: {row['last_offset']:,} again, that of its last record"
     if row["kind"] == "magic":
         wrong = f"the magic of a batch is {row['before']}, which no CRC covers"
         return f"{wrong}: {row['magic']} again, with which its CRC is right"
@@ -1200,7 +1214,7 @@ def _mending_words(row: Row) -> str:
         return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
     if row["kind"] == "topic-id":
         return f"written anew, with the topic's id {row['topic_id']}"
-    if row["kind"] in ("reordered", "put-back", "refilled", "resized", "shifted", "recounted", "magic", "leader-epoch"):
+    if row["kind"] in ORDERED:
         return _order_words(row)
     if row["kind"] == "renamed" and not row["file"]:
         is_alike = _are_of_one_topic(row["partition"], row["name"])
@@ -1538,7 +1552,7 @@ class _Totals:
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
         self._put_back = self._resized = self._recounted = self._magics = self._epochs = self._markers = 0
-        self._shifted = 0
+        self._shifted = self._last_offsets = 0
         self._renamed = self._short = self._lost_offsets = 0
         self._is_unread = False
         self.unread: list[str] = []
@@ -1564,6 +1578,7 @@ class _Totals:
         self._resized += len(plan.saved.resized)
         self._shifted += len(plan.saved.shifted)
         self._recounted += len(plan.saved.recounted)
+        self._last_offsets += len(plan.saved.last_offsets)
         self._magics += len(plan.saved.magics)
         self._epochs += len(plan.saved.epochs)
         self._markers += len(plan.saved.markers)
@@ -1579,9 +1594,9 @@ class _Totals:
     def is_salvaged(self) -> bool:
         """Whether salvage leaves bytes out, sorts batches, corrects headers, rebuilds or renames files, or
         adds transaction markers."""
-        headers = self._put_back, self._resized, self._shifted, self._recounted, self._magics, self._epochs
+        headers = self._put_back, self._resized, self._shifted, self._recounted, self._last_offsets, self._magics
         changes = self._gaps, self._reordered, self._rebuilt, self._renamed, self._restored, self._markers
-        return any((*headers, *changes))
+        return any((*headers, self._epochs, *changes))
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"
@@ -1605,6 +1620,7 @@ class _Totals:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
         headers = [(self._put_back, "base offset"), (self._resized, "batch length"), (self._magics, "magic")]
         headers += [(self._shifted, "batch size"), (self._recounted, "record count"), (self._epochs, "leader epoch")]
+        headers.append((self._last_offsets, "last offset"))
         verb = "put right" if changes else "would be put right"
         parts += [f"{count_text(count, what)} {verb}" for count, what in headers if count]
         if self._markers:

@@ -139,6 +139,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "not-loaded",
         "offset-gap",
         "offset-range",
+        "last-offset",
         "index-foreign",
         "transaction-open",
         "snapshot-missing",

@@ -47,6 +47,8 @@ AHEAD = (
 )
 PUTS_BACK = "; salvage puts the base offset right, in a copy"
 """The end of the advice for a batch whose right base offset is known."""
+SETS_LAST_OFFSET = "; salvage puts the last offset right, in a copy"
+"""The end of the advice for a batch whose right last offset is known."""
 REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
 REORDER_TORN = "consumers do not get past a torn batch: salvage puts the others in order, in a copy"
 LOADS_BOTH = (
@@ -344,11 +346,15 @@ def _fault(window: Window, position: int, explain: Callable[[Window, int], list[
         return "record-count", f"{row.count:,} records", reason, _stops(row)
     for bit, kind in _RECORD_KINDS:
         if row.faults & bit and (not errors or not _is_structure(errors[0])):
-            # A leader checks the offsets of a producer's records only if the batch is compressed.
-            is_plain = row.magic == MAGIC and not row.codec
-            is_appended = kind in ("header-key", "record-length") or (kind == "record-offsets" and is_plain)
+            is_appended = _may_be_appended(row) if kind == "record-offsets" else kind in ("header-key", "record-length")
             return kind, "records as the batch says", reason, APPENDED if is_appended else SALVAGE
     return "record-structure", "a record", reason, _stops(row)
+
+
+def _may_be_appended(row: BatchRow) -> bool:
+    """Whether a leader may have appended a batch with wrong record offsets: it checks those of a producer only if the
+    batch is compressed, but refuses one that has not as many offsets as records. The cleaner may remove records."""
+    return row.magic == MAGIC and not row.codec and row.last_offset - row.base_offset + 1 >= row.count
 
 
 def _stops(row: BatchRow) -> str:

@@ -16,7 +16,7 @@ from formats.file_name import METADATA_DIRECTORY, FileKind, parse, parse_directo
 from formats.kernels.columns import BatchRow
 from formats.kernels.log_check import LogCheck
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import index_files, next_start, next_steps
+from kcli.inspector.verify import index_files, last_offsets, next_start, next_steps
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.disk_damage import as_preallocated, bytes_of, is_damage, repeated_bytes, with_causes
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
@@ -210,6 +210,7 @@ class LogVerifier:
         self._reached = 0
         self._end: int | None = None
         self._put_back_end = 0
+        self._is_end_wrong = False  # whether the current segment's last batch has a wrong last offset
         self._errors = False
         self._found: list[Finding] = []
         self._of_indexes: list[Finding] = []  # the findings in the indexes of the current segment
@@ -427,8 +428,9 @@ class LogVerifier:
         exchanged = self._exchanged(offsets, times, size)
         if exchanged is not None:
             offsets = times = None
-        cut = self._cut(segment, size, offsets, times, following, is_sound=not has_errors) if self._is_whole else None
-        if cut is None and self._is_whole and following is None:
+        may_be_cut = self._is_whole and not self._is_end_wrong
+        cut = self._cut(segment, size, offsets, times, following, is_sound=not has_errors) if may_be_cut else None
+        if cut is None and may_be_cut and following is None:
             cut = self._without_marker(path, size, end)
         of_entries = self._of_entries(
             segment, offsets, times, following, end, is_sound=not has_errors, is_cut=cut is not None
@@ -718,12 +720,58 @@ class LogVerifier:
         if self._known.home is not None and any(map(is_damage, of_log)):
             blocks = self._find_displaced_blocks(path, size, base, following)
             self._find_foreign_blocks(path, size, following, blocks)
+        of_log = self._with_last_offsets(path, size, base, following, of_log)
         if self._is_whole:
             found = of_log  # a finding may come from the wrong offsets of several batches
             for put_back in self._put_back(path, base, following, found):
                 explained = self._as_put_back(put_back, following, found)
                 of_log = [each for each in of_log if each not in explained]
         return self._as_disordered(path, size, base, of_log)
+
+    def _with_last_offsets(
+        self, path: Path, size: int, base: int, following: int | None, of_log: list[Finding]
+    ) -> list[Finding]:
+        """Make each wrong last offset of a batch of a .log file the cause of all findings that come from it. Returns
+        the other findings in the file. size: bytes of the file. base, following: as in `_put_back`. Raises
+        UnreadableInput."""
+        self._is_end_wrong = False
+        check, reached = self._check, None
+        known = max([self._known_end, *(offset for offset, _ in self._snapshots)])
+        if following is None and check.sound_batches and 0 < known < check.next_offset:
+            reached = known if last_offsets.ends_sparsely(path, check.last_position) else None
+        logs = [each.files[FileKind.LOG] for each in self._segments]
+        for wrong in last_offsets.wrong_last_offsets(logs, path, base, following, reached, of_log):
+            parts = [each for each in of_log if last_offsets.is_part(each, wrong)]
+            own = next((each for each in parts if each.position == wrong.position), None)
+            if own is None and wrong.position != check.last_position:
+                continue
+            own = own or self._of_last_batch(path, size)
+            is_last = (own.position or 0) + (own.length or 0) == size
+            cause = last_offsets.cause(path, wrong, own, is_last=is_last and following is None)
+            self._errors = True
+            self._causes.add(cause, partial(last_offsets.follows, path=path, wrong=wrong))
+            self._put_back_end = wrong.last_offset + 1
+            if is_last:
+                self._is_end_wrong = True
+                self._end = wrong.last_offset + 1 if following is None else self._end
+            of_log = [each for each in of_log if each not in parts]
+        return of_log
+
+    def _of_last_batch(self, path: Path, size: int) -> Finding:
+        """Return a finding about the last batch of a .log file, which only says where it is."""
+        check = self._check
+        return Finding(
+            path=str(path),
+            kind="",
+            severity="info",
+            position=check.last_position,
+            length=size - check.last_position,
+            action=SALVAGE,
+            valid_batches_before=check.sound_batches - 1,
+            valid_bytes_before=check.sound_bytes - (size - check.last_position),
+            valid_batches_behind=0,
+            valid_bytes_behind=0,
+        )
 
     def _put_back(self, path: Path, base: int, following: int | None, of_log: list[Finding]) -> list[PutBack]:
         """Return the batches of a .log file whose base offset has a flipped bit, each with the right base offset.

@@ -28,6 +28,7 @@ from kcli.inspector.verify.log_findings import (
     REORDER_TORN,
     SALVAGE,
     SERVES_BOTH,
+    SETS_LAST_OFFSET,
 )
 from kcli.inspector.verify.lost_offsets import REFETCH, REFETCH_END
 from kcli.inspector.verify.next_order import moves
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # the plan of a start is imported only if a log is damaged
     from kcli.log.recovery.plan import PartitionPlan
 
 OFFSET_MAX = 2**63 - 1
+MENDS = (PUTS_BACK, SETS_LAST_OFFSET)
 SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OTHERS_SHOWN = 3
 OF_ORDER = ("offsets-order", "offsets-overlap")
@@ -261,7 +263,7 @@ def salvage_first(
 
 
 def _is_guessed(finding: Finding) -> bool:
-    is_guess = finding.action in GUESSED or finding.action.startswith(STOPS) or finding.action.endswith(PUTS_BACK)
+    is_guess = finding.action in GUESSED or finding.action.startswith(STOPS) or finding.action.endswith(MENDS)
     return finding.severity == "error" and is_guess and finding.path.endswith(".log")
 
 
@@ -336,8 +338,8 @@ def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Fi
             outcome = f"{outcome}; salvage leaves them out, and keeps this partition's own behind them, in a copy"
         elif finding.action == LIES_ELSEWHERE:
             outcome = f"{outcome}; salvage takes these bytes from there, in a copy"
-        elif finding.action.endswith(PUTS_BACK):
-            outcome += PUTS_BACK
+        elif finding.action.endswith(MENDS):
+            outcome += next(each for each in MENDS if finding.action.endswith(each))
         is_log_directory = is_metadata and plan.refused is None
         command = next_steps.recover_log_directory(path.parent.parent) if is_log_directory else None
         return replace(

@@ -675,7 +675,13 @@ def _salvaged(
     _add_kept(last, planned, mended, logs, outside)
     _add_unused(last, planned, checked)
     last.saved.misdirected = [Misdirected(name, tuple(runs)) for name, runs in elsewhere.items() if name in logs]
-    return _as_salvaged(last, planned, _not_looked_at(home, unread, elsewhere))
+    return _as_salvaged(last, planned, _not_looked_at(home, _without_mended(unread, last.saved), elsewhere))
+
+
+def _without_mended(unread: Mapping[str, int], saved: Salvaged) -> dict[str, int]:
+    """Return `unread` (see _not_looked_at) without the batches whose last offset salvage puts right."""
+    mended = {(each.file, each.position) for each in saved.last_offsets}
+    return {name: position for name, position in unread.items() if (name, position) not in mended}
 
 
 def _has_wrong(view: PartitionView) -> bool:

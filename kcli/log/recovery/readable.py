@@ -20,6 +20,7 @@ from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, is_readable
 from kcli.log.partition_view import Content, ContentSource
 from kcli.log.recovery.batch_count import recounted
+from kcli.log.recovery.batch_last_offset import INT_MAX, Around, with_right_last_offset
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.batch_magic import RightMagic
 from kcli.log.recovery.load_stops import stops
@@ -29,6 +30,7 @@ from kcli.log.segment_reader import Damage, read_segment, sound_batches
 RECORDS_AT_ONCE = 4096
 MAGIC_WITH_HEADER = 2
 OFFSET_BITS = 63
+OFFSET_MAX = 2**63 - 1
 KNOWN_MAX = 1 << 18
 SEQUENCES = 2**31
 """The number of sequence numbers: after the largest one, a producer begins again at 0."""
@@ -83,19 +85,22 @@ class Room:
     """The offsets that the batches of a .log file may have: from `begin` on and below `end`, each None if it is not
     known.
 
-    `in_place` fills moved, resized and recounted, whose keys are the bytes at which batches begin. moved: the base
-    offset in the file of each batch that is yielded with a corrected base offset. resized: the length in the file of
-    each batch that is yielded with a corrected length. recounted: the record count in the file of each batch that is
-    yielded with a corrected count, and the batch with that. magics: the batches whose magic is corrected in the
-    content, by the bytes at which they begin. is_copy(row): whether the log has the same batch a second time, at
-    another byte.
+    limit: an offset that no batch of the file may reach. `in_place` fills moved, resized, recounted and last_offsets,
+    whose keys are the bytes at which batches begin. moved: the base offset in the file of each batch that is yielded
+    with a corrected base offset. resized: the length in the file of each batch that is yielded with a corrected length.
+    recounted: the record count in the file of each batch that is yielded with a corrected count, and the batch with
+    that. last_offsets: likewise of each batch with a corrected last offset. magics: the batches whose magic is
+    corrected in the content, by the bytes at which they begin. is_copy(row): whether the log has the same batch a
+    second time, at another byte.
     """
 
     begin: int | None = None
     end: int | None = None
+    limit: int = OFFSET_MAX
     moved: dict[int, int] = field(default_factory=dict)
     resized: dict[int, int] = field(default_factory=dict)
     recounted: dict[int, tuple[int, Content]] = field(default_factory=dict)
+    last_offsets: dict[int, tuple[int, Content]] = field(default_factory=dict)
     magics: Mapping[int, RightMagic] = field(default_factory=dict)
     is_copy: Callable[[BatchRow], bool] = lambda _: False
 
@@ -111,8 +116,9 @@ def in_place(
     order of the file. A batch is left out if its neighbours show that its offsets are wrong. But with `room` it is
     yielded with the right base offset, if its neighbours, or the ends of the room, leave only one possible. If another
     batch of the file has the offsets that the neighbours leave, the two have changed places, and the batch is yielded
-    as it is. With `room`, a batch with a wrong length (kcli.log.recovery.batch_length) or record count
-    (kcli.log.recovery.batch_count) is yielded, too, with the right one.
+    as it is. With `room`, a batch with a wrong length (kcli.log.recovery.batch_length), record count
+    (kcli.log.recovery.batch_count) or last offset (kcli.log.recovery.batch_last_offset) is yielded, too, with the right
+    one.
 
     home: the partition, as in `judged`. left_out: called with each batch that is not yielded and has a header. Raises
     UnreadableInput.
@@ -125,6 +131,7 @@ def in_place(
             left_out(part.row)
             continue
         if held is not None:
+            held = held if room is None else _with_last_offset(name, content, before, held, part.row, room)
             placed = None if room is None else _put_back(before, held, part.row, room, is_known)
             if placed is None and _has_wrong_offsets(before, held, part.row, is_known):
                 left_out(held)
@@ -133,6 +140,7 @@ def in_place(
                 yield before
         held = part.row
     if held is not None:
+        held = held if room is None else _with_last_offset(name, content, before, held, None, room)
         placed = None if room is None else _put_back(before, held, content.size, room, is_known)
         yield held if placed is None else placed
 
@@ -180,6 +188,29 @@ def _with_right_count(name: str, content: Content, home: Home, batch: Judged, ro
         return batch
     room.recounted[batch.row.position] = found.before, found.content
     return Judged(found.row, is_readable=True)
+
+
+def _with_last_offset(
+    name: str, content: Content, before: BatchRow | None, row: BatchRow, behind: BatchRow | None, room: Room
+) -> BatchRow:
+    """Return the header of a batch; with the right last offset, if only that is wrong. behind: the next batch; None for
+    the last one. Raises UnreadableInput."""
+    if row.position in room.resized or row.position in room.recounted:
+        return row
+    begin = room.begin if before is None else before.last_offset + 1
+    around = Around(begin, None if behind is None else first_offset(behind), room.limit, room.end)
+    found = with_right_last_offset(name, content, row, around)
+    if found is None:
+        return row
+    room.last_offsets[row.position] = found.before, found.content
+    return found.row
+
+
+def limit_of(begin: int, following: int | None) -> int:
+    """Return the offset that no batch of a .log file may reach. begin: the offset at which the file begins. following:
+    the base offset of the next segment; None for the last one."""
+    limit = min(begin + INT_MAX + 1, OFFSET_MAX)
+    return limit if following is None else min(limit, following)
 
 
 def _is_readable(name: str, batch: Content, home: Home) -> bool:
@@ -276,9 +307,9 @@ def _follows(before: BatchRow | None, row: BatchRow) -> bool:
 def first_unread(
     name: str, content: Content, home: Home, following: int | None, reached: int | None = None
 ) -> int | None:
-    """Return the byte of the first batch of a .log file that its readers (see the module) cannot read. Else return the
-    byte of the last batch, if a flipped bit in its base offset has moved it beyond the next segment's base offset, or
-    beyond the log end offset; else None.
+    """Return the byte of the first batch of a .log file that its readers (see the module) cannot read, or whose last
+    offset is wrong (kcli.log.recovery.batch_last_offset). Else return the byte of the last batch, if a flipped bit in
+    its base offset has moved it beyond the next segment's base offset, or beyond the log end offset; else None.
 
     home: the partition, as in `judged`. following: the base offset of the next segment; None for the last one, whose
     damaged end a start cuts. reached: the log end offset that the checkpoints state; None if they have no entry. Raises
@@ -287,16 +318,23 @@ def first_unread(
     end = -1
     before: BatchRow | None = None
     last: BatchRow | None = None
+    until = reached if following is None else following
+    room = Room(None, until)
     for part in judged(name, content, home):
         if isinstance(part, Damage):
             if part.at_end and following is None:
                 continue
             return part.position
+        if last is None:
+            room = Room(first_offset(part.row), until, limit_of(first_offset(part.row), following))
+        elif _with_last_offset(name, content, before, last, part.row, room) is not last:
+            return last.position
         if not part.is_readable or first_offset(part.row) <= end:
             return part.row.position
         end = max(end, part.row.last_offset)
         before, last = last, part.row
-    until = reached if following is None else following
+    if last is not None and _with_last_offset(name, content, before, last, None, room) is not last:
+        return last.position
     if last is None or until is None or last.last_offset < until:
         return None
     return None if _put_back(before, last, content.size, Room(end=until)) is None else last.position

@@ -5,6 +5,7 @@ kept       a batch that consumers and, in a coordinator's topic, the coordinator
 resized    a batch with a wrong length gets the right one, if its CRC is right over all bytes up to the next batch
 shifted    a batch into which bytes were inserted, or which has lost CRs, is as before, where the CRC tells how
 recounted  a batch with a wrong record count gets the right one, if its payload is whole records
+last       a batch with a wrong last offset gets that of its last record (kcli.log.recovery.batch_last_offset)
 magic      a batch of magic 2 whose header has another magic gets magic 2, if its CRC is right as one of magic 2
 epochs     a batch with one bit of its leader epoch flipped gets the epoch of the batches beside it
 put back   a sound batch with a wrong base offset gets the right one, if the batches beside it leave only one possible
@@ -51,7 +52,7 @@ from kcli.log.recovery.files_beside import Version, lacking, versions
 from kcli.log.recovery.foreign import foreign_owner
 from kcli.log.recovery.misdirected import Home, Run
 from kcli.log.recovery.offset_ranges import OffsetRanges
-from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in_place
+from kcli.log.recovery.readable import MAGIC_WITH_HEADER, Room, first_offset, in_place, limit_of
 from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
 from kcli.log.recovery.shifted_batches import Shift
 from kcli.log.segment_reader import UNSOUND, Damage, read_segment
@@ -133,6 +134,23 @@ class RightCount:
     position: int
     before: int
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrongLastOffset:
+    """A batch whose header has a wrong last offset, with a CRC that is right for it. before: the last offset in the
+    file. last_offset: that of the batch's last record. base_offset: that of the batch."""
+
+    file: str
+    position: int
+    before: int
+    base_offset: int
+    last_offset: int
+
+    @property
+    def own_offsets(self) -> range:
+        """The offsets of the batch, with the right last offset."""
+        return range(self.base_offset, self.last_offset + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +327,7 @@ class Salvaged:
     resized: list[RightLength] = field(default_factory=list)
     shifted: list[ShiftedBatch] = field(default_factory=list)
     recounted: list[RightCount] = field(default_factory=list)
+    last_offsets: list[WrongLastOffset] = field(default_factory=list)
     magics: list[RightMagic] = field(default_factory=list)
     refilled: list[Refilled] = field(default_factory=list)
     epochs: list[RightEpoch] = field(default_factory=list)
@@ -577,6 +596,27 @@ def put_back(logs: Mapping[str, Content], name: str, home: Home, room: tuple[int
             yield PutBack(name, row.position, place.moved[row.position], row.base_offset, row.last_offset)
 
 
+def wrong_last_offsets(
+    logs: Mapping[str, Content], name: str, home: Home, base: int, following: int | None, reached: int | None
+) -> Iterator[WrongLastOffset]:
+    """Yield the batches of a .log file whose last offset is wrong (kcli.log.recovery.batch_last_offset).
+
+    logs: all .log files of the partition, by name. home: the partition. base: the first offset of the file. following:
+    the base offset of the next segment; None for the last one. reached: the log end offset that the checkpoints state;
+    None if they have no entry. Raises UnreadableInput.
+    """
+    end = reached if following is None else following
+    place = Room(base, end, limit_of(base, following), is_copy=_Copies(logs).has)
+    for row in in_place(name, logs[name], home, room=place):
+        if row.position in place.last_offsets:
+            yield _last_offset(name, row, place)
+
+
+def _last_offset(name: str, row: BatchRow, room: Room) -> WrongLastOffset:
+    before, _ = room.last_offsets[row.position]
+    return WrongLastOffset(name, row.position, before, row.base_offset, row.last_offset)
+
+
 class _Copies:
     """The batches that the .log files of a partition have twice, recognized by base offset, CRC and size. The first
     call of `has` reads all headers, and reads them again if batches have equal hashes. The memory used is bounded
@@ -843,11 +883,13 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Filler:
-    """Another version of a .log file whose batches fill gaps in it. source, content: of that file. rows: its batches
-    behind `row`, the next one; None behind the last. fills_end: whether they go behind the end of the .log file."""
+    """Another version of a .log file whose batches fill gaps in it. source, content: of that file. room: has what is
+    corrected in its headers. rows: its batches behind `row`, the next one; None behind the last. fills_end: whether
+    they go behind the end of the .log file."""
 
     source: str
     content: Content
+    room: Room
     rows: Iterator[BatchRow]
     row: BatchRow | None
     fills_end: bool
@@ -885,8 +927,9 @@ class _Kept:
         self.put_back: list[PutBack] = []
         self.resized: list[RightLength] = []
         self.recounted: list[RightCount] = []
+        self.last_offsets: list[WrongLastOffset] = []
         self.magics: list[RightMagic] = []
-        self._room = Room(next_offset, end, is_copy=is_copy, magics={each.position: each for each in magics})
+        self._room = Room(next_offset, end, limit, is_copy=is_copy, magics={each.position: each for each in magics})
         self.gaps: list[Gap] = []
         self.refilled: list[Refilled] = []
         self._versions: list[_Filler] = []
@@ -896,9 +939,10 @@ class _Kept:
         copy of the file has for the missing offsets. source: the name of that file. content: its content. offsets: if
         set, only batches with these offsets are kept, also where no bytes are left out at the end of the file. Of
         several such files the one with the lowest offsets comes first."""
-        rows = _Rows(self._name, self._home, content, Room())
+        room = Room()
+        rows = _Rows(self._name, self._home, content, room)
         wanted = (row for row in rows if offsets is None or offsets.has(first_offset(row)))
-        self._versions.append(_Filler(source, content, wanted, next(wanted, None), fills_end=offsets is not None))
+        self._versions.append(_Filler(source, content, room, wanted, next(wanted, None), fills_end=offsets is not None))
 
     def _fill(self, limit: int) -> None:
         """Keep the batches of the other versions between the offsets kept so far and `limit`, which is not included."""
@@ -908,7 +952,7 @@ class _Kept:
         for _, number in sorted(begins):
             version, found = self._versions[number], list[BatchRow]()
             while (row := version.row) is not None and row.last_offset < limit:
-                if self._batch(version.content, row, 0, Room()):
+                if self._batch(version.content, row, 0, version.room):
                     found.append(row)
                 version.row = next(version.rows, None)
             if found:
@@ -965,12 +1009,13 @@ class _Kept:
 
     def add_to(self, salvaged: Salvaged) -> None:
         """Add to `salvaged` the changes of this .log file: batches put in the order of their offsets, corrected base
-        offsets, lengths, counts and magics, and batches taken from an older version of the file."""
+        offsets, lengths, counts, last offsets and magics, and batches taken from an older version of the file."""
         if self.out_of_order:
             salvaged.reordered.append(Reordered(self._name, self.out_of_order))
         salvaged.put_back += self.put_back
         salvaged.resized += self.resized
         salvaged.recounted += self.recounted
+        salvaged.last_offsets += self.last_offsets
         salvaged.magics += self.magics
         salvaged.refilled += self.refilled
 
@@ -984,7 +1029,7 @@ class _Kept:
     def _batch(self, content: Content, row: BatchRow, saved_from: int, room: Room) -> bool:
         """Keep the batch if its offsets follow those kept so far and are below the limit. Returns whether it is kept.
         saved_from: the records of a batch from this byte on are counted in saved_records. room: has the base offsets,
-        lengths and record counts that `in_place` has corrected."""
+        lengths, record counts and last offsets that `in_place` has corrected."""
         first = first_offset(row)
         if first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
@@ -999,6 +1044,9 @@ class _Kept:
         if row.position in room.recounted:
             before, batch = room.recounted[row.position]
             self.recounted.append(RightCount(self._name, row.position, before, row.count))
+        if row.position in room.last_offsets:
+            _, batch = room.last_offsets[row.position]
+            self.last_offsets.append(_last_offset(self._name, row, room))
         if offset is not None or length is not None:
             self.ranges.append(PREFIX.pack(row.base_offset, row.size - PREFIX.size))
             batch = batch.between(PREFIX.size, batch.size)
