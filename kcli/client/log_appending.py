@@ -98,7 +98,12 @@ class LogAppender(Leaders):
                         self.refused_bytes = min(len(left[each][0]), self.refused_bytes or MAX_BYTES)
                         left[each][:1] = halves
                         continue
-                    failure = ErrorAnswer(str(each), code, answer.error_message)
+                    text = answer.error_message
+                    if code == ErrorCode.MESSAGE_TOO_LARGE:
+                        size = len(left[each][0])
+                        step = f"kcli topics alter {each.topic} --config max.message.bytes={size}"
+                        text = f"one record makes a batch of {size:,} bytes; after {step} the topic takes it"
+                    failure = ErrorAnswer(str(each), code, text)
                     if code not in RETRIED:
                         raise failure
             if left and failure is not None:

@@ -18,9 +18,11 @@ Workers that outlive their driver write only to their own RUN.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +38,8 @@ INTENT = "_kcli_intent.json"
 
 
 TABLE_INTENT = "intent.json"
+COLORED = re.compile(r"\x1b\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
+"""What deltalake has between the lines of an error."""
 
 
 class Busy(KcliError):
@@ -187,8 +191,12 @@ def staging_of(directory: Path) -> Path:
 
 
 def reason_of(error: OSError) -> str:
-    """Return the operating system's reason of an error, without the words that Arrow puts around it."""
-    return os.strerror(error.errno) if error.errno else str(error)
+    """Return the operating system's reason of an error in one line, without the words that libraries put around it."""
+    if error.errno:
+        return os.strerror(error.errno)
+    if (full := os.strerror(errno.ENOSPC)) in str(error):
+        return full
+    return " ".join(COLORED.sub("", str(error)).split())
 
 
 def unchanged(directory: Path, reason: str) -> KcliError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -201,9 +202,23 @@ def test_halves_of_a_batch(count: int) -> None:
 
 
 def test_a_row_that_is_too_large(kafka: Kafka) -> None:
+    """The error has the limit with which the topic takes it."""
     kafka.create_topic("t", config={"max.message.bytes": "1000"})
-    with pytest.raises(ErrorAnswer, match="t-0: MESSAGE_TOO_LARGE"):
-        writer(kafka).write(iter([rows(1, value=[b"x" * 2000])]))
+    large = rows(1, value=[b"x" * 2000])
+    with pytest.raises(ErrorAnswer) as raised:
+        writer(kafka).write(iter([large]))
+    found = re.fullmatch(
+        r"t-0: MESSAGE_TOO_LARGE: one record makes a batch of (\d,\d+) bytes; after kcli topics alter t "
+        r"--config max.message.bytes=(\d+) the topic takes it",
+        str(raised.value),
+    )
+    assert found is not None
+    assert int(found[1].replace(",", "")) == int(found[2])
+    for topic, less in (("least", 0), ("less", 1)):
+        kafka.create_topic(topic, config={"max.message.bytes": str(int(found[2]) - less)})
+    writer(kafka, {"topic": "least"}).write(iter([large]))
+    with pytest.raises(ErrorAnswer, match="less-0: MESSAGE_TOO_LARGE"):
+        writer(kafka, {"topic": "less"}).write(iter([large]))
 
 
 @pytest.mark.parametrize(

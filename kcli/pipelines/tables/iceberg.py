@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from kcli.errors import KcliError, UsageError, needing
+from kcli.export.commit import reason_of
 from kcli.export.conform import conform_rows
 from kcli.pipelines.tables.evolution import evolved, refuse_required, storable
 from kcli.pipelines.tables.table import JOINED, ChangedMeanwhile, Commit, NotCommitted, PlacedFile, Position
@@ -295,8 +296,9 @@ class IcebergTable:
         try:
             yield
         except Exception as error:
-            place = getattr(error, "filename", None) or self.name
-            raise NotCommitted(f"{place}: {getattr(error, 'strerror', None) or line_of(error)}") from error
+            if isinstance(error, OSError) and not isinstance(error, requests.RequestException):
+                raise NotCommitted(f"{self.name}: {reason_of(error)}: {undone}") from error
+            raise NotCommitted(f"{self.name}: {line_of(error)}: {undone}") from error
         try:
             transaction.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
@@ -309,7 +311,7 @@ class IcebergTable:
             reason = f"{self._catalog_name}: {line_of(error)}"
             raise KcliError(f"{reason}; the next export finds out whether the rows are in {self.name}") from error
         except OSError as error:  # while the metadata file is written, before the catalog is updated
-            raise NotCommitted(f"{error.filename or self.name}: {error.strerror or error}") from error
+            raise NotCommitted(f"{self.name}: {reason_of(error)}: {undone}") from error
 
     def names(self, places: Collection[str]) -> bool:
         """Whether a snapshot names one of these files. Raises KcliError."""

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcli.errors import UnreadableInput
-from kcli.export.commit import TABLE_INTENT, Staging, parents
+from kcli.export.commit import TABLE_INTENT, Staging, parents, reason_of, unchanged
 from kcli.export.interrupts import held
 from kcli.log.disk import Disk
 from kcli.pipelines.tables.table import NotCommitted
@@ -111,10 +111,18 @@ class TableStaging(Staging):
                 self._place(renames)
                 append()
             except NotCommitted:
-                self._undo(intent)
-                self._disk.remove(self.intent)
+                self._give_up(intent)
                 raise
+            except OSError as error:  # of the table's own commit, as on a full disk
+                if self._is_committed(intent):
+                    raise
+                self._give_up(intent)
+                raise NotCommitted(str(unchanged(self.directory, reason_of(error)))) from error
             self._disk.remove(self.intent)
+
+    def _give_up(self, intent: Intent) -> None:
+        self._undo(intent)
+        self._disk.remove(self.intent)
 
     def _place(self, renames: Mapping[Path, Path]) -> None:
         try:
@@ -125,12 +133,15 @@ class TableStaging(Staging):
             for parent in parents([*renames.values()], self.directory.parent):
                 self._disk.sync_directory(parent)
         except OSError as error:
-            raise NotCommitted(f"{error.filename or self.directory}: {error.strerror or error}") from error
+            raise NotCommitted(str(unchanged(self.directory, reason_of(error)))) from error
 
     def _undo(self, intent: Intent) -> None:
         """Remove the files that a failed commit has put in place, and the directories that were made for them. The
-        metadata of a table that a commit was to create is of no table."""
+        metadata of a table that a commit was to create is of no table, nor is a log without a version."""
         metadata = self.directory.glob("metadata/*") if intent.creates else ()
+        if intent.creates:
+            with suppress(OSError):
+                self._disk.remove_directory(self.directory / "_delta_log")
         written = self.directory.rglob(f"part-{intent.run}-*.parquet")
         for place in (*map(Path, intent.places), *written, *metadata):
             with suppress(FileNotFoundError):

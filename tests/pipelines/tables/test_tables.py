@@ -718,6 +718,25 @@ def test_a_disk_that_is_full_before_the_commit(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "out"]
 
 
+def test_a_disk_that_is_full_at_deltas_commit(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """deltalake leaves the directory of a log without a version, which the next run would take for somebody else's."""
+    place = Place("delta", tmp_path / "out")
+    arrow = "\x1b[31m\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}\x1b[0m"
+
+    def full(*_: object, **__: object) -> None:
+        (place.out / "_delta_log").mkdir()
+        raise OSError(f"Generic LocalFileSystem error\n   {arrow} No space left on device (os error 28)\n")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kcli.pipelines.tables.delta.create_table_with_add_actions", full)
+        with pytest.raises(
+            KcliError, match=f"^{place.out}: No space left on device: the table has nothing of this run"
+        ):
+            place.export(source(log))
+    assert [each.name for each in tmp_path.iterdir()] == ["log"]
+    assert place.export(source(log)).records == 10
+
+
 @pytest.mark.parametrize(
     ("made", "given", "fits"),
     [
