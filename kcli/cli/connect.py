@@ -140,20 +140,21 @@ def _connector(path: Path) -> dict[str, str]:
     """Return a connector's configuration: properties, or JSON as a worker's REST API takes it, with or without name
     and config around it. Raises UnreadableInput."""
     from kcli.log.log_directory import read_properties
+    from kcli.service.json_text import BadJson, loads
 
     if path.suffix != ".json":
         return dict(read_properties(path))
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = loads(path.read_bytes(), numbers_as_text=True)
     except OSError as error:
         raise UnreadableInput.of(path, error) from None
-    except ValueError as error:
+    except BadJson as error:
         raise UnreadableInput(str(path), f"no JSON: {error}") from None
     inner = found.get("config", found) if isinstance(found, dict) else None
     if not isinstance(inner, dict) or any(isinstance(each, dict | list) for each in inner.values()):
         raise UnreadableInput(str(path), "no JSON object of texts, or of name and config")
     texts = {str(key): each if isinstance(each, str) else json.dumps(each) for key, each in inner.items()}
-    name = found.get("name")
+    name = found.get("name") if isinstance(found, dict) else None
     return {"name": str(name), **texts} if name is not None and inner is not found else texts
 
 
@@ -164,8 +165,9 @@ def _infos(plugins: Plugins, settings: Settings | None, connector: Mapping[str, 
 
     variables = Variables({} if settings is None else settings.properties)
     defaults = Defaults() if settings is None else Clients(settings).defaults
-    resolved = connector if settings is None else variables(connector)
-    return validate(plugins, resolved, defaults).hidden(variables.hide)
+    if settings is None:
+        return validate(plugins, connector, defaults).without_providers(connector)
+    return validate(plugins, variables(connector), defaults).hidden(variables.hide)
 
 
 def _show_plan(settings: Settings, plugins: Plugins, connectors: list[dict[str, str]]) -> None:

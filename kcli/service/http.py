@@ -1,12 +1,15 @@
 """HTTP/1.1 on an asyncio transport: bytes to Requests, and Answers to bytes, in their order.
 
     head      request line and headers; at most head_size_max bytes, else 431
-    body      by Content-Length or chunked; at most body_size_max bytes, else 413 before it is read; those of all
-              connections together at most bodies_size_max, else 503; what stands between two chunks or behind the last
-              one (extensions, trailer fields) is ignored, and has at most head_size_max bytes, else 431
+    body      by Content-Length or chunked; at most body_size_max bytes, else 413 before it, or the chunk, is read;
+              those of all connections together at most bodies_size_max, else 503; what stands between two chunks or
+              behind the last one (extensions, trailer fields) is ignored, and has at most head_size_max bytes, else 431
     request   head and body arrive within request_s seconds of the first byte, else 408
     between   a connection without a request is closed after idle_s seconds
     answer    a client takes it within answer_s seconds, else the connection is reset
+    limit     above connections_max connections, the one whose request has been incomplete the longest gives way (503),
+              or else the one that has been without a request the longest is closed; if all are being answered, the new
+              one has 503
     several   requests that a client sends ahead wait, and nothing more is read until the first one is answered
 
 httptools (llhttp, the parser of Node.js) parses the bytes; it refuses what RFC 9112 forbids, such as a request with
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Awaitable
 from http import HTTPStatus
@@ -39,6 +43,8 @@ SWEEP_S: Final = 0.5
 """The interval, in seconds, at which the deadlines of all connections are checked, which is cheaper than a timer for
 each request."""
 NEVER: Final = float("inf")
+_CHUNK: Final = re.compile(rb"([0-9a-fA-F]+)(?:;[^\n]*)?\r?\n")
+"""The line before a chunk. No trailer field looks like it, as it has a colon."""
 
 
 class HttpLimits(NamedTuple):
@@ -103,6 +109,15 @@ class Connections:
         """Return the protocol of a new connection."""
         return HttpConnection(self)
 
+    def has_place(self) -> bool:
+        """Return whether there is a place for one more connection, for which another one may give way."""
+        if len(self.open) < self.limits.connections_max:
+            return True
+        last = min((each for each in self.open if each.may_give_way), key=lambda each: each.patience, default=None)
+        if last is not None:
+            last.give_way()
+        return last is not None
+
     def _sweep(self) -> None:
         now = self.loop.time()
         for each in list(self.open):
@@ -129,13 +144,16 @@ class HttpConnection(asyncio.Protocol):
         "_answering",
         "_body",
         "_body_size",
+        "_chunk_received",
         "_ends",
         "_head_size",
         "_headers",
         "_held_bytes",
         "_in_head",
+        "_is_new_chunk",
         "_is_paused",
         "_is_reading",
+        "_line",
         "_method",
         "_parser",
         "_peer",
@@ -168,6 +186,9 @@ class HttpConnection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
         self._body_size = 0
+        self._chunk_received: int | None = None  # bytes of the chunk that is being received
+        self._is_new_chunk = False  # whether it has begun in the data that are being parsed
+        self._line = b""  # what has come of the line before the next chunk
         self._refusal: Answer | None = None
 
     # the transport's calls
@@ -182,9 +203,10 @@ class HttpConnection(asyncio.Protocol):
             return
         name = transport.get_extra_info("peername")
         self._peer = str(name[0]) if isinstance(name, tuple) else ""
+        has_place = shared.has_place()
         shared.open.add(self)
-        if len(shared.open) > shared.limits.connections_max:
-            self._close_with(self._error(503, f"{shared.limits.connections_max:,} connections are open, no more are"))
+        if not has_place:
+            self._close_with(self._too_many())
             return
         self.deadline = shared.loop.time() + shared.limits.idle_s
 
@@ -212,6 +234,8 @@ class HttpConnection(asyncio.Protocol):
                 self.deadline = self._shared.loop.time() + self._shared.limits.request_s
         self._head_size += len(data)
         self._feed(data)
+        if not self._in_head and "transfer-encoding" in self._headers and not self._ends:
+            self._check_chunk(data)
         if self._is_reading and self._head_size > self._shared.limits.head_size_max and not self._ends:
             self._close_with(self._head_too_large())
 
@@ -230,6 +254,21 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             if not self._ends:
                 self._close_with(self._error(400, f"HTTP 400 Bad Request: {error}"))
+
+    def _check_chunk(self, data: bytes) -> None:
+        """Refuse a chunk that is too large, as soon as its size is there. data: was parsed last. The parser does not
+        tell a chunk's size; of one that has begun in the data, and is not complete, all bytes behind its line are the
+        chunk's."""
+        received = self._chunk_received
+        if received is None:
+            self._line = (self._line + data).rpartition(b"\n")[2]
+        elif self._is_new_chunk:
+            whole = self._line + data
+            line = whole[: len(whole) - received]
+            found = _CHUNK.fullmatch(line, line.rfind(b"\n", 0, -1) + 1)
+            self._line, self._is_new_chunk = b"", False
+            if found and self._body_size - received + int(found[1], 16) > self._shared.limits.body_size_max:
+                self._close_with(self._body_too_large())
 
     def _plain_head(self) -> bytes:
         lines = [f"{self._method} {self._url.decode('latin-1')} HTTP/1.1"]
@@ -303,6 +342,8 @@ class HttpConnection(asyncio.Protocol):
         shared, size = self._shared, len(body)
         self._head_size = 0
         self._body_size += size
+        if self._chunk_received is not None:
+            self._chunk_received += size
         self._held_bytes += size
         shared.held_bytes += size
         if self._body_size > shared.limits.body_size_max:
@@ -311,6 +352,14 @@ class HttpConnection(asyncio.Protocol):
             self._close_with(self._error(503, "too many large requests at a time"))
         else:
             self._body.append(body)
+
+    def on_chunk_header(self) -> None:
+        """Called when the line before a chunk is complete."""
+        self._chunk_received, self._is_new_chunk = 0, True
+
+    def on_chunk_complete(self) -> None:
+        """Called when a chunk is complete."""
+        self._chunk_received, self._is_new_chunk, self._line = None, False, b""
 
     def on_message_complete(self) -> None:
         """Called when a request is complete: answer it, unless an earlier request is still waiting for its answer."""
@@ -405,6 +454,23 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._ends = True
 
+    @property
+    def may_give_way(self) -> bool:
+        """Whether no request of the connection is being answered."""
+        return self._answering is None and not self._waiting and self._writable and not self._ends
+
+    @property
+    def patience(self) -> tuple[bool, float]:
+        """The least one is that of the connection that is the first to give way."""
+        return not self._is_reading, self.deadline
+
+    def give_way(self) -> None:
+        """Close the connection, as another one needs its place."""
+        if self._is_reading:
+            self._close_with(self._too_many())
+        else:
+            self._end()
+
     def abort(self) -> None:
         """Reset the connection."""
         self._ends = True
@@ -436,6 +502,9 @@ class HttpConnection(asyncio.Protocol):
             self._close_with(self._error(408, f"the request did not arrive in {self._shared.limits.request_s:g} s"))
         else:
             self._end()
+
+    def _too_many(self) -> Answer:
+        return self._error(503, f"{self._shared.limits.connections_max:,} connections are open, no more are")
 
     def _head_too_large(self) -> Answer:
         what = "head has" if self._in_head else "trailer fields have"

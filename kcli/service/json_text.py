@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from kcli.schemas.jackson import NUMBER_SIZE_MAX
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_LIMIT: Final = "from `StreamReadConstraints.getMaxNumberLength()`"
 _PAIR = re.compile("[\U00010000-\U0010ffff]")
 _ESCAPE = re.compile(r"\\(u00[01][0-9a-f]|.)")
 
@@ -37,11 +42,13 @@ def _upper(match: re.Match[str]) -> str:
     return f"\\u{escape[1:].upper()}" if len(escape) > 1 else match[0]
 
 
-def loads(data: bytes) -> Json:
-    """Return the value of a JSON text. Raises BadJson."""
+def loads(data: bytes, *, numbers_as_text: bool = False) -> Json:
+    """Return the value of a JSON text. numbers_as_text: whether a number stands as it is written, for a map of texts.
+    Raises BadJson."""
+    decoder = _WITH_TEXTS if numbers_as_text else _DECODER
     try:
         text = data.decode()
-        value: Json = json.loads(text)
+        value: Json = decoder.decode(text)
         if "\\ud" in text or "\\uD" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
@@ -50,9 +57,31 @@ def loads(data: bytes) -> Json:
         raise BadJson(f"Invalid UTF-8 in byte {error.start}") from None
     except UnicodeEncodeError:
         raise BadJson("a surrogate stands alone in a string") from None
+    except BadJson:
+        raise
     except ValueError as error:
         raise BadJson(str(error)) from None
     return value
+
+
+def _sized(number: Callable[[str], Json]) -> Callable[[str], Json]:
+    """Return a function that makes a number of its text. It raises BadJson for more digits than Jackson takes."""
+
+    def made(text: str) -> Json:
+        size = len(text) - text.count("-") - text.count(".")
+        if size > NUMBER_SIZE_MAX:
+            raise BadJson(f"Number value length ({size}) exceeds the maximum allowed ({NUMBER_SIZE_MAX}, {_LIMIT})")
+        return number(text)
+
+    return made
+
+
+def _refuse(token: str) -> NoReturn:
+    raise BadJson(f"Non-standard token '{token}': a number is finite")
+
+
+_DECODER: Final = json.JSONDecoder(parse_int=_sized(int), parse_float=_sized(float), parse_constant=_refuse)
+_WITH_TEXTS: Final = json.JSONDecoder(parse_int=_sized(str), parse_float=_sized(str), parse_constant=_refuse)
 
 
 def pruned(fields: dict[str, object]) -> dict[str, object]:

@@ -77,6 +77,8 @@ def test_validate(tmp_path: Path) -> None:
         ("{", "no JSON: Expecting property name"),
         ("[]", "no JSON object of texts"),
         ('{"config": {"a": {}}}', "no JSON object of texts"),
+        ('{"a": NaN}', "no JSON: Non-standard token 'NaN'"),
+        ('{"a": ' + "9" * 5000 + "}", "no JSON: Number value length (5000) exceeds the maximum allowed (1000, "),
         ("{}", "contains no connector type"),
         ('{"connector.class": "NoSuch"}', "Failed to find any class that implements Connector"),
     ],
@@ -87,6 +89,17 @@ def test_validate_refuses_what_is_no_configuration(tmp_path: Path, text: str, co
     done = run("connect", "validate", str(path))
     assert done.status in (1, 2)
     assert complaint in done.complaint
+
+
+def test_a_variable_is_no_number_that_is_wrong(tmp_path: Path) -> None:
+    """Without a worker's configuration there are no config providers."""
+    path = connector(tmp_path, **{"tasks.max": "${file:/run/secrets:tasks}", "topic": "${file:/run/secrets:topic}"})
+    done = run("connect", "validate", str(path))
+    assert done.stdout == (
+        "tasks.max: Invalid value ${file:/run/secrets:tasks} for configuration tasks.max: there are no config "
+        "providers, which a worker's configuration has: its value is not known\n"
+    )
+    assert done.complaint == f"kcli: {path}: 1 error"
 
 
 def test_secrets_are_never_shown(tmp_path: Path) -> None:

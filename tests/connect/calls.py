@@ -70,6 +70,23 @@ VALIDATIONS = [
     validate(SOURCE, {"connector.class": SOURCE}),
     validate(SOURCE, source(name="", tasks__max="0", errors__tolerance="some", errors__log__enable="maybe")),
     validate(SOURCE, source(tasks__max="many", batch__size="x", errors__retry__timeout="1.5", topic="")),
+    *(
+        validate(SOURCE, f'{{"name":"lines","connector.class":"{SOURCE}","topic":"lines","file":{each}}}')
+        for each in (
+            "1e999",
+            "1.50",
+            "-0",
+            "-1E-2",
+            "true",
+            "9" * 900,
+            "9" * 1001,
+            "1." + "9" * 1001,
+            "NaN",
+            "-Infinity",
+            "01",
+        )
+    ),
+    validate(SOURCE, source(tasks__max="9" * 5000)),
     validate(SOURCE, source(name="a\tb", file=None, topic=None)),
     validate(SOURCE, source(exactly__once__support="sometimes", transaction__boundary="x")),
     validate(SOURCE, source(exactly__once__support="required")),
@@ -186,6 +203,12 @@ VALIDATIONS = [
 
 RUNNING = ["connector", "state"], "RUNNING"
 TASK_RUNNING = ["tasks", 0, "state"], "RUNNING"
+
+
+def place(topic: Any, partition: Any) -> dict[str, Any]:
+    """The partition of a sink's offset."""
+    return {"kafka_topic": topic, "kafka_partition": partition}
+
 
 CALLS = [
     call("GET", "/"),
@@ -319,6 +342,24 @@ CALLS = [
         "/connectors/lines/offsets",
         {"offsets": [{"partition": {"filename": "{DIR}/in.txt"}, "offset": {"position": -6}}]},
     ),
+    *(
+        call(
+            "PATCH", "/connectors/lines/offsets", f'{{"offsets":[{{"partition":{{"filename":"a"}},"offset":{each}}}]}}'
+        )
+        for each in (
+            '{"position":1000000000000000000000000000000}',
+            '{"position":9223372036854775808}',
+            '{"position":-9223372036854775809}',
+            '{"position":1e999}',
+            '{"position":[1]}',
+            '{"position":{"a":1}}',
+            '{"position":true}',
+            '{"position":null}',
+            '{"position":NaN}',
+            '{"other":[]}',
+        )
+    ),
+    call("PATCH", "/connectors/lines/offsets", {"offsets": [{"partition": {"filename": ["a"]}, "offset": None}]}),
     call(
         "PATCH",
         "/connectors/lines/offsets",
@@ -352,6 +393,26 @@ CALLS = [
         "/connectors/out/offsets",
         {"offsets": [{"partition": {"kafka_topic": "lines", "kafka_partition": 0}, "offset": {"kafka_offset": "x"}}]},
     ),
+    *(
+        call("PATCH", "/connectors/out/offsets", {"offsets": [{"partition": place(*at), "offset": offset}]})
+        for at, offset in (
+            (("", 0), {"kafka_offset": 1}),
+            (("", 0), None),
+            (("a b", 0), {"kafka_offset": 1}),
+            (("lines", -1), {"kafka_offset": 1}),
+            (("lines", -1), None),
+            (("lines", True), {"kafka_offset": 1}),
+            (("lines", 1.0), {"kafka_offset": 1}),
+            (("lines", 0), {"kafka_offset": -5}),
+            (("lines", 0), {"kafka_offset": None}),
+            (("lines", 0), {"kafka_offset": True}),
+            (("lines", 0), {"kafka_offset": 1e30}),
+            (("lines", 0), {"kafka_offset": [1, None]}),
+            (("lines", 0), {"kafka_offset": {"a": None}}),
+            (("lines", 0), {"kafka_offset": "2"}),
+        )
+    ),
+    call("GET", "/connectors/out/offsets"),
     call("DELETE", "/connectors/out/offsets"),
     call("GET", "/connectors/out/offsets"),
     call("DELETE", "/connectors/out"),

@@ -229,3 +229,24 @@ def test_a_task_that_starts_slowly_has_its_turn(tmp_path: Path, kafka: Kafka, mo
     path.write_text("one\n")
     source = {"name": "lines", "connector.class": FileStreamSource.CLASS, "file": str(path), "topic": "lines"}
     assert turn(kafka, source, offsets={}).records == 1
+
+
+@pytest.mark.parametrize("position", [1 << 63, "5", 1.0, None])
+def test_a_position_that_is_no_long_fails(tmp_path: Path, position: Any) -> None:
+    """The task would wait for a file of that size."""
+    with pytest.raises(ConnectError, match="Offset position is the incorrect type"):
+        lines_of(tmp_path / "in", position, is_columnar=False)
+
+
+def test_a_topic_that_a_transform_names_wrongly(kafka: Kafka, tmp_path: Path) -> None:
+    """The trace is that of Kafka's worker."""
+    (tmp_path / "in").write_text("one\n")
+    config = {"name": "in", "connector.class": FileStreamSource.CLASS, "file": str(tmp_path / "in"), "topic": "lines"}
+    router = "org.apache.kafka.connect.transforms.RegexRouter"
+    config |= {"transforms": "r", "transforms.r.type": router, "transforms.r.regex": ".*"}
+    outcome = turn(kafka, {**config, "transforms.r.replacement": "bad topic"})
+    assert outcome.trace is not None
+    assert [each for each in outcome.trace.splitlines() if not each.startswith("\tat ")] == [
+        "org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback",
+        "Caused by: org.apache.kafka.common.errors.InvalidTopicException: Invalid topics: [bad topic]",
+    ]

@@ -19,13 +19,18 @@ from tests.connect.test_distributed import properties
 HERE = Path(__file__).parent
 OWN_WORDS = (
     "Unexpected end-of-input",
+    "Non-standard token",
+    "Invalid numeric value",
+    "Failed to alter consumer group offsets",
     "Cannot deserialize value",
     "Cannot construct instance",
     "Cannot invoke",
     "Unrecognized field",
     "Instantiation error",
+    "Failed to modify offsets for sink",
 )
-"""Errors whose texts are those of Java's JSON parser or of its own null pointers: kcli's say what is wrong."""
+"""Errors whose texts are those of Java's JSON parser, of its own null pointers, or without a reason: kcli's say what
+is wrong."""
 INTERNAL = re.compile(r"(available connectors are|Invalid regex): .*", re.DOTALL)
 """What follows is in Java's words, too, or names all connectors."""
 NOT_COMPARED = ("override", "java.lang.String", "MirrorSource", "MirrorCheckpoint", "MirrorHeartbeat")

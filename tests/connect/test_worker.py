@@ -203,6 +203,29 @@ def test_options_name_the_classes_that_their_owner_knows(kind: str, option: str,
         assert {each.name: len(each.errors) for _, each in found.configs if each is not None}[option] == count, given
 
 
+@pytest.mark.parametrize(
+    ("kind", "option", "text", "error"),
+    [
+        ("Source", "topics", "orders, (", "Invalid regex: missing )"),
+        ("Source", "topics", "(a,b)", None),
+        ("Source", "topics.exclude", "*", "Invalid regex: Dangling meta character '*'"),
+        ("Source", "config.properties.exclude", "(", "Invalid regex: missing )"),
+        ("Checkpoint", "groups", "(", "Invalid regex: missing )"),
+        ("Checkpoint", "groups.exclude", "(", "Invalid regex: missing )"),
+        ("Checkpoint", "topics", "(", "Invalid regex: missing )"),
+        ("Heartbeat", "topics", "(", "Invalid regex: missing )"),
+        ("Heartbeat", "groups", "(", None),
+    ],
+)
+def test_patterns_of_mirrors_are_validated(kind: str, option: str, text: str, error: str | None) -> None:
+    """Kafka's connectors take them, and fail. Several are one pattern, with | for the commas."""
+    config = {"name": "mirror", "connector.class": f"{PACKAGE}.Mirror{kind}Connector", option: text}
+    config |= {"source.cluster.alias": "A", "target.cluster.alias": "B"}
+    found = validate(built_in(), config, Defaults())
+    errors = [reason for _, each in found.configs if each is not None for reason in each.errors]
+    assert errors == ([] if error is None else [f"Invalid value {text} for configuration {option}: {error}"])
+
+
 def test_a_connector_that_is_stopped_gets_no_tasks(
     worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,11 @@ def test_a_large_body_is_refused_before_it_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b'{"schema":"\\ud800"}', b"{", b"nul", b"1e"]
+    "body",
+    [
+        *(b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b'{"schema":"\\ud800"}', b"{", b"nul", b"1e"),
+        *(b"NaN", b'{"schema":-Infinity}', b'{"schema":%s}' % (b"9" * 1001)),
+    ],
 )
 @pytest.mark.parametrize("line", ["POST /subjects/s/versions", "PUT /config/s", "PUT /mode", "POST /subjects/s"])
 def test_a_damaged_body_is_refused_with_one_line(line: str, body: bytes) -> None:

@@ -293,21 +293,91 @@ def test_a_client_that_takes_no_answer_is_reset(served: Served) -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 100 << 10, "100 answers are not made at once"
 
 
-def test_connections_above_the_limit_are_told_so() -> None:
+@pytest.fixture
+def narrow() -> Iterator[Served]:
+    """A port for two connections."""
     with looped() as loop:
-        server = Served(loop, LIMITS._replace(connections_max=2))
-        held = [server.connect() for _ in range(2)]
-        for each in held:
-            each.sendall(HELLO)
-            assert each.recv(100).startswith(b"HTTP/1.1 200")
-        assert status(server.say(HELLO)) == 503
-        held[0].close()
-        deadline = time.monotonic() + 10
-        while len(server.connections.open) > 1 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert status(server.say(close(HELLO))) == 200
-        held[1].close()
+        server = Served(loop, LIMITS._replace(connections_max=2, request_s=30, idle_s=60, answer_s=30))
+        yield server
         server.close()
+
+
+def test_connections_above_the_limit_are_told_so(narrow: Served) -> None:
+    """If all others are being answered."""
+    held = [narrow.connect() for _ in range(2)]
+    for each in held:
+        each.sendall(HELLO.replace(b"now", b"large"))
+        assert each.recv(100).startswith(b"HTTP/1.1 200")
+    assert status(narrow.say(HELLO)) == 503
+    held[0].close()
+    deadline = time.monotonic() + 10
+    while len(narrow.connections.open) > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert status(narrow.say(close(HELLO))) == 200
+    held[1].close()
+
+
+def test_the_request_that_is_incomplete_the_longest_gives_way(narrow: Served) -> None:
+    """A client that never ends its requests shuts nobody out."""
+    with narrow.connect() as first, narrow.connect() as second:
+        for each in (first, second):
+            each.sendall(HELLO[:-2])
+            time.sleep(0.1)
+        assert status(narrow.say(close(HELLO))) == 200
+        assert status(rest(first)) == 503
+        second.sendall(b"\r\n")
+        assert status(second.recv(1000)) == 200
+        assert status(narrow.say(close(HELLO))) == 200
+
+
+def test_the_connection_that_is_idle_the_longest_gives_way(narrow: Served) -> None:
+    with narrow.connect() as first, narrow.connect() as second:
+        first.sendall(HELLO)
+        assert status(first.recv(1000)) == 200
+        time.sleep(0.1)
+        second.sendall(HELLO)
+        assert status(second.recv(1000)) == 200
+        assert status(narrow.say(close(HELLO))) == 200
+        assert rest(first) == b""
+        second.sendall(close(HELLO))
+        assert status(rest(second)) == 200
+
+
+CHUNKS = b"POST /now HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("head", [CHUNKS, CHUNKS + b"5\r\nabcde\r\n"])
+@pytest.mark.parametrize("line", [b"FFFFFFFFFFFFFFFF\r\n", b"2711\r\n", b"2711;a=b\r\n"])
+@pytest.mark.parametrize("piece", [1, 7, 1000])
+def test_a_chunk_that_is_too_large_is_refused_at_once(narrow: Served, head: bytes, line: bytes, piece: int) -> None:
+    data = head + line
+    with narrow.connect() as sock:
+        for start in range(0, len(data), piece):
+            sock.sendall(data[start : start + piece])
+            time.sleep(0.002)
+        assert status(sock.recv(1000)) == 413
+
+
+def test_a_chunk_that_has_begun_is_refused(narrow: Served) -> None:
+    with narrow.connect() as sock:
+        sock.sendall(CHUNKS + b"2710\r\n" + bytes(10_000) + b"\r\n1;a=2\r\n")
+        assert status(sock.recv(1000)) == 413
+    with narrow.connect() as sock:
+        sock.sendall(CHUNKS + b"FFFFFF\r\nFFFFFF\r\n")
+        assert status(sock.recv(1000)) == 413
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1000])
+def test_what_looks_like_a_chunk_s_size_is_a_body(narrow: Served, piece: int) -> None:
+    body = b"FFFFFFFFFFFFFFFF\r\nFFFFFFFFFFFFFFFF\r\n"
+    data = close(CHUNKS) + b"%x\r\n%s\r\n" % (len(body), body) * 3 + b"0\r\nFFFFFFFFFFFF: FFFFFFFFFF\r\n\r\n"
+    with narrow.connect() as sock:
+        for start in range(0, len(data), piece):
+            sock.sendall(data[start : start + piece])
+            time.sleep(0.001)
+        answer = rest(sock)
+    assert status(answer) == 200
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])[4] == len(body) * 3
 
 
 def test_an_answer_is_written_as_http_has_it() -> None:

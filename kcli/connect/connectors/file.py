@@ -46,6 +46,7 @@ from kcli.connect.engine.tasks import (
 )
 from kcli.connect.engine.watching import mark_of
 from kcli.connect.plugins import KAFKA_VERSION, Offset, Partition, PluginType
+from kcli.java.values import LONG_MAX
 from kcli.pipelines.encoding import TIMESTAMP_MS
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class FileStreamSource:
             self._is_columnar = context.plain is schema.Type.STRING
             offset = context.offset(self._partition)
             position = 0 if offset is None else offset.get(POSITION, 0)
-            if type(position) is not int:
+            if type(position) is not int or position > LONG_MAX:
                 raise ConnectError("Offset position is the incorrect type")
             self._position = position
             self._mark: FileMark | None = None

@@ -17,18 +17,21 @@ import pyarrow as pa
 from kcli.client.log_appending import LogAppender
 from kcli.client.producing_transaction import ProducingTransaction
 from kcli.connect.config.config_def import words
+from kcli.connect.data.errors import ConnectError, JavaError
 from kcli.connect.engine.clients import cluster_of, create_topic, transaction_timeout_ms
 from kcli.connect.engine.tasks import Written
 from kcli.connect.plugins import Offset, Partition, TaskStart
 from kcli.connect.topics.offsets import records_of
 from kcli.errors import KcliError, UsageError
 from kcli.java.regex import JavaRegex
+from kcli.metadata import topic_names
 from kcli.pipelines.cluster import Cluster
 from kcli.pipelines.encoding import CODECS, Encoder
 from kcli.pipelines.sink import append
 from kcli.protocol.topic_partition import TopicPartition
 
 INHERITED = ("partitions", "replication.factor")
+INVALID_TOPIC = "org.apache.kafka.common.errors.InvalidTopicException"
 LAST_OFFSET_DELTA = slice(23, 27)
 """Where a batch has the offset of its last record, less the base offset."""
 
@@ -108,7 +111,11 @@ class Sending:
         self._written.setdefault(place, []).append(Written(base if is_known else None, count))
 
     def _partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic, which is created if it is not there and may be."""
+        """Return the number of partitions of a topic, which is created if it is not there and may be. Raises
+        ConnectError for a name that no topic has, as a transform may make one."""
+        if topic_names.fault(topic):
+            cause = JavaError(INVALID_TOPIC, f"Invalid topics: [{topic}]")
+            raise ConnectError("Unrecoverable exception from producer send callback") from cause
         try:
             return self._appender.partitions(topic)
         except UsageError:

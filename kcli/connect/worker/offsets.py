@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kcli.client.connection import Connection, Refused
 from kcli.client.groups import Groups
-from kcli.connect.data.errors import ConnectError
+from kcli.connect.data.errors import ConnectError, DataError
+from kcli.connect.data.texts import java_text
 from kcli.connect.plugins import AltersOffsets, Connector, Offset, Partition
 from kcli.connect.worker.errors import BadRequest
 from kcli.errors import KcliError
-from kcli.java.values import java_integer
+from kcli.java.values import LONG_MAX, LONG_MIN, java_integer
+from kcli.metadata import topic_names
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 LONG_BITS: Final = 64
 HAS_MEMBERS: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
 """Errors of a group that has members: tasks of a worker of Kafka's."""
+_UNSUITABLE: Final[Mapping[type, str]] = {list: "ARRAY", dict: "MAP"}
 Offsets = Sequence[tuple[Partition, Offset | None]]
 
 
@@ -72,11 +75,25 @@ def alter_source(stores: Stores, name: str, connector: Connector, offsets: Offse
     is_reset = offsets is None
     if offsets is None:
         offsets = [(partition, None) for partition, _ in stores.read_offsets(name)]
+    else:
+        for each in offsets:
+            _check_values(each[0])
+            _check_values(each[1])
     is_done = isinstance(connector, AltersOffsets) and connector.alter_offsets(offsets)
     if any(partition is None for partition, _ in offsets):
         raise BadRequest("The partition for a source connector offset cannot be null or missing")
     stores.write_offsets(name, offsets)
     return altered(is_done, is_reset)
+
+
+def _check_values(found: Partition | Offset | None) -> None:
+    """Refuse values that Connect's JSON has no primitive type for. Source: OffsetUtils. Raises DataError."""
+    for name, value in (found or {}).items():
+        kind = _UNSUITABLE.get(type(value))
+        if type(value) is int and not LONG_MIN <= value <= LONG_MAX:
+            kind = "class java.math.BigInteger"
+        if kind is not None:
+            raise DataError(f"Offsets may only contain primitive types as values, but field {name} contains {kind}")
 
 
 class SinkOffsets:
@@ -103,6 +120,7 @@ class SinkOffsets:
             return altered(is_done, is_reset=True)
         places = places_of(offsets)
         is_done = isinstance(connector, AltersOffsets) and connector.alter_offsets(offsets)
+        _check_places(name, places)
         committed = {place: offset for place, offset in places.items() if offset is not None}
         if committed:
             _raise_first(groups.commit(group, committed), name, is_reset=False)
@@ -126,6 +144,16 @@ def _raise_first(results: Any, name: str, *, is_reset: bool) -> None:
             raise ConnectError(f"Failed to {what} consumer group offsets for connector {name}: {each}")
 
 
+def _check_places(name: str, places: Mapping[TopicPartition, int | None]) -> None:
+    """Refuse what no group has offsets of, and offsets that are none, before the clients do. Raises ConnectError."""
+    for place, offset in places.items():
+        if offset is not None and offset < 0:
+            raise ConnectError(f"Failed to modify offsets for sink connector {name}: Invalid negative offset")
+        reason = topic_names.fault(place.topic) or ("the partition is negative" if place.partition < 0 else None)
+        if reason is not None:
+            raise ConnectError(f"Failed to alter consumer group offsets for connector {name}: {reason}")
+
+
 def places_of(offsets: Offsets) -> dict[TopicPartition, int | None]:
     """Return the offsets of a sink by partition; None for a reset. Raises BadRequest."""
     found: dict[TopicPartition, int | None] = {}
@@ -140,23 +168,25 @@ def places_of(offsets: Offsets) -> dict[TopicPartition, int | None]:
             raise BadRequest("Kafka topic names must be valid strings and may not be null")
         if partition[PARTITION] is None:
             raise BadRequest("Kafka partitions must be valid numbers and may not be null")
-        number = java_integer(str(partition[PARTITION]))
+        text = java_text(partition[PARTITION])
+        number = java_integer(text)
         if number is None:
             raise BadRequest(
-                "Failed to parse the following Kafka partition value in the provided offsets: "
-                f"'{partition[PARTITION]}'. Partition values for sink connectors need to be integers."
+                f"Failed to parse the following Kafka partition value in the provided offsets: '{text}'. Partition "
+                "values for sink connectors need to be integers."
             )
-        found[TopicPartition(str(partition[TOPIC]), number)] = None if offset is None else _offset(offset)
+        found[TopicPartition(java_text(partition[TOPIC]), number)] = None if offset is None else _offset(offset)
     return found
 
 
 def _offset(offset: Offset) -> int:
     if OFFSET not in offset:
         raise BadRequest(f"The offset for a sink connector should either be null or contain the key '{OFFSET}'")
-    number = java_integer(str(offset[OFFSET]), LONG_BITS)
+    text = java_text(offset[OFFSET])
+    number = java_integer(text, LONG_BITS)
     if number is None:
         raise BadRequest(
-            f"Failed to parse the following Kafka offset value in the provided offsets: '{offset[OFFSET]}'. "
-            "Offset values for sink connectors need to be integers."
+            f"Failed to parse the following Kafka offset value in the provided offsets: '{text}'. Offset values for "
+            "sink connectors need to be integers."
         )
     return number

@@ -65,16 +65,17 @@ class Call(NamedTuple):
         """Return whether the query has a parameter with the value true."""
         return self.query.get(name, ["false"])[0].lower() == "true"
 
-    def json(self) -> Json:
-        """Return the body. Raises RestError."""
+    def json(self, *, of_texts: bool = False) -> Json:
+        """Return the body. of_texts: whether it is one of configurations, where a number is its text. Raises
+        RestError."""
         try:
-            return loads(self.request.body)
+            return loads(self.request.body, numbers_as_text=of_texts)
         except BadJson as error:
             raise RestError(str(error)) from None
 
     def properties(self) -> dict[str, str | None]:
         """Return the body, a map of texts. Raises RestError."""
-        found = texts_of(self.json())
+        found = texts_of(self.json(of_texts=True))
         if found is None:
             raise RestError("Cannot deserialize the body: it is no JSON object whose values are texts")
         return found
@@ -229,7 +230,7 @@ class Api:
         return _json(found)
 
     async def _create(self, call: Call) -> Answer:
-        found = call.json()
+        found = call.json(of_texts=True)
         if not isinstance(found, dict):
             raise RestError("Cannot construct instance of `CreateConnectorRequest`: no JSON object")
         unknown = found.keys() - {"name", "config", "initial_state"}
@@ -332,7 +333,7 @@ class Api:
 
     async def _put_tasks(self, call: Call) -> Answer:
         self._allows(call.request)
-        found = call.json()
+        found = call.json(of_texts=True)
         tasks = [texts_of(each) for each in found] if isinstance(found, list) else [None]
         if None in tasks:
             raise RestError("the configurations of tasks are no list of maps")

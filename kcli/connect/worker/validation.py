@@ -39,6 +39,7 @@ from kcli.connect.topics.configs import Properties
 from kcli.connect.worker.errors import BadRequest, NotFound
 from kcli.connect.worker.variables import Variables
 from kcli.java.hashing import hash_map_order
+from kcli.log.config_providers import has_variable
 
 VALIDATE: Final = "/connector-plugins/{connectorType}/config/validate"
 CONNECTORS: Final = (PluginType.SINK, PluginType.SOURCE)
@@ -96,6 +97,9 @@ class Choices(NamedTuple):
         return not self.is_hidden
 
 
+NO_PROVIDER: Final = "there are no config providers, which a worker's configuration has: its value is not known"
+
+
 class ConfigInfos(NamedTuple):
     """Options with their values. name: of the connector's class, as the configuration has it."""
 
@@ -128,6 +132,19 @@ class ConfigInfos(NamedTuple):
             return replace(value, value=shown, errors=[hide(each) for each in value.errors])
 
         return self._replace(configs=[(key, None if value is None else plain(value)) for key, value in self.configs])
+
+    def without_providers(self, properties: Properties) -> ConfigInfos:
+        """Return the same where no config provider has replaced the variables of `properties`: an option whose text is
+        wrong as it is written may be right with its value."""
+
+        def plain(value: ConfigValue) -> ConfigValue:
+            if not value.errors or not has_variable(properties.get(value.name) or ""):
+                return value
+            return replace(value, errors=[str(ConfigError.of(value.name, properties[value.name], NO_PROVIDER))])
+
+        configs = [(key, None if value is None else plain(value)) for key, value in self.configs]
+        count = sum(len(value.errors) for _, value in configs if value is not None)
+        return self._replace(configs=configs, error_count=count)
 
     def refusal(self) -> str:
         """Return the text of the error with which a connector is refused."""

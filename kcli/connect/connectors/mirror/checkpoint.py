@@ -30,6 +30,7 @@ from kcli.connect.connectors.mirror.options import (
     PACKAGE,
     MirrorOptions,
     check_clients,
+    check_patterns,
 )
 from kcli.connect.connectors.mirror.policies import Filter
 from kcli.connect.connectors.mirror.records import BadRecord, Checkpoint, OffsetSync
@@ -76,11 +77,12 @@ class MirrorCheckpoint:
 
     @classmethod
     def check(cls, properties: Mapping[str, str | None], values: MutableMapping[str, ConfigValue]) -> None:
-        """Refuse a connector that has nothing to do, and what the clients do not honour."""
+        """Refuse a connector that has nothing to do, patterns that are none, and what the clients do not honour."""
         if properties.get("enabled", "true") != "false":
             for name, error in NEEDED.items():
                 if properties.get(name) == "false":
                     values.setdefault(name, ConfigValue(name)).errors.append(error)
+        check_patterns(properties, values)
         check_clients(properties, values)
 
     def monitor(self) -> float | None:

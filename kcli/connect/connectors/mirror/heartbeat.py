@@ -13,7 +13,14 @@ from collections.abc import Mapping, MutableMapping, Sequence
 
 from kcli.connect.config.clients import Client
 from kcli.connect.config.config_def import ConfigDef, ConfigValue
-from kcli.connect.connectors.mirror.options import CLASSES, HEARTBEAT, PACKAGE, MirrorOptions, check_clients
+from kcli.connect.connectors.mirror.options import (
+    CLASSES,
+    HEARTBEAT,
+    PACKAGE,
+    MirrorOptions,
+    check_clients,
+    check_patterns,
+)
 from kcli.connect.connectors.mirror.policies import HEARTBEATS
 from kcli.connect.connectors.mirror.records import Heartbeat
 from kcli.connect.data.errors import ConnectError
@@ -47,7 +54,8 @@ class MirrorHeartbeat:
 
     @classmethod
     def check(cls, properties: Mapping[str, str | None], values: MutableMapping[str, ConfigValue]) -> None:
-        """Refuse what the clients do not honour."""
+        """Refuse patterns that are none, and what the clients do not honour."""
+        check_patterns(properties, values)
         check_clients(properties, values)
 
     def monitor(self) -> float | None:

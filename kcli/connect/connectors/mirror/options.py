@@ -20,8 +20,9 @@ from kcli.connect.config.config_def import (
     Validator,
     Value,
 )
-from kcli.connect.connectors.mirror.policies import DEFAULT, POLICIES, Filter, ReplicationPolicy, policy_of
+from kcli.connect.connectors.mirror.policies import DEFAULT, POLICIES, Filter, ReplicationPolicy, any_of, policy_of
 from kcli.connect.engine.clients import cluster_of
+from kcli.java.linear_regex import PatternError
 from kcli.pipelines.cluster import Cluster
 
 HIGH, MEDIUM, LOW = Importance
@@ -42,6 +43,7 @@ CLASSES: Final = frozenset(
 """The classes, besides plug-ins, that options may name."""
 TOPICS_EXCLUDE: Final = "mm2.*\\.internal, .*\\.replica, __.*"
 GROUPS_EXCLUDE: Final = "console-consumer-.*, connect-.*, __.*"
+PATTERNS: Final = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
 CONFIGS_EXCLUDE: Final = (
     "follower.replication.throttled.replicas, leader.replication.throttled.replicas, "
     "message.timestamp.difference.max.ms, log.message.timestamp.before.max.ms, log.message.timestamp.after.max.ms, "
@@ -207,6 +209,20 @@ def check_clients(properties: Mapping[str, str | None], values: MutableMapping[s
             reason = refusal(client, own, text)
             if reason is not None:
                 values[name] = ConfigValue(name, text, errors=[str(ConfigError.of(name, text, reason))])
+
+
+def check_patterns(properties: Mapping[str, str | None], values: MutableMapping[str, ConfigValue]) -> None:
+    """Add to the values what is wrong with names and regular expressions. Kafka's connectors fail with them. Those of
+    topics are read by all three connectors."""
+    for name in PATTERNS:
+        text = properties.get(name)
+        if text is None or (name not in values and not name.startswith("topics")):
+            continue
+        try:
+            any_of(text)
+        except PatternError as error:
+            found = values.setdefault(name, ConfigValue(name, text))
+            found.errors.append(str(ConfigError.of(name, text, f"Invalid regex: {error}")))
 
 
 def _behind(prefix: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -113,14 +113,15 @@ class Filter:
     Raises PatternError."""
 
     def __init__(self, include: str, exclude: str) -> None:
-        self._include, self._exclude = _any_of(include), _any_of(exclude)
+        self._include, self._exclude = any_of(include), any_of(exclude)
 
     def takes(self, name: str) -> bool:
         """Return whether a name is included."""
         return self._include.matches(name) and not self._exclude.matches(name)
 
 
-def _any_of(patterns: str) -> JavaRegex:
+def any_of(patterns: str) -> JavaRegex:
+    """Return the pattern of what one of several matches. patterns: those between commas. Raises PatternError."""
     return JavaRegex("|".join(each for each in comma_list(patterns) if each))
 
 

@@ -32,6 +32,7 @@ from kcli.connect.connectors.mirror.options import (
     SOURCE,
     MirrorOptions,
     check_clients,
+    check_patterns,
     client_of,
 )
 from kcli.connect.connectors.mirror.records import OffsetSync
@@ -88,12 +89,13 @@ class MirrorSource:
     @classmethod
     def check(cls, properties: Mapping[str, str | None], values: MutableMapping[str, ConfigValue]) -> None:
         """Refuse exactly-once support without a consumer that reads committed records, options of offset syncs where
-        there are none, and what the clients do not honour."""
+        there are none, patterns that are none, and what the clients do not honour."""
         if properties.get(EXACTLY_ONCE) == "required" and _isolation(properties) is not Isolation.READ_COMMITTED:
             values[EXACTLY_ONCE] = ConfigValue(EXACTLY_ONCE, errors=[COMMITTED_ONLY])
         has_own = any(each.startswith(("offset-syncs-", "offset-syncs.topic.")) for each in properties)
         if has_own and properties.get(SYNCS) == "false":
             values[SYNCS].errors.append(NO_SYNCS)
+        check_patterns(properties, values)
         check_clients(properties, values)
 
     @classmethod
