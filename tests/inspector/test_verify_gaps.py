@@ -15,6 +15,7 @@ from kcli.inspector.verify import Finding, Verification
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.protocol.topic_partition import TopicPartition
+from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.damage import frames
 from tests.inspector.test_verify_causes import PARTITION, directory, files_of, logs
@@ -181,3 +182,18 @@ def test_a_missing_log_that_had_no_batch(tmp_path: Path, severity: str, *, is_cl
     (finding,) = (each for each in Verification([home]).findings() if each.path == str(log))
     assert (finding.kind, finding.severity, finding.lost_first_offset) == ("log-missing", severity, None)
     assert "no such file: it had no batch, by its indexes and " in str(finding.found)
+
+
+def test_a_leader_epoch_that_begins_in_a_gap(directory: Path, tmp_path: Path) -> None:
+    """The batches behind the gap have a lower epoch: they contradict the entry as well as a batch in the gap would."""
+    log = logs(directory)[2]
+    data = log.read_bytes()
+    log.write_bytes(data[: len(data) // 2])
+    path = directory / PARTITION / "leader-epoch-checkpoint"
+    before = path.read_text()
+    assert before == "0\n2\n0 0\n2 166\n"
+    path.write_text("0\n3\n0 0\n2 166\n3 264\n")
+    (finding,) = [each for each in Verification([directory]).findings() if each.path == str(path)]
+    assert (finding.kind, finding.expected) == ("checkpoint-epoch", "epoch 2 at offset 297, as its batch says")
+    kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert (tmp_path / "new" / PARTITION / "leader-epoch-checkpoint").read_text() == before

@@ -234,8 +234,10 @@ def _wrong_epoch(
 ) -> tuple[int, tuple[int, int]] | None:
     """Return the first epoch that the entries of a leader-epoch-checkpoint have for an offset, though the batch there
     has another, with the batch's epoch and that offset; None if there is none. Offsets below the first entry, which
-    begins at the log start offset, cannot be compared. entries: in the order of their start offsets."""
-    for epoch, offset in epochs:
+    begins at the log start offset, cannot be compared. For an entry that begins in a gap, the last batch shows whether
+    it is right. entries: in the order of their start offsets."""
+    last = [(epochs[-1][0], bounds.end - 1)] if epochs and bounds is not None and epochs[-1][1] < bounds.end else []
+    for epoch, offset in (*epochs, *last):
         covering = [entry[0] for entry in entries if entry[1] <= offset]
         if epoch >= 0 and covering and covering[-1] != epoch:
             return covering[-1], (epoch, offset)
