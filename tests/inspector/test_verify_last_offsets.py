@@ -15,12 +15,11 @@ __all__ = ["directory"]  # a fixture
 MARKER = ".kafka_cleanshutdown"
 
 
-@pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize(
-    ("segment", "number", "delta"),
+    ("segment", "number", "delta", "is_clean"),
     [
-        *((0, 0, -1), (0, 0, INT_MAX), (0, 1, 100), (0, -1, -1), (0, -1, 5)),
-        *((-1, 0, -1), (-1, 1, 0), (-1, 1, INT_MAX), (-1, -1, 0), (-1, -1, 20), (-1, -1, INT_MIN)),
+        *((0, 0, -1, True), (0, 1, 100, True), (0, -1, -1, False), (0, -1, 5, True)),
+        *((-1, 1, 0, False), (-1, 1, INT_MAX, True), (-1, -1, 20, False), (-1, -1, INT_MIN, True)),
     ],
 )
 def test_it_is_the_one_cause(
