@@ -18,7 +18,6 @@ from kcli.testing.kafka import Kafka
 from tests.cli.run import KCLI, Ended, kcli
 from tests.pipelines.test_bootstrap import history
 from tests.pipelines.test_live_batch import batches, delete_records, delete_topic, flip
-from tests.pipelines.test_live_stream import add_partitions
 from tests.pipelines.test_sink import consumed
 
 SPARK = ("--master", "local[2]", "--format", "jsonl")
@@ -241,27 +240,3 @@ def test_a_topic_that_was_made_anew(kafka: Kafka, tmp_path: Path) -> None:
     ended = pipe(*ends)
     assert ended.status == 2
     assert "c is the checkpoint of another pipe: its target is kafka:" in ended.complaint
-
-
-def test_a_source_that_gets_partitions(kafka: Kafka, tmp_path: Path, started: Any) -> None:
-    """The pipe ends when a record has no place, and goes on with its checkpoint when the target has partitions."""
-    kafka.seed({"t": 2, "u": 2})
-    kafka.produce("t", *({"value": str(i), "partition": i % 2} for i in range(10)))
-    ends = topic(kafka, "t"), topic(kafka, "u"), "--checkpoint", tmp_path / "c", "--keep-partitions"
-    process = started(*ends, "--follow", "--spark-conf", "spark.task.maxFailures=1")
-    assert progress_of(process)["records"] == 10
-    add_partitions(kafka, "t", 4)
-    kafka.produce("t", *({"value": str(i), "partition": i % 4} for i in range(10, 40)))
-    _, complaint = process.communicate(timeout=TIMEOUT_S)
-    step = f"kcli topics alter u --partitions 4 --bootstrap-server {kafka.bootstrap_servers}, and then the same command"
-    assert process.returncode == 2
-    assert complaint.endswith(f"has partitions up to 3, {ends[1]} only up to 1: {step}\n")
-    for more in ((), ("--dry-run",)):
-        refused = pipe(*ends, *more)
-        assert (refused.status, refused.stdout) == (2, "")
-        assert refused.complaint.endswith(step)
-    add_partitions(kafka, "u", 4)
-    assert lines(pipe(*ends, *SPARK, timeout=TIMEOUT_S))[-1]["lag"] == 0
-    found = consumed(kafka, "u", 4)
-    assert sorted(int(each.value()) for each in found) == [*range(40)]
-    assert all(int(each.value()) < 10 or each.partition() == int(each.value()) % 4 for each in found)

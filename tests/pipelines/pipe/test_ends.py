@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
 from kcli.errors import UnreadableInput, UsageError
 from kcli.export.commit import Busy
 from kcli.export.session import SparkSettings
+from kcli.pipelines.pipe import to_topic
 from kcli.pipelines.pipe.ends import LogEnd, TableEnd, TopicEnd, parse_end
 from kcli.pipelines.pipe.plan import Checkpoint, identity
 from kcli.pipelines.pipe.to_topic import LogOrigin, TopicPipe
@@ -181,3 +184,22 @@ def test_a_target_with_fewer_partitions(kafka: Kafka, tmp_path: Path) -> None:
     assert TopicPipe(LogOrigin(source, {}), target, tmp_path / "checkpoint").plan().unread == 2
     add_partitions(kafka, "u", 4)
     assert pipe.plan().unread == 2
+
+
+def test_a_source_that_gets_partitions_meanwhile(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that fails is told by what is missing; with enough partitions by its own error."""
+    kafka.seed({"t": 1, "u": 1})
+    source, target = (TopicEnd(kafka.bootstrap_servers, topic) for topic in "tu")
+    pipe = TopicPipe(LogOrigin(source, {}), target, tmp_path / "checkpoint", keeps_partitions=True)
+    assert pipe.plan().unread == 0
+
+    def failed(*_: object) -> None:
+        raise RuntimeError("a task failed")
+
+    monkeypatch.setattr(to_topic, "spark_session", lambda _: nullcontext(MagicMock()))
+    monkeypatch.setattr(to_topic, "_watched", failed)
+    with pytest.raises(RuntimeError, match="a task failed"):
+        pipe.run(SparkSettings(), lambda _: None, None)
+    add_partitions(kafka, "t", 3)
+    with pytest.raises(UsageError, match="kcli topics alter u --partitions 3 --bootstrap-server"):
+        pipe.run(SparkSettings(), lambda _: None, None)
