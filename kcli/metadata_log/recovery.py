@@ -337,9 +337,11 @@ class MetadataRecovery:
         known = taken | {each.partition for each in renamed}
         futures = {path: Identity(each, None) for path, each in self._sole_futures() if each not in known}
         moved = {
-            path: Identity(owner, None)
+            path: Identity(owner, found[path].topic_id if path in found else None)
             for each in self.exchanged_names
-            if not {*each.paths} & {*found, *named}
+            if not any(
+                path in named or path in found and found[path].directory_name != path.name for path in each.paths
+            )
             for path, owner in each.owners.items()
         }
         return found | named | flat | moved | futures, unknown

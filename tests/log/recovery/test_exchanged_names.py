@@ -62,6 +62,17 @@ def nothing(_: Path) -> None:
     pass
 
 
+@pytest.mark.parametrize("lacking", [["__transaction_state-0"], ["__transaction_state-0", "__transaction_state-1"]])
+def test_exchanged_directories_of_a_topic_that_lack_its_id(data: Path, tmp_path: Path, lacking: list[str]) -> None:
+    """Salvage gives the names back, and writes the id."""
+    sound = {each: log_and_id(data / each) for each in ("__transaction_state-0", "__transaction_state-1")}
+    swap(*(data / each for each in sound))
+    for each in lacking:
+        (data / each / "partition.metadata").unlink()
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", data).status == 0
+    assert {each: log_and_id(tmp_path / "new" / each) for each in sound} == sound
+
+
 @pytest.mark.parametrize(
     ("name", "other", "change"),
     [
