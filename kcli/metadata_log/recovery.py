@@ -340,7 +340,7 @@ class MetadataRecovery:
             path: Identity(owner, found[path].topic_id if path in found else None)
             for each in self.exchanged_names
             if not any(
-                path in named or path in found and found[path].directory_name != path.name for path in each.paths
+                path in named or (path in found and found[path].directory_name != path.name) for path in each.paths
             )
             for path, owner in each.owners.items()
         }
