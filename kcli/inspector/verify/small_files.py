@@ -18,11 +18,13 @@ from kcli.inspector.verify.index_files import read_file
 from kcli.inspector.verify.lost_offsets import CHECKPOINT_KINDS
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.log_directory import read_properties
+from kcli.log.odd_entries import CUT, is_cut, negative_text, repeated
 from kcli.log.recovery.epoch_starts import same_as
 from kcli.log.recovery.older_topics import of_older_topic, strays_in
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from formats.checkpoint import OffsetEntry
     from kcli.inspector.verify.partition import LogBounds
 
 MAX_BYTES = 16 << 20
@@ -31,7 +33,6 @@ REWRITE = "stop the broker; recovery writes the file anew from the logs, with --
 REMOVE = "stop the broker; recovery removes the file, which the cleaner makes anew, with --in-place for --dry-run"
 REBUILD_EPOCHS = "stop the broker; salvage rebuilds the file from the batches, with --in-place for --dry-run"
 CLEANER_STARTS = "nothing to do: the cleaner starts again from the log's start"
-FIND_OUT = "find out what changed it; Kafka writes the file anew while it runs"
 ANEW = "nothing to do: Kafka writes the file anew while it runs"
 LOOK = "look for a lost segment: the log was further than it reaches now"
 MOVE_QUORUM_STATE = (
@@ -73,8 +74,9 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
             found = f"leader or vote {stranger}, which is none of them: it is another node's, or an older quorum's"
             taken = "nothing to do: the node begins an election in the next epoch"
             return parsed, [_finding(path, f"{prefix}-voters", "warning", f"one of the voters {voters}", found, taken)]
-        is_cut = kind in OFFSET_CHECKPOINTS and not parsed and len(data.splitlines()) < 2
-        return parsed, [_without_count(path)] if is_cut else []
+        ends_early = kind in OFFSET_CHECKPOINTS and is_cut(data)
+        expected = "the number of entries in line 2"
+        return parsed, [_finding(path, f"{prefix}-count", "warning", expected, CUT, action)] if ends_early else []
     except FormatError as error:
         suffix = "content"
         if isinstance(error, UnknownVersion):
@@ -90,12 +92,6 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         if _keeps_from_starting(kind, error):
             finding = replace(finding, found=f"{found}{REFUSES}", refuses_start=True)
         return None, [finding]
-
-
-def _without_count(path: Path) -> Finding:
-    """Return the warning that an offset checkpoint ends after its version."""
-    found = "the version alone: the file was cut, or edited; Kafka reads it as a checkpoint without entries"
-    return _finding(path, "checkpoint-count", "warning", "the number of entries in line 2", found, FIND_OUT)
 
 
 def mark_text(data: bytes) -> str:
@@ -250,21 +246,22 @@ def _wrong_epoch(
 
 
 def check_offsets(
-    kind: FileKind, path: Path, entries: Sequence[tuple[str, int, int]], logs: dict[TopicPartition, LogBounds]
+    kind: FileKind, path: Path, entries: Sequence[OffsetEntry], logs: dict[TopicPartition, LogBounds]
 ) -> Iterator[Finding]:
-    """Yield the findings in an offset checkpoint of a log directory: entries that contradict the logs of the
-    partitions."""
+    """Yield the findings in an offset checkpoint of a log directory: entries that no broker writes, and those that
+    Kafka takes and that contradict the logs of the partitions."""
     absent = 0
-    known: set[TopicPartition] = set()
     find_strays = cache(partial(strays_in, path.parent))
-    for topic, partition, offset in entries:
-        name = TopicPartition(topic, partition)
-        if name in known:
-            yield _finding(path, "checkpoint-duplicate", "warning", "one entry a partition", f"{name} again", REWRITE)
-        known.add(name)
+    anew = REMOVE if kind is FileKind.CLEANER_OFFSETS else REWRITE
+    for found in repeated(entries).values():
+        yield _finding(path, "checkpoint-duplicate", "warning", "one entry a partition", found, anew)
+    last = {TopicPartition(topic, partition): offset for topic, partition, offset in entries}
+    for name, offset in last.items():
+        topic, partition = name
         bounds = logs.get(name)
         if offset < 0 or partition < 0:
-            yield _finding(path, "checkpoint-negative", "error", "0 or more", f"{name}: {offset}", REWRITE)
+            found = negative_text(kind, name, offset)
+            yield _finding(path, "checkpoint-negative", "error", "0 or more", found, anew)
         elif bounds is None:
             absent += 1
         elif offset > bounds.end and kind is FileKind.LOG_START_OFFSETS:
