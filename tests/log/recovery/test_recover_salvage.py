@@ -357,8 +357,7 @@ def test_a_batch_that_leaves_no_offsets(tmp_path: Path, offset: int) -> None:
 
 
 def test_a_batch_that_claims_offsets_of_those_behind_it(tmp_path: Path) -> None:
-    """Its last offset delta is too large, and its CRC is correct: it is left out, and the sound batches behind it
-    stay."""
+    """Its last offset delta is too large, and its CRC is correct: its records tell the right one."""
     directory = tmp_path / "p-0"
     batches = made(directory)
     often = replace(OPTIONS, index_interval_bytes=1)
@@ -371,9 +370,9 @@ def test_a_batch_that_claims_offsets_of_those_behind_it(tmp_path: Path) -> None:
     path.write_bytes(data)
     assert plan(directory, often).has_losses
     done = plan(directory, often, with_salvage=True)
-    assert [(gap.first_offset, gap.last_offset) for gap in done.saved.gaps] == [(row.base_offset, row.last_offset)]
+    assert not done.saved.gaps
     apply_in_place(done.view, CrashDisk())
-    assert batches_of(reopened(directory)) == [batches[0], *batches[2:]]
+    assert batches_of(reopened(directory)) == batches
 
 
 @pytest.mark.parametrize("keys", [5, 1000])
