@@ -42,6 +42,7 @@ HEAP = {
     "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -Xms512m -XX:+AlwaysPreTouch",
 }
 JVM = "JVM"
+CLEANED_S = 3
 END_S = 60
 PARTS = {JVM: b"SparkSubmit", "stream reader": b"python_streaming_source_runner"}
 """The processes below kcli, each with a part of its command line."""
@@ -134,11 +135,14 @@ def resident_mb(pid: int) -> dict[str, float]:
 
 
 def live_mb(pid: int) -> list[float]:
-    """What the objects of the JVM below kcli take (MB) after a collection; nothing without jcmd. Raises BenchError."""
+    """What the objects of the JVM below kcli take (MB) after a collection; nothing without jcmd. A first one lets Spark
+    drop the broadcasts of epochs that are over, which a second one frees. Raises BenchError."""
     if shutil.which("jcmd") is None:
         return []
     jvm = str(_processes(pid)[JVM])
-    subprocess.run(["jcmd", jvm, "GC.run"], capture_output=True, check=True)
+    for _ in range(2):
+        subprocess.run(["jcmd", jvm, "GC.run"], capture_output=True, check=True)
+        time.sleep(CLEANED_S)
     told = subprocess.run(["jcmd", jvm, "GC.heap_info"], capture_output=True, text=True, check=True).stdout
     heap = told.partition("Metaspace")[0]
     return [sum(int(found) for found in re.findall(r"generation\s+total \d+K, used (\d+)K", heap)) * 1024 / 1e6]
@@ -146,8 +150,10 @@ def live_mb(pid: int) -> list[float]:
 
 def _processes(pid: int) -> dict[str, int]:
     found = {"kcli": pid}
-    for child, command in below(pid):
-        found |= {name: child for name, part in PARTS.items() if part in command}
+    for child, command in below(pid):  # parents first: a JVM that forks has a child with its command for a moment
+        for name, part in PARTS.items():
+            if part in command:
+                found.setdefault(name, child)
     if missing := PARTS.keys() - found.keys():
         raise BenchError(f"kcli has no {min(missing)}")
     return found
