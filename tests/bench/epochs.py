@@ -140,9 +140,9 @@ def live_mb(pid: int) -> list[float]:
     if shutil.which("jcmd") is None:
         return []
     jvm = str(_processes(pid)[JVM])
-    for _ in range(2):
-        subprocess.run(["jcmd", jvm, "GC.run"], capture_output=True, check=True)
-        time.sleep(CLEANED_S)
+    subprocess.run(["jcmd", jvm, "GC.run"], capture_output=True, check=True)
+    time.sleep(CLEANED_S)
+    subprocess.run(["jcmd", jvm, "GC.run"], capture_output=True, check=True)
     told = subprocess.run(["jcmd", jvm, "GC.heap_info"], capture_output=True, text=True, check=True).stdout
     heap = told.partition("Metaspace")[0]
     return [sum(int(found) for found in re.findall(r"generation\s+total \d+K, used (\d+)K", heap)) * 1024 / 1e6]
@@ -150,7 +150,7 @@ def live_mb(pid: int) -> list[float]:
 
 def _processes(pid: int) -> dict[str, int]:
     found = {"kcli": pid}
-    for child, command in below(pid):  # parents first: a JVM that forks has a child with its command for a moment
+    for child, command in sorted(below(pid)):  # a JVM that forks has a child with its command for a moment
         for name, part in PARTS.items():
             if part in command:
                 found.setdefault(name, child)
