@@ -35,9 +35,8 @@ from kcli.export.interrupts import held
 from kcli.log.disk import Disk
 
 INTENT = "_kcli_intent.json"
-
-
 TABLE_INTENT = "intent.json"
+"""The intent of a commit to a table, in the staging directory."""
 COLORED = re.compile(r"\x1b\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
 """What deltalake has between the lines of an error."""
 

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from kcli.errors import UsageError
 from kcli.export.columns import COLUMNS
-from kcli.export.commit import Staging, not_written
+from kcli.export.commit import Staging, is_interrupted, not_written
 from kcli.export.decoding.unify import filled, settle
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest, SourcePart, read_manifest
@@ -220,7 +220,7 @@ def _refuse_taken(out: Path, state: Path | None) -> None:
                 raise UsageError(
                     f"{out} holds an export already; --incremental STATE adds to one that was made with it"
                 )
-        elif others and not (out / "_kcli_intent.json").exists():
+        elif others and not is_interrupted(out):
             raise UsageError(f"{out} is there already, and not empty")
     elif out.exists():
         raise UsageError(f"{out} is there already, and no directory")

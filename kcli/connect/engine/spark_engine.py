@@ -36,7 +36,7 @@ from kcli.connect.engine.passing import is_passing
 from kcli.connect.engine.query import start_query
 from kcli.connect.engine.sink_turn import Topics
 from kcli.connect.engine.tasks import Rest
-from kcli.connect.engine.turn import AGAIN_S, Outcome, Turn, interruption_line, trace_of
+from kcli.connect.engine.turn import AGAIN_S, LOGGER, Outcome, Turn, interruption_line, trace_of
 from kcli.connect.engine.watching import Watch
 from kcli.connect.plugins import (
     Line,
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOGGER = "kcli.connect"
 LOOK_S = 0.5
 STOP_S = 8.0
 SLOTS = 16

@@ -26,6 +26,7 @@ from kcli.connect.plugins import Line, Offset, Partition, Plugin, Plugins, TaskI
 from kcli.pipelines.cluster import Cluster
 from kcli.protocol.topic_partition import TopicPartition
 
+LOGGER = "kcli.connect"
 TURN_S, TURN_MIN_S = 5.0, 0.1
 LINGER_S = 0.5
 POLL_S = 0.02
@@ -100,7 +101,7 @@ class Outcome:
 
 def interruption_line(task: TaskId, reason: str) -> Line:
     """Return the line of the worker's log about a task that goes on later."""
-    return Line("kcli.connect", logging.WARNING, f"{task} is interrupted: {reason}")
+    return Line(LOGGER, logging.WARNING, f"{task} is interrupted: {reason}")
 
 
 class Interrupted(Exception):
@@ -175,7 +176,7 @@ def _logged(lines: list[Line]) -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         if handler.left:
-            lines.append(Line("kcli.connect", logging.WARNING, f"{handler.left:,} more lines are left out"))
+            lines.append(Line(LOGGER, logging.WARNING, f"{handler.left:,} more lines are left out"))
 
 
 class _Keep(logging.Handler):
