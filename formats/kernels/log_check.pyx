@@ -566,9 +566,12 @@ cdef class LogCheck:
         return 0
 
     cdef int _leader_epoch(self, Batch *b, Spot *here) except -1 nogil:
-        """Check that leader epochs never fall; a single batch above both its neighbours is the one at fault."""
+        """Check that leader epochs never fall; a single batch above both its neighbours is the one at fault.
+
+        -1 says that a batch has no epoch.
+        """
         cdef bint odd
-        if b.leader_epoch < 0 or b.leader_epoch == self.epoch:
+        if b.leader_epoch == -1 or b.leader_epoch == self.epoch:
             self.epoch_run += 1
             return 0
         if b.leader_epoch < self.epoch:

@@ -50,6 +50,20 @@ def test_the_last_batch_of_a_partition(directory: Path, tmp_path: Path, bit: int
     assert loud(tmp_path / "new") == []
 
 
+@pytest.mark.parametrize("number", [-1, 1])
+def test_a_negative_epoch(directory: Path, tmp_path: Path, number: int) -> None:
+    """The sign is a bit like the others, but Kafka never takes a negative epoch for a new one."""
+    log = logs(directory)[-1]
+    whole = log.read_bytes()
+    position, wrong = flip_epoch(log, number, 31)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path, finding.position) == ("leader-epoch", str(log), position)
+    assert str(finding.found).startswith(f"leader epoch {wrong - 2**32:,}")
+    assert [row["kind"] for row in rows(directory, "--out", tmp_path / "new") if row["kind"] == "leader-epoch"]
+    assert (tmp_path / "new" / PARTITION / log.name).read_bytes() == whole
+    assert loud(tmp_path / "new") == []
+
+
 def test_the_metadata_log_is_not_needed(directory: Path, tmp_path: Path) -> None:
     log = logs(directory)[-1]
     whole = log.read_bytes()

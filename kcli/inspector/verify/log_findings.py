@@ -60,8 +60,8 @@ LIES_ELSEWHERE = "Kafka keeps what lies here instead: salvage takes these bytes 
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"
 EPOCH = (
-    "Kafka keeps this batch as it is, and its recovery after a crash enters the epoch in the leader-epoch-checkpoint, "
-    "by which followers truncate: salvage puts a flipped bit right, in a copy"
+    "Kafka keeps this batch as it is, and its recovery after a crash enters a higher epoch than the last one in the "
+    "leader-epoch-checkpoint, by which followers truncate: salvage puts a flipped bit right, in a copy"
 )
 APPENDED = "Kafka appends such a batch of a producer as it is: nothing is damaged, see what the producer wrote"
 MAGIC = 2
