@@ -30,7 +30,7 @@ from kcli.connect.data.errors import RetriableError
 from kcli.connect.engine import clients, source_turn, spark_engine
 from kcli.connect.engine.offsets import read_topic
 from kcli.connect.engine.passing import is_passing
-from kcli.connect.engine.spark_engine import SparkEngine, _Interruption
+from kcli.connect.engine.spark_engine import START_ATTEMPTS, SparkEngine, _Interruption
 from kcli.connect.engine.tasks import SinkTask
 from kcli.connect.engine.turn import Turn, outcome_of
 from kcli.connect.plugins import Plugin, PluginType
@@ -384,8 +384,9 @@ def test_a_session_whose_jvm_has_ended_is_replaced(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_jvm_that_does_not_start_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may have been killed while it started: its tasks wait. One that has never started fails them."""
-    starts = iter([False, True, False, True])
+    """It may have been killed while it started: its tasks wait. One that does not start for the first time, however
+    often it is tried, fails them."""
+    starts = iter([False, False, False, True, False, True])
 
     def started(_: object) -> nullcontext[object]:
         if next(starts):
@@ -394,6 +395,9 @@ def test_a_jvm_that_does_not_start_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(spark_engine, "spark_session", started)
     with closing(SparkEngine(PLUGINS)) as engine:
+        for _ in range(START_ATTEMPTS - 1):
+            with pytest.raises(RetriableError, match="Spark does not start"):
+                engine.spark()
         with pytest.raises(SparkFailed) as failed:
             engine.spark()
         assert not is_passing(failed.value)

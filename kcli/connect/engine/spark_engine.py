@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.5
 STOP_S = 8.0
+START_ATTEMPTS = 3
+"""How often Spark is started for the first time before tasks fail: its JVM may be killed before it is ready."""
 SLOTS = 16
 """How many tasks of a local Spark run at the same time: they wait more than they work."""
 NEVER = Rest(until_s=float("inf"))
@@ -86,7 +88,7 @@ class SparkEngine:
         """settings: how to start Spark. session: a session that is there already, and is not stopped."""
         self.plugins, self._settings = plugins, local_settings(settings or SparkSettings())
         self._session, self._is_own = session, session is None
-        self._has_started = False
+        self._has_started, self._starts_left = False, START_ATTEMPTS
         self._stack = ExitStack()
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._runs: dict[str, _Run] = {}
@@ -133,14 +135,15 @@ class SparkEngine:
 
     def spark(self) -> SparkSession:
         """Return the session, which is started now if it is not there. Raises SparkFailed, UsageError, NotInstalled;
-        RetriableError if Spark does not start, but has started before."""
+        RetriableError if Spark does not start, but has started before or is tried fewer than START_ATTEMPTS times."""
         with self._starting:
             if self._session is None:
                 logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each call
                 try:
                     self._session = self._stack.enter_context(spark_session(self._settings))
                 except SparkFailed as error:
-                    if self._has_started:
+                    self._starts_left -= 1
+                    if self._has_started or self._starts_left > 0:
                         raise RetriableError(str(error)) from error
                     raise
                 self._has_started = True
