@@ -337,4 +337,5 @@ class _Line(StatusLine):
     def show(self, progress: PipeProgress, began: float) -> None:
         """Draw the line."""
         mean = progress.records / max(time.monotonic() - began, 0.001)
-        self.draw(f"{progress.records:,} records  {progress.rate:,.0f}/s, {mean:,.0f}/s in all  lag {progress.lag:,}")
+        lag = "" if progress.lag is None else f"  lag {progress.lag:,}"
+        self.draw(f"{progress.records:,} records  {progress.rate:,.0f}/s, {mean:,.0f}/s in all{lag}")

@@ -20,6 +20,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -152,7 +153,7 @@ class SourceOptions:
         assign = given.text("assign", _assign)
         if sum(each is not None for each in (subscribe, pattern, assign)) > 1:
             raise UsageError("give one of subscribe, subscribePattern and assign")
-        isolation = given.choice("kafka.isolation.level", Isolation, Isolation.READ_UNCOMMITTED)
+        isolation = given.isolation()
         parsed = SourceOptions(
             paths=paths,
             tier=tier,
@@ -165,7 +166,7 @@ class SourceOptions:
             columns=columns.resolve(given.text("columns", str), include_headers=given.flag("includeHeaders")),
             include_control=given.flag("includeControl"),
             include_internal=given.flag("includeInternalTopics"),
-            isolation=given.choice("isolation", Isolation, isolation),
+            isolation=isolation,
             on_corruption=given.choice("onCorruption", OnCorruption, OnCorruption.FAIL),
             corruption_report=given.text("corruptionReport", str),
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
@@ -215,8 +216,10 @@ class _RemainingOptions:
 
     def __init__(self, options: dict[str, str]) -> None:
         self._options = options
+        self._known: list[str] = []
 
     def text(self, name: str, convert: Callable[[str], Any]) -> Any:
+        self._known.append(name)
         value = self._options.pop(name.lower(), None)
         if value is None:
             return None
@@ -245,6 +248,18 @@ class _RemainingOptions:
         words = (str(default), *(str(each) for each in kind if each is not default))
         return kind(self.word(name, words))
 
+    def isolation(self) -> Isolation:
+        """Return the isolation level, for which there are two names. Raises UsageError if they have two values."""
+        names = "isolation", "kafka.isolation.level"
+        given = {
+            name: self.choice(name, Isolation, Isolation.READ_UNCOMMITTED) for name in names if name in self._options
+        }
+        if len(set(given.values())) > 1:
+            raise UsageError(
+                " and ".join(f"{name}={value}" for name, value in given.items()) + " contradict each other"
+            )
+        return Isolation(next(iter(given.values()), Isolation.READ_UNCOMMITTED))
+
     def paths(self, *, is_needed: bool) -> tuple[str, ...]:
         several: list[str] = self.text("paths", _strings) or []
         one: str | None = self.text("path", str)
@@ -266,7 +281,10 @@ class _RemainingOptions:
     def refuse_others(self, meaningless: re.Pattern[str]) -> None:
         unknown = [name for name in self._options if not meaningless.fullmatch(name)]
         if unknown:
-            raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}")
+            names = {each.lower(): each for each in self._known}
+            alike = [names[each] for name in unknown for each in get_close_matches(name, names, 1)]
+            hint = f"; there is {', '.join(alike)}" if alike else ""
+            raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}{hint}")
 
 
 def _tier(text: str) -> str:

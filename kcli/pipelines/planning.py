@@ -165,6 +165,8 @@ def bounds(
             lost(f"{each}: offset {start:,} is gone, the log starts at {first:,}", fails=options.fail_on_data_loss)
         elif start > last and start > ends(reader, [each], committed=False).get(each, start):
             lost(f"{each}: the log ends at {last:,}, before {start:,}", fails=options.fail_on_data_loss)
+        if each not in ends_at and end > last and end > ends(reader, [each], committed=False).get(each, end):
+            lost(f"{each}: the log ends at {last:,}, before endingOffsets {end:,}", fails=options.fail_on_data_loss)
         start, end = max(start, first), last if end == LATEST else min(end, last)
         if each in filtered:
             start = end if filtered[each] == LATEST else max(start, filtered[each])

@@ -240,3 +240,4 @@ def test_a_topic_that_was_made_anew(kafka: Kafka, tmp_path: Path) -> None:
     ended = pipe(*ends)
     assert ended.status == 2
     assert "c is the checkpoint of another pipe: its target is kafka:" in ended.complaint
+    assert "the topic was made anew since; --checkpoint with a new directory begins anew" in ended.complaint

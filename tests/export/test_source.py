@@ -73,7 +73,11 @@ def test_pushed_filters(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"startingOffset": "earliest"}, "kafka-log has no option startingoffset"),
+        ({"startingOffset": "earliest"}, "kafka-log has no option startingoffset; there is startingOffsets"),
+        (
+            {"isolation": "read_committed", "kafka.isolation.level": "read_uncommitted"},
+            "isolation=read_committed and kafka.isolation.level=read_uncommitted contradict each other",
+        ),
         ({"columns": "offset,size"}, "there is no column 'size'"),
         ({"subscribe": "a", "subscribePattern": "b"}, "give one of subscribe, subscribePattern and assign"),
         ({"subscribe": "mixed,nope"}, "no topic 'nope' in "),

@@ -184,6 +184,21 @@ def test_offsets_beyond_the_end(kafka: Kafka, fails: bool, caplog: pytest.LogCap
     assert live(kafka.bootstrap_servers, startingOffsets='{"t": {"0": 3}}').num_rows == 0
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_end_beyond_that_of_the_log(kafka: Kafka, fails: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """As with Spark's source, which gets no record there."""
+    kafka.produce("t", *map(str, range(3)))
+    options = {"endingOffsets": '{"t": {"0": 9}}', "failOnDataLoss": str(fails).lower()}
+    reason = "t-0: the log ends at 3, before endingOffsets 9"
+    if fails:
+        with pytest.raises(DataLoss, match=reason):
+            live(kafka.bootstrap_servers, **options)
+    else:
+        assert live(kafka.bootstrap_servers, **options).num_rows == 3
+        assert caplog.messages == [reason]
+    assert live(kafka.bootstrap_servers, endingOffsets='{"t": {"0": 3}}').num_rows == 3
+
+
 def test_tasks_without_number(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.produce("t", *map(str, range(10)))
     assert len(Planned(**named({"minPartitions": "100000"}, BOOTSTRAP, kafka.bootstrap_servers)).tasks) == 10

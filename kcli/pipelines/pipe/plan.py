@@ -62,12 +62,13 @@ class Plan:
 class PipeProgress:
     """The progress of a pipe. batches, records: their numbers since the pipe started; undecoded: how many records
     became dead letters. rate: records a second of the last micro-batch. lag: how much was left unread when that
-    micro-batch was planned. ended: whether a micro-batch, or a run of an export, has just ended."""
+    micro-batch was planned, None if an earlier run has planned it. ended: whether a micro-batch, or a run of an export,
+    has just ended."""
 
     batches: int
     records: int
     rate: float
-    lag: int
+    lag: int | None
     ended: bool = True
     undecoded: int = 0
 
@@ -108,7 +109,10 @@ class Checkpoint:
         for name, end in ends.items():
             if not isinstance(known, dict) or known.get(name) != end:
                 told = known.get(name) if isinstance(known, dict) else known
-                raise UsageError(f"{directory} is the checkpoint of another pipe: its {name} is {told}, not {end}")
+                reason = _made_anew(str(told), end)
+                raise UsageError(
+                    f"{directory} is the checkpoint of another pipe: its {name} is {told}, not {end}{reason}"
+                )
 
     def make(self) -> None:
         """Write the ends into the directory of a new checkpoint. Raises UsageError if it cannot be made."""
@@ -163,3 +167,10 @@ def _is_locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _made_anew(told: str, end: str) -> str:
+    """Return the reason, in words, why a checkpoint has another topic id than the topic of its name; an empty text if
+    the two ends differ in more."""
+    is_of_name = end.startswith("kafka:") and told.rpartition("/")[0] == end.rpartition("/")[0]
+    return ": the topic was made anew since; --checkpoint with a new directory begins anew" if is_of_name else ""
