@@ -358,8 +358,9 @@ class LogDirectory:
 
     def shared_files(self) -> list[list[Path]]:
         """Return the files of segments that are one file on disk, as hard links of each other, in the directories of
-        one or more partitions; each list has the paths of one file. Kafka writes in place to the indexes and the .log
-        file of an active segment, and so changes the file under all of these paths. Raises UnreadableInput."""
+        one or more partitions; each list has the paths of one file, .log files first. Kafka writes in place to the
+        indexes and the .log file of an active segment, and so changes the file under all of these paths. Raises
+        UnreadableInput."""
         by_inode: dict[tuple[int, int], list[Path]] = {}
         for each in self.partitions():
             try:
@@ -376,7 +377,8 @@ class LogDirectory:
                     continue
                 if found.st_nlink > 1 and stat.S_ISREG(found.st_mode):
                     by_inode.setdefault((found.st_dev, found.st_ino), []).append(path)
-        return [paths for paths in by_inode.values() if len(paths) > 1]
+        shared = [paths for paths in by_inode.values() if len(paths) > 1]
+        return sorted(shared, key=lambda paths: paths[0].suffix != FileKind.LOG)
 
     def shared_directories(self) -> dict[Path, Path]:
         """Return the partitions' directories that are in fact the directory of another partition, each with the path of

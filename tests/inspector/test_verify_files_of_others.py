@@ -85,7 +85,7 @@ def test_hard_links_are_one_finding(directory: Path) -> None:
     link_indexes(directory)
     (finding,) = of_kind(directory, "file-shared")
     assert finding.severity == "error"
-    assert str(finding.found).startswith("4 files are hard links of each other")
+    assert str(finding.found).startswith("4 files of segments are hard links of each other: ")
     shown = kcli("recover", directory)
     assert "4 files of segments are hard links of each other" in shown.stdout
     assert shown.status == 1
@@ -94,6 +94,26 @@ def test_hard_links_are_one_finding(directory: Path) -> None:
     assert of_kind(directory, "file-shared") == []
     assert all(path.stat().st_nlink == 1 for path in directory.rglob("*") if path.is_file())
     assert "hard links" not in kcli("recover", directory).stdout
+
+
+def test_what_follows_from_a_shared_log_is_counted(directory: Path) -> None:
+    """A program has linked the logs of two partitions to one file, and the second one's records are gone."""
+    one, two = (logs(directory, partition)[-1] for partition in (PARTITION, OTHER))
+    two.unlink()
+    os.link(one, two)
+    with one.open("ab") as file:
+        file.write(b"no batch")
+    first = next(each for each in kcli("verify", directory).stdout.splitlines() if not each.startswith("warning"))
+    assert first.startswith("error   file-shared ")
+    for path in (one, two):
+        assert str(path.relative_to(directory)) in first
+    assert all(str(path.relative_to(directory)) in kcli("recover", directory).stdout for path in (one, two))
+    (finding,) = of_kind(directory, "file-shared")
+    assert sum(finding.consequences.values()) >= 2
+    assert not [each for each in loud(directory) if each.path in (str(one), str(two)) and each is not finding][1:]
+    run(finding)
+    assert not of_kind(directory, "file-shared")
+    assert {each.path for each in loud(directory)} >= {str(one), str(two)}
 
 
 def test_hard_links_of_a_backup_are_none_of_them(directory: Path, tmp_path: Path) -> None:

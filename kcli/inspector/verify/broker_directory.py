@@ -47,7 +47,7 @@ from kcli.log.partition_directory import METADATA_TOPIC_ID, is_garbled, is_other
 from kcli.log.partition_view import PartitionView, paths_in
 from kcli.log.recovery.identity import Exchanged, unidentified_moves, what_was_exchanged
 from kcli.log.recovery.node_directories import meta_of, same_path
-from kcli.log.recovery.shared import shared_text
+from kcli.log.recovery.shared import hard_links_text, shared_text
 from kcli.log.source import read_whole
 from kcli.log.trash import FILES, deleted_from, is_trash
 from kcli.metadata.topic_names import fault
@@ -172,27 +172,38 @@ def duplicates(directory: Path, names: Iterable[str]) -> Iterator[Finding]:
             )
 
 
-def shared_files(home: Path) -> Iterator[Finding]:
-    """Yield one finding for all files of segments in a log directory that are hard links of each other."""
-    try:
-        shared = LogDirectory(home).shared_files()
-    except UnreadableInput:  # the checks of the partitions report this error
-        return
+def shared_files(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None:
+    """Return one finding for all files of segments in a log directory that are hard links of each other, and a
+    predicate for its consequences: the findings in these files, and those in other files that follow from batches of
+    another log in a shared .log file. A finding that keeps Kafka from starting is no consequence. Returns None if there
+    are no such files. Raises UnreadableInput."""
+    shared = LogDirectory(home).shared_files()
     if not shared:
-        return
-    files = sum(map(len, shared))
-    one, other = (path.relative_to(home) for path in shared[0][:2])
+        return None
+    from kcli.inspector.verify.partition import OF_PRODUCERS  # imported only if files are shared
+
     unshare = 'cp -p --reflink=never -- "$1" "$1.copy" && mv -- "$1.copy" "$1"'
-    yield Finding(
+    finding = Finding(
         path=str(shared[0][0]),
         kind="file-shared",
         severity="error",
         expected="a file of its own",
-        found=f"{files:,} files are hard links of each other, such as {one} and {other}: what Kafka writes to one, as "
-        "to the index of an active segment, changes all",
+        found=f"{hard_links_text(home, shared)}: what Kafka writes to one, as to the index of an active segment, "
+        "changes all",
         action="stop the broker, and make each a file of its own",
         command=f"find {next_steps.quoted(home)} -type f -links +1 -exec sh -c {shlex.quote(unshare)} - {{}} ';'",
     )
+    files = {path for paths in shared for path in paths}
+    logs = {path for path in files if path.suffix == FileKind.LOG}
+    segments, directories = {path.with_suffix("") for path in logs}, {path.parent for path in logs}
+
+    def follows(other: Finding) -> bool:
+        path = Path(other.path)
+        is_inside = path in files or path.with_suffix("") in segments
+        is_later = path.parent in directories and other.kind in OF_PRODUCERS
+        return (is_inside or is_later) and not other.refuses_start
+
+    return finding, follows
 
 
 def linked(home: Path) -> Iterator[Finding]:

@@ -283,7 +283,7 @@ class DirectoryVerifier:
     def _causes(self, around: Surroundings | None) -> Causes:
         """Return the causes of findings in many files of a log directory: no .log files at all, whiteouts, files that
         one act has removed, files that the system lets no user change or that their owner may not read or write,
-        partitions that have a directory in another log directory."""
+        partitions that have a directory in another log directory, files that are hard links of each other."""
         causes = Causes(self._tell)
         if around is not None:
             try:
@@ -294,6 +294,7 @@ class DirectoryVerifier:
                     many_sealed(around.path),
                     _closed_files(around.path),
                     second_metadata_log(around),
+                    shared_files(around.path),
                 ):
                     if each is not None:
                         causes.add(*each, is_of_many=True)
@@ -893,7 +894,6 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
     if around is not None:
         yield from metadata_topic_id(around)
         yield from shared_directories(around.path)
-        yield from shared_files(around.path)
         yield from linked(around.path)
 
 

@@ -97,6 +97,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "log-text-mode",
         "log-link",
         "file-link",
+        "file-shared",
         "log-missing",
         "log-deleted",
         "log-empty",

@@ -8,12 +8,16 @@ Kafka looks only at names, and starts: it opens a log for each name, and what on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from formats.file_name import FileKind
 from kcli.errors import StartRefused
 from kcli.log.log_directory import LogDirectory, partition_named
+from kcli.printable import names_text
+
+NAMED_MAX = 12
+"""The maximum number of names of one file that are told."""
 
 
 def told_directories(holder: LogDirectory, shared: Mapping[Path, Path]) -> Iterator[StartRefused]:
@@ -47,6 +51,15 @@ def told_files(holder: LogDirectory) -> Iterator[StartRefused]:
     are no such files."""
     shared = holder.shared_files()
     if shared:
-        one, other = (path.relative_to(holder.path) for path in shared[0][:2])
-        files = f"{sum(map(len, shared)):,} files of segments are hard links of each other, as this one is of {other}"
-        yield StartRefused(str(one), f"{files}: Kafka starts, and what it writes to one changes all")
+        one = str(shared[0][0].relative_to(holder.path))
+        files = hard_links_text(holder.path, shared)
+        yield StartRefused(one, f"{files}: Kafka starts, and what it writes to one changes all")
+
+
+def hard_links_text(home: Path, shared: Sequence[Sequence[Path]]) -> str:
+    """Return, in words, which files of segments are hard links of each other: all names of the first file, and how many
+    there are. shared: the paths of each file (see LogDirectory.shared_files). home: the log directory."""
+    names = [path.relative_to(home) for path in shared[0]]
+    one_file = f"{names_text(names, NAMED_MAX)} are one file"
+    such_as = "" if len(shared) == 1 else f", as {len(shared) - 1:,} more are"
+    return f"{sum(map(len, shared)):,} files of segments are hard links of each other: {one_file}{such_as}"
