@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from formats.file_name import FileKind
+from kcli.inspector.verify.small_files import OFFSET_CHECKPOINTS
 from kcli.metadata.image import Record
 from kcli.metadata.partition import from_uuid
 from tests.broker.metadata_dirs import open_metadata
@@ -45,7 +46,7 @@ def _id_of(directory: Path) -> str:
 
 def _keep_own(home: Path) -> None:
     """Leave in the checkpoints of a log directory only the partitions that lie in it."""
-    for kind in (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS):
+    for kind in OFFSET_CHECKPOINTS:
         path = home / kind
         if path.exists():
             lines = path.read_text().splitlines()[2:]

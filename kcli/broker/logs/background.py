@@ -100,6 +100,16 @@ class Background:
         self._every(expiry_ms, expiry_ms, self.expire_producers)
         self._every(DESCRIPTORS_INTERVAL_MS, DESCRIPTORS_INTERVAL_MS, self.release_descriptors)
         self.compactor.start(cleaned)
+        self._drop_elsewhere(cleaned)
+
+    def _drop_elsewhere(self, cleaned: Mapping[LogDir, Mapping[TopicPartition, int]]) -> None:
+        """Drop the entries of cleaner-offset-checkpoint for partitions that are not in the log directory, as one that
+        was moved by hand leaves it: Kafka's cleaner ends if two files have an entry of one partition."""
+        for directory, offsets in cleaned.items():
+            here = {each.key for each in self._logs.partitions if each.directory is directory}
+            if not offsets.keys() <= here:
+                self.compactor.forget_all_but(directory, here)
+                self.spawn(self.write_cleaned(directory))
 
     async def stop(self) -> None:
         """Stop the timers and the cleaner, wait for the work in threads, and close the files of deleted logs."""

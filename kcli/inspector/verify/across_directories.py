@@ -11,6 +11,7 @@
     no directory with a registered id   a disk is lost, even if another was formatted in its place: Kafka starts
     exchanged meta.properties           two have each other's directory.id: Kafka starts, and serves all partitions
     checkpoints of another directory    Kafka ignores their entries, and forgets log start offsets
+    an entry of another directory       in cleaner-offset-checkpoint: Kafka's log cleaner ends if two files have it
     a partition in another directory    than the one in which the metadata log places it: Kafka serves it there
 
 A partition in two directories is in copied_directories.py. Source: kcli.log.recovery.node_directories.
@@ -18,11 +19,12 @@ A partition in two directories is in copied_directories.py. Source: kcli.log.rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from formats.checkpoint import OffsetEntry, build_offsets
 from formats.file_name import METADATA_DIRECTORY, FileKind
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
@@ -31,6 +33,7 @@ from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.promoted_logs import PROMOTED
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import LogDirectory, is_log_directory, partition_named
+from kcli.log.recovery.entries_elsewhere import EntriesElsewhere, entries_elsewhere
 from kcli.log.recovery.exchanged_checkpoints import ForeignCheckpoints, foreign_checkpoints
 from kcli.log.recovery.node_directories import misplaced_metadata_log, same_path
 from kcli.metadata_log.known_properties import text_of
@@ -39,6 +42,8 @@ from kcli.printable import names_text
 COPY = "one is a copy of the other, or a disk is mounted at both places"
 MERGED_LEAST = 3
 """The least number of partitions of another log directory that make it probable that all its files were copied here."""
+ENTRIES_WRITTEN = 100
+"""The maximum number of entries of a checkpoint that a command writes; else recovery writes them."""
 NAMES_SHOWN = 4
 """The maximum number of partitions that a finding names."""
 
@@ -460,5 +465,37 @@ def _of_foreign(home: Path, foreign: ForeignCheckpoints) -> Finding:
         expected="partitions of this directory",
         found=foreign.reason,
         action=action,
+        command=command,
+    )
+
+
+def entries_of_others(around: Surroundings, exchanged: Collection[str]) -> Iterator[Finding]:
+    """Yield a finding for each cleaner-offset-checkpoint with entries that belong in another log directory of the
+    broker: that of this directory, and those of directories that are not verified, if this is the first that is.
+    exchanged: the paths of the checkpoints that `exchanged_checkpoints` reports."""
+    if not around.is_broker or str(around.path / FileKind.CLEANER_OFFSETS) in exchanged:
+        return
+    homes = [each for each in around.node.of_one_node if each not in around.node.doubles]
+    is_first = not any(around.is_given(each) and _is_first(each, around.path) for each in homes[1:])
+    for home in homes:
+        is_told = home == around.path or (is_first and not around.is_given(home))
+        found = entries_elsewhere(home, [each for each in homes if each != home]) if is_told else None
+        if found is not None:
+            yield _of_entries(home / FileKind.CLEANER_OFFSETS, found)
+
+
+def _of_entries(path: Path, found: EntriesElsewhere) -> Finding:
+    command = next_steps.recover_log_directory(path.parent)
+    if len(found.kept) <= ENTRIES_WRITTEN:
+        entries = [OffsetEntry(*name, offset) for name, offset in sorted(found.kept.items())]
+        command = next_steps.write(path, build_offsets(entries).decode())
+    return Finding(
+        path=str(path),
+        kind="checkpoint-elsewhere",
+        severity="warning",
+        position=0,
+        expected="partitions of this directory",
+        found=found.reason,
+        action="stop the broker, and write the file without what belongs in another directory",
         command=command,
     )

@@ -29,6 +29,7 @@ from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify import misplaced_logs, next_steps, renamed_logs
 from kcli.inspector.verify.across_directories import (
     across_directories,
+    entries_of_others,
     exchanged_checkpoints,
     exchanged_properties,
     metadata_log_elsewhere,
@@ -352,12 +353,7 @@ class DirectoryVerifier:
                 *old_marker(around),
             ):
                 causes.add(cause, takes, is_of_many=True)
-            foreign, paths = exchanged_checkpoints(around)
-            notes = [each for each in whole if each.kind == "checkpoint-absent" and each.path in paths]
-            follows = ("checkpoint-absent", "log-start-offset", "checkpoint-empty")
-            whole = [each for each in whole if each.kind not in follows or each.path not in paths]
-            for cause in foreign:
-                causes.add(replace(cause, consequences={"checkpoint-absent": len(notes)}), lambda _: False)
+            whole = _of_other_directories(around, whole, causes)
         except (UnreadableInput, OSError):  # another check reports this error
             pass
         for cause, directories in exchanged:
@@ -881,6 +877,21 @@ class _Contents:
         return sorted(
             (item for item in self._segments.items() if FileKind.LOG in item[1].files), key=lambda item: item[0]
         )
+
+
+def _of_other_directories(around: Surroundings, found: Sequence[Finding], causes: Causes) -> list[Finding]:
+    """Add to `causes` the findings of checkpoints, and of entries in them, that belong in another log directory of the
+    broker, and return the findings of `found` that do not follow from these. Raises UnreadableInput."""
+    foreign, paths = exchanged_checkpoints(around)
+    follows = ("checkpoint-absent", "log-start-offset", "checkpoint-empty")
+    notes = [each for each in found if each.kind == "checkpoint-absent" and each.path in paths]
+    rest = [each for each in found if each.kind not in follows or each.path not in paths]
+    for cause in foreign:
+        causes.add(replace(cause, consequences={"checkpoint-absent": len(notes)}), lambda _: False)
+    for cause in entries_of_others(around, paths):
+        causes.add(cause, lambda _: False)
+        rest = [each for each in rest if each.kind != "checkpoint-absent" or each.path != cause.path]
+    return rest
 
 
 def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterator[Finding]:

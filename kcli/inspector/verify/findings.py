@@ -87,6 +87,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "clean-shutdown-old",
         "checkpoint-foreign",
         "checkpoint-exchanged",
+        "checkpoint-elsewhere",
         "checkpoint-copied",
         "log-directory-missing",
         "partition-missing",

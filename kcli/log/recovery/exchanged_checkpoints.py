@@ -1,7 +1,8 @@
 """Checkpoints of one log directory in another of the same broker: Kafka ignores their entries.
 
 A checkpoint is foreign if none of its entries is of a partition in the log directory. With foreign checkpoints a start
-recovers all logs from their beginning, and forgets log start offsets: deleted records are served again.
+recovers all logs from their beginning, and forgets log start offsets: deleted records are served again. Kafka does not
+ignore the entries of cleaner-offset-checkpoint: see entries_elsewhere.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from formats.file_name import FileKind
 from kcli.errors import UnreadableInput
 from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.entries_elsewhere import ENDS, entries_elsewhere
 from kcli.protocol.topic_partition import TopicPartition
 
 KINDS = (
@@ -53,6 +55,8 @@ class ForeignCheckpoints(NamedTuple):
             lost.append("takes all of each log for not flushed")
         if self.forgets_start:
             lost.append("forgets log start offsets, and serves deleted records again")
+        if self.is_exchanged and FileKind.CLEANER_OFFSETS in self.kinds:
+            lost.append(f"cleans logs anew; once it has, {ENDS}")
         return f"{found}: Kafka {', '.join(lost) or 'passes over the entries'}"
 
 
@@ -60,7 +64,8 @@ def foreign_checkpoints(
     home: Path, others: Sequence[Path], exists: Callable[[TopicPartition], bool]
 ) -> ForeignCheckpoints | None:
     """Return the foreign checkpoints in the log directory `home`: those without an entry for any partition in `home`;
-    None if there are none, or if the longest of them lists fewer than ENTRIES_LEAST partitions that exist. others: the
+    None if there are none, or if the longest of them lists fewer than ENTRIES_LEAST partitions that exist. A
+    cleaner-offset-checkpoint that is not exchanged is left to `entries_elsewhere`, if that reports it. others: the
     other log directories of the broker. exists: returns False for a partition that is known to be deleted. Raises
     UnreadableInput."""
     own = _partitions(home)
@@ -70,13 +75,16 @@ def foreign_checkpoints(
     most = max(found.values(), key=len, default=set[TopicPartition]())
     if not own or sum(map(exists, most)) < ENTRIES_LEAST:
         return None
-    entries = sum(map(len, found.values()))
     owner = next((each for each in others if _are_most(most, _partitions(each))), None)
-    if owner is None:
-        return ForeignCheckpoints(list(found), owner=None, is_exchanged=False, forgets_start=False, entries=entries)
-    there = _partitions(owner)
-    theirs = {kind: set(LogDirectory(owner).legible_offsets(kind)) for kind in KINDS}
+    there = set[TopicPartition]() if owner is None else _partitions(owner)
+    theirs = {} if owner is None else {kind: set(LogDirectory(owner).legible_offsets(kind)) for kind in KINDS}
     is_exchanged = any(names and not there & names and _are_most(names, own) for names in theirs.values())
+    is_own_there = bool(there & theirs.get(FileKind.CLEANER_OFFSETS, set()))
+    if (is_own_there or not is_exchanged) and entries_elsewhere(home, others) is not None:
+        found.pop(FileKind.CLEANER_OFFSETS, None)
+    entries = sum(map(len, found.values()))
+    if not entries:
+        return None
     if not is_exchanged:
         return ForeignCheckpoints(list(found), owner, is_exchanged=False, forgets_start=False, entries=entries)
     kinds = [kind for kind in KINDS if kind in found or (theirs[kind] and not there & theirs[kind])]

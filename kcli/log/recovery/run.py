@@ -65,6 +65,7 @@ from kcli.log.recovery.coordinator_keys import KEYS_OF
 from kcli.log.recovery.coordinator_load import Altered, Disorder, load_end
 from kcli.log.recovery.coordinator_losses import hidden_state, lost_state, overwritten_state
 from kcli.log.recovery.doubtful_ends import is_doubtful
+from kcli.log.recovery.entries_elsewhere import entries_elsewhere
 from kcli.log.recovery.epoch_starts import may_be_made_anew, start_by_epochs
 from kcli.log.recovery.exchanged import exchanged_logs
 from kcli.log.recovery.identity import Identity
@@ -244,8 +245,9 @@ class Recovery:
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS) if self.finds_points else {}
         self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
-        self.wrong_starts = self._find_wrong_starts()
-        """The log start offsets that no broker has written, which salvage leaves out; None if there are none."""
+        self.wrong_starts, self._cleaned = self._find_wrong_starts(), self._without_elsewhere()
+        """The log start offsets that no broker has written, which salvage leaves out; None if there are none. And the
+        entries that recovery keeps of cleaner-offset-checkpoint; None if it leaves out none."""
         self._checked = self._with_copies(self._with_completing(self.checked())) if self.salvage else {}
 
     @property
@@ -282,6 +284,19 @@ class Recovery:
         if not self.is_partition:
             harmful = [each for each in self.of_others.values() if each.is_harmful(is_clean=starts_clean)]
             self.passed_over += [StartRefused(each.kind, each.reason(is_clean=starts_clean)) for each in harmful]
+
+    def _without_elsewhere(self) -> dict[TopicPartition, int] | None:
+        """Return the entries of cleaner-offset-checkpoint that belong in this log directory, and add the file to
+        `passed_over`; None if all belong here."""
+        if self.is_partition or self.node is None or not self.looks_around:
+            return None
+        others = [each for each in self.node.of_one_node[1:] if each not in self.node.doubles]
+        found = entries_elsewhere(self._holder.path, others, self._set_aside)
+        if found is None:
+            return None
+        self.passed_over.append(StartRefused(FileKind.CLEANER_OFFSETS, found.reason))
+        taken_in = {each.partition for each in self.partitions if each.path in self.from_others}
+        return {**found.kept, **{each: offset for each, offset in found.entries.items() if each in taken_in}}
 
     def _with_completing(self, checked: Mapping[Path, Checked]) -> Mapping[Path, Checked]:
         """Return `checked`, with the files of other log directories added that complete the logs here
@@ -944,6 +959,8 @@ class Recovery:
         high = self._holder.legible_offsets(FileKind.REPLICATION_OFFSETS)  # no entry: Kafka takes the log start offset
         high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
         self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
+        if self._cleaned is not None:
+            self._write_if_other(holder, FileKind.CLEANER_OFFSETS, self._cleaned)
 
     def _write_if_other(self, holder: LogDirectory, kind: FileKind, offsets: dict[TopicPartition, int]) -> None:
         right = {each: offset for each, offset in offsets.items() if offset >= 0 and each.partition >= 0}

@@ -249,6 +249,28 @@ def test_compaction_runs_by_itself_and_stops_when_the_topic_goes(tmp_path: Path)
     run(make_node([tmp_path / "a"], log_cleaner_backoff_ms="5", **SMALL), check)
 
 
+def test_the_cleaned_offset_of_a_partition_that_was_moved_by_hand_goes(tmp_path: Path) -> None:
+    """Kafka's cleaner would end once both directories have an entry."""
+    one, two = (LogDirectory(tmp_path / name) for name in "ab")
+
+    async def make(node: Node) -> None:
+        node.create_topic()
+
+    async def check(node: Node) -> None:
+        await until(lambda: one.offsets(FileKind.CLEANER_OFFSETS) == {})
+        assert node.logs.background.compactor.cleaned_in(node.dirs.data[0]) == {}
+        assert two.offsets(FileKind.CLEANER_OFFSETS) == {("t", 0): 7}
+
+    node = make_node([one.path, two.path], **SMALL)
+    run(node, make)
+    home = next(each for each in (one, two) if (each.path / "t-0").exists())
+    if home is one:
+        (one.path / "t-0").rename(two.path / "t-0")
+    for each in (one, two):
+        (each.path / FileKind.CLEANER_OFFSETS).write_text("0\n1\nt 0 7\n")
+    run(make_node([one.path, two.path], node.image, **SMALL), check)
+
+
 def test_kafkas_compacted_topics_are_cleaned_while_they_are_served(tmp_path: Path) -> None:
     copy = golden_copy("compact/before", tmp_path)
     params = GOLDEN / "compact/expected/params.json"
