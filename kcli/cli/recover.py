@@ -874,19 +874,29 @@ def _count(ranges: Sequence[Range]) -> int:
 
 
 def _forgotten_rows(plan: PartitionPlan) -> Iterator[Row]:
-    """Yield a row for each open transaction that a clean start forgets, then one row with the number of all producers
-    whose state a clean start forgets."""
+    """Yield a row for each open transaction that a start forgets, then one row with the number of all producers whose
+    state a clean start forgets, because there is no producer snapshot."""
     for each in plan.forgotten:
         if (first := each.current_txn_first_offset) >= 0:
-            row: Row = {"partition": plan.name, "kind": "transaction-forgotten", "file": ""}
-            begins = f"producer {each.producer_id} has a transaction open from offset {first:,} on"
-            outcome = "it is forgotten, and read_committed consumers then get its records, committed or not"
-            yield row | {"producer_id": each.producer_id, "first_offset": first, "reason": f"{begins}: {outcome}"}
+            yield _forgotten_row(plan, "", first, each.producer_id)
+    if plan.lacking is not None:
+        for first, producer_id in plan.lacking.transactions:
+            yield _forgotten_row(plan, plan.lacking.file, first, producer_id)
     if plan.forgotten:
-        row = {"partition": plan.name, "kind": "producers-forgotten", "file": "", "producers": len(plan.forgotten)}
+        row: Row = {"partition": plan.name, "kind": "producers-forgotten", "file": "", "producers": len(plan.forgotten)}
         forgets = f"forgets {count_text(len(plan.forgotten), 'producer')}"
         reason = f"there is no producer snapshot: a clean start does not read the log for producers, and {forgets}"
         yield row | {"reason": reason}
+
+
+def _forgotten_row(plan: PartitionPlan, file: str, first: int, producer_id: int) -> Row:
+    """Return the row of an open transaction that a start forgets. file: the producer snapshot that lacks it; empty if
+    there is none."""
+    row: Row = {"partition": plan.name, "kind": "transaction-forgotten", "file": file}
+    begins = f"producer {producer_id} has a transaction open from offset {first:,} on"
+    begins += " in the log, which the snapshot that Kafka loads lacks" if file else ""
+    outcome = "it is forgotten, and read_committed consumers then get its records, committed or not"
+    return row | {"producer_id": producer_id, "first_offset": first, "reason": f"{begins}: {outcome}"}
 
 
 def _reached_fields(plan: PartitionPlan, event: Event) -> Row:

@@ -130,7 +130,8 @@ class ProducerStateManager:
     """The producers of a partition, and their snapshots in a view of its directory.
 
     unreplicated: the ended transactions whose marker may not be below the high watermark yet, as first offset -> offset
-    of the marker. now_ms: the time, for expiration.
+    of the marker. loaded: the name of the snapshot that the state was loaded from; None if it was loaded from none.
+    now_ms: the time, for expiration.
     on_corrupt(name, error): called for each snapshot that cannot be read, and is removed for that reason.
     """
 
@@ -144,6 +145,7 @@ class ProducerStateManager:
     ) -> None:
         self.table = ProducerTable(read_control)
         self.unreplicated: dict[int, int] = {}
+        self.loaded: str | None = None
         self._last_snapshot_offset = 0
         self._view = view
         self._now_ms = now_ms
@@ -284,5 +286,6 @@ class ProducerStateManager:
                 if entry.current_txn_first_offset >= 0 or self._now_ms - entry.timestamp < self._expiration_ms:
                     self.table.load(entry)
             self._last_snapshot_offset = self.map_end_offset = offset
+            self.loaded = name
             return
         self._last_snapshot_offset = self.map_end_offset = log_start_offset

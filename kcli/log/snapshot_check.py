@@ -18,7 +18,7 @@ lower are then forgotten, too, except those with an open transaction. Source: Pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from formats.kernels.log_check import LogCheck
@@ -66,6 +66,21 @@ def contradictions(
         for producer_id in sorted(_not_forgotten(entries, check) - transactions.keys()):
             expected = f"producer {producer_id:,}, with later batches in the log than a producer that has an entry"
             yield Contradiction(None, expected, "no entry")
+
+
+def lacking_transactions(
+    known: Iterable[tuple[int, int]], transactions: Iterable[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return those of `transactions`, open in a log, that are not open in a producer state, or only from a later offset
+    on. known: the transactions that are open in the producer state; each is (producer id, first offset)."""
+    opened = dict(known)
+    return [(producer_id, first) for producer_id, first in transactions if _lacks(opened.get(producer_id, -1), first)]
+
+
+def _lacks(first_offset: int, begun: int) -> bool:
+    """Return whether a producer state lacks a transaction that is open in the log from `begun` on. first_offset: that
+    of the producer's open transaction in the state; -1 if none is open."""
+    return not 0 <= first_offset <= begun
 
 
 def reached_by(entries: Sequence[ProducerEntry], offset: int) -> int:
@@ -153,7 +168,7 @@ def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tupl
     # The coordinator epoch in a snapshot is -1 for a producer that had expired, until the producer's next marker.
     if coordinator >= 0 and entry.coordinator_epoch >= 0:
         pairs.append(("coordinator epoch", coordinator, entry.coordinator_epoch))
-    if is_certain or (begun is not None and not 0 <= entry.current_txn_first_offset <= begun):
+    if is_certain or (begun is not None and _lacks(entry.current_txn_first_offset, begun)):
         pairs.append(("open transaction's first offset", first, entry.current_txn_first_offset))
     wrong = next((each for each in pairs if each[1] != each[2]), None)
     return None if wrong is None else _named(entry, *wrong)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from formats.producer_snapshot import ProducerSnapshot, build
 from kcli.cli.options import Format
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
@@ -102,6 +103,39 @@ def test_recover_foretells_it_and_salvage_makes_the_snapshots(home: Path, tmp_pa
     assert kcli("recover", "--salvage", "--out", tmp_path / "salvaged", home).status == 0
     assert not (tmp_path / "salvaged" / MARKER).exists()
     assert snapshots(tmp_path / "salvaged" / OPEN)
+
+
+LAST, OLDER = f"{156:020}.snapshot", f"{146:020}.snapshot"
+
+
+@pytest.mark.parametrize("content", ["an older one's", "no producer's"])
+def test_a_last_snapshot_without_the_open_transaction(home: Path, tmp_path: Path, content: str) -> None:
+    """Kafka 4.3 loaded it. Without producers the last stable offset was the log end, 156; with those of the older one
+    it was 77, where a transaction is open in it alone. The coordinator's abort gets no entry in the transaction
+    index."""
+    older = (home / OPEN / OLDER).read_bytes()
+    assert forgotten(home) == []
+    (home / OPEN / LAST).write_bytes(older if content == "an older one's" else build(ProducerSnapshot(())))
+    assert [(row["file"], row["first_offset"]) for row in forgotten(home)] == [(LAST, 153)]
+    ended = kcli("recover", home)
+    assert ended.status == 1
+    assert f"transaction-forgotten {OPEN}/{LAST}\n" in ended.stdout
+    assert "has a transaction open from offset 153 on in the log, which the snapshot" in ended.stdout
+    assert "kcli recover --salvage --out NEW" in ended.stdout
+    assert forgotten("--unclean", home) == []
+    assert kcli("recover", "--salvage", "--out", tmp_path / "salvaged", home).status == 0
+    assert forgotten(tmp_path / "salvaged") == []
+
+
+def test_a_snapshot_without_a_transaction_that_is_open_before_a_crash(home: Path) -> None:
+    """Kafka recovers the last segment with the producers of the snapshot at its base offset. The last stable offset
+    went from 6 to 16, where the next transaction begins."""
+    (home / MARKER).unlink()
+    directory = home / "t-hang-0"
+    (base,) = [each for each in snapshots(directory) if each.with_suffix(".log").exists()]
+    assert forgotten(home) == []
+    base.write_bytes(build(ProducerSnapshot(())))
+    assert [(row["file"], row["first_offset"]) for row in forgotten(home)] == [(base.name, 6)]
 
 
 @pytest.mark.parametrize("age_h", [1, 25])

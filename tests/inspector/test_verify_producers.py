@@ -189,6 +189,13 @@ def test_snapshot_in_the_middle_of_the_log(tmp_path: Path) -> None:
 
 
 TWO = Log().batch(7, 0, 0).batch(8, 0, 0, timestamp=2000)
+AS_IT_IS = "a clean start takes the file as it is: "
+REFUSED = "producers may be refused"
+ALONE = "read_committed consumers stop at transactions that are open in it alone"
+LACKS = (
+    "read_committed consumers get the records of transactions that are open in the log and not in it, committed or not"
+)
+AGAIN = "records that a producer sends again are written twice"
 OF_7 = ProducerEntry(7, 0, 1, 1, 1, 1000, -1, 0)
 OPEN = Log().batch(7, 0, 0, TRANSACTIONAL).batch(8, 0, 0)
 """Offsets 0, 1: producer 7, whose transaction stays open; 2, 3: producer 8."""
@@ -237,6 +244,27 @@ def test_the_snapshot_of_another_log(
     of_snapshot = [each for each in loud(tmp_path) if each.path == str(snapshot)]
     assert [each.found for each in of_snapshot] == ([] if found is None else [found])
     assert all(each.command is not None and "--salvage" in each.command for each in of_snapshot)
+
+
+@pytest.mark.parametrize(
+    ("log", "entries", "outcomes"),
+    [
+        (OPEN, (), [LACKS]),
+        (OPEN, (OF_7._replace(last_sequence=5),), [REFUSED]),
+        (OPEN, (OF_7._replace(current_txn_first_offset=-1),), [REFUSED, LACKS]),
+        (OPEN, (OF_7, ProducerEntry(9, 0, 1, 3, 1, 1000, -1, 2)), [REFUSED, ALONE]),
+        (OPEN, (ProducerEntry(9, 0, 1, 3, 1, 1000, -1, 2),), [REFUSED, ALONE, LACKS]),
+        (TWO, (ProducerEntry(7, 0, 1, 1, 1, 1000, -1, -1),), [AGAIN]),
+    ],
+)
+def test_what_follows_from_the_snapshot_of_another_log(
+    tmp_path: Path, log: Log, entries: tuple[ProducerEntry, ...], outcomes: list[str]
+) -> None:
+    snapshot = tmp_path / f"{log.next_offset:020}.snapshot"
+    snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot(entries)))
+    (tmp_path / f"{0:020}.log").write_bytes(log.data)
+    actions = {each.action for each in loud(tmp_path) if each.path == str(snapshot)}
+    assert {str(each).partition("; ")[0] for each in actions} == {f"{AS_IT_IS}{', and '.join(outcomes)}"}
 
 
 REMOVED = Log().batch(7, 0, 0, TRANSACTIONAL).marker(7, 0, ControlType.COMMIT).skip(2).batch(8, 0, 0)

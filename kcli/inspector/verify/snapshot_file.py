@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +14,10 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import read_file
 from kcli.inspector.verify.zeros import zeros_text
-from kcli.log.snapshot_check import contradictions, reached_by
+from kcli.log.snapshot_check import Contradiction, contradictions, lacking_transactions, reached_by
 
 DELETE = "stop the broker; recovery makes the snapshot anew from the log, with --in-place for --dry-run"
-LEAVE_OUT = (
-    "a clean start takes the file as it is: producers may be refused, and read_committed consumers stop at "
-    "transactions that are open in it alone; stop the broker; recovery with --salvage makes it anew from the log"
-)
+LEAVE_OUT = "stop the broker; recovery with --salvage makes it anew from the log"
 MAX_SNAPSHOT_BYTES = 64 << 20
 
 
@@ -66,11 +63,29 @@ class SnapshotFile:
         """Yield a finding for each contradiction between the snapshot and the log below its offset (see
         kcli.log.snapshot_check). offset: the one in the file's name. first_base: the base offset of the log's first
         segment."""
-        for number, expected, found in contradictions(self.entries, offset, check, first_base):
+        wrong = list(contradictions(self.entries, offset, check, first_base))
+        action = f"a clean start takes the file as it is: {self._outcome(wrong, offset, check)}; {LEAVE_OUT}"
+        for number, expected, found in wrong:
             finding = self._finding("snapshot-state", None, expected, found)
             if number is not None:
                 finding = replace(finding, position=HEADER.size + number * ENTRY.size, length=ENTRY.size)
-            yield replace(finding, action=LEAVE_OUT, command=next_steps.salvage(self._path.parent))
+            yield replace(finding, action=action, command=next_steps.salvage(self._path.parent))
+
+    def _outcome(self, wrong: Sequence[Contradiction], offset: int, check: LogCheck) -> str:
+        """Return, in words, what follows from the contradictions between the snapshot and the log."""
+        transactions = dict(check.open_transactions())
+        entries = [self.entries[number] for number, *_ in wrong if number is not None]
+        opened = [each for each in entries if each.current_txn_first_offset >= 0]
+        known = ((each.producer_id, each.current_txn_first_offset) for each in self.entries)
+        outcomes = ["producers may be refused"] if entries else []
+        if any(each.producer_id not in transactions for each in opened):
+            outcomes.append("read_committed consumers stop at transactions that are open in it alone")
+        if check.next_offset == offset and lacking_transactions(known, transactions.items()):
+            outcomes.append(
+                "read_committed consumers get the records of transactions that are open in the log and not in it, "
+                "committed or not"
+            )
+        return ", and ".join(outcomes or ["records that a producer sends again are written twice"])
 
     def _finding(
         self,

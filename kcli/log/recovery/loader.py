@@ -150,7 +150,8 @@ class LogLoader:
     events: the changes made, kept even if `load` raises an error. segments: those of the log, by base offset. replaced:
     the content of the .log files that swap files replaced, by name. ends_below_start: whether the whole log was deleted
     because it ends below its log start offset. reads_no_producers: whether the producer state is empty because a clean
-    start found no snapshot of it. advance(size): called with the number of bytes just checked.
+    start found no snapshot of it. loaded_snapshot: the last producer snapshot that was loaded as it is on disk; None if
+    none was. advance(size): called with the number of bytes just checked.
     """
 
     view: PartitionView
@@ -162,6 +163,7 @@ class LogLoader:
     _split_from: dict[int, str] = field(default_factory=dict)
     ends_below_start: bool = False
     reads_no_producers: bool = False
+    loaded_snapshot: str | None = None
     _swapped: list[int] = field(default_factory=list)
     _passed_over: set[str] = field(default_factory=set)
 
@@ -563,6 +565,9 @@ class LogLoader:
             return
         was_empty = not len(producers.table) and producers.map_end_offset >= end
         producers.truncate_and_reload(start, end)
+        loaded = producers.loaded
+        if loaded is not None and self.view.files[loaded] == self.view.original.get(loaded):
+            self.loaded_snapshot = loaded
         if end > producers.map_end_offset and not was_empty:
             first = max((base for base in bases if base <= producers.map_end_offset), default=-1)
             last = max((base for base in bases if base <= end), default=None)

@@ -92,6 +92,7 @@ from kcli.log.recovery.snapshots import (
     lost_markers,
     producers_of,
     snapshot_before_transfer,
+    transactions_lacking_in,
     unfounded_transactions,
     wrong_snapshots,
 )
@@ -121,6 +122,15 @@ class Mended(NamedTuple):
     epochs: Mapping[str, Sequence[RightEpoch]] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class LackingTransactions:
+    """The transactions that are open in a log, and not in the producer snapshot that a start loads. file: the snapshot.
+    transactions: (first offset, producer id) of each."""
+
+    file: str
+    transactions: Sequence[tuple[int, int]]
+
+
 @dataclass
 class PartitionPlan:
     """The effects of a start on one partition's directory.
@@ -138,6 +148,7 @@ class PartitionPlan:
     records of a coordinator, or if no broker has written that offset; None if salvage sets that offset back.
     deleted_below: the offset below which records were deleted, by the leader epochs, if the start serves some of them
     again; else 0. forgotten: the producers that a clean start forgets, because there is no snapshot of them.
+    lacking: the transactions that are open in the log and not after the start, as the producer snapshot lacks them.
     empty_logs: the empty .log files that no broker has made. expired: the offsets that retention.ms deletes soon after
     the start, as a time index is wrong; None if there are none.
     """
@@ -161,6 +172,7 @@ class PartitionPlan:
     hidden: HiddenOffsets | None = None
     deleted_below: int = 0
     forgotten: list[ProducerEntry] = field(default_factory=list)
+    lacking: LackingTransactions | None = None
     empty_logs: Sequence[EmptyLog] = ()
     expired: Expired | None = None
 
@@ -1229,8 +1241,23 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
         open_transactions=ongoing,
         lost_markers=lost_markers(view.unchanged(), ongoing, end) if ongoing else {},
         forgotten=forgotten,
+        lacking=None if offsets is None else _lacking(loader, offsets.log_start_offset, ongoing),
     )
     return _with_lost_by_swap(planned)
+
+
+def _lacking(loader: LogLoader, start: int, ongoing: Sequence[tuple[int, int]]) -> LackingTransactions | None:
+    """Return the transactions that a start forgets because the producer snapshot lacks them; None if there are none.
+    start: the log start offset, below which none counts. Raises UnreadableInput."""
+    name = loader.loaded_snapshot
+    if name is None or loader.options.is_deleted or loader.options.is_metadata:
+        return None
+    try:
+        found = transactions_lacking_in(loader.view.unchanged(), name, loader.segments, ongoing)
+    except StartRefused:  # a clean start does not read these batches
+        return None
+    found = [each for each in found if each[0] >= start]
+    return LackingTransactions(name, found) if found else None
 
 
 def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:

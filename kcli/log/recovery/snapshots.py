@@ -26,9 +26,12 @@ from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.salvage import is_log, known_offsets
 from kcli.log.recovery.segment import LONG_MAX, RecoverySegment
 from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.snapshot_check import contradictions, reached_by
+from kcli.log.snapshot_check import contradictions, lacking_transactions, reached_by
 from kcli.log.source import read_whole
 from kcli.log.text_mode import BeforeTextMode, TextMode, size_before
+
+READ_BYTES = 16 << 20
+"""How much of a log's end is read for open transactions, in bytes, if the snapshots tell of no producer."""
 
 
 def wrong_snapshots(view: PartitionView) -> dict[str, str]:
@@ -188,31 +191,90 @@ def unfounded_transactions(
     The log is read only from the lowest of these first offsets on. The result is empty if that part of the log is
     damaged or has gaps, or if the log begins above that offset. Raises UnreadableInput, StartRefused.
     """
-    bases = sorted(segments)
     first = min((offset for offset, _ in ongoing), default=None)
-    if first is None or not bases or first < bases[0]:
+    check = None if first is None else _checked_from(segments, first)
+    if check is None:
         return []
+    known = {(offset, producer_id) for producer_id, offset in check.open_transactions()}
+    return [each for each in ongoing if each not in known]
+
+
+def transactions_lacking_in(
+    view: PartitionView, name: str, segments: Mapping[int, RecoverySegment], ongoing: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the transactions that are open in the log and not after a start, as the producer snapshot that the start
+    loads lacks them; each is (first offset, producer id).
+
+    view: the directory before the start. name: the snapshot. segments: those of the log after the start, by base
+    offset. ongoing: the transactions that are open after the start, as in the result.
+
+    The log is read up to the snapshot, from the last batch on that the snapshot tells of. If the log has another one
+    there, it is read from the snapshot before it on; but if neither has a producer, only if no more than READ_BYTES are
+    to be read. Only if the snapshot lacks a transaction, the log is read to its end. The result is empty if what is
+    read is damaged or has gaps. Raises UnreadableInput, StartRefused.
+    """
+    entries, end = parse_snapshot(view.read(name)).entries, offset_of(name)
+    last = max(entries, key=lambda each: each.last_offset, default=None)
+    check = None if last is None else _checked_from(segments, last.last_offset - last.offset_delta, end)
+    if last is None or check is None or check.least(last.producer_id) != (last.producer_epoch, last.last_offset):
+        first, before = _first_before(view, end, min(segments))
+        may_read = entries or before or _bytes_from(segments, first) <= READ_BYTES
+        check = _checked_from(segments, first, end) if may_read else None
+    opened = [(each.producer_id, each.current_txn_first_offset) for each in entries]
+    lacking = [] if check is None else lacking_transactions(opened, check.open_transactions())
+    check = _checked_from(segments, min(first for _, first in lacking)) if lacking else None
+    if check is None:
+        return []
+    known = [(producer_id, first) for first, producer_id in ongoing]
+    return sorted((first, each) for each, first in lacking_transactions(known, check.open_transactions()))
+
+
+def _first_before(view: PartitionView, offset: int, start: int) -> tuple[int, Sequence[ProducerEntry]]:
+    """Return the first offset of the batches that show which transactions are open at a producer snapshot, and the
+    entries of the snapshot before it. The offset is that of this other snapshot, or of a transaction that is open in
+    it; `start`, the log's first offset, if there is no such snapshot. offset: that of the snapshot."""
+    first: int = start
+    before: Sequence[ProducerEntry] = ()
+    for base, _, entries in _snapshots(view):
+        if start <= base < offset:
+            begun = (each.current_txn_first_offset for each in entries if each.current_txn_first_offset >= 0)
+            first, before = max(start, min([base, *begun])), entries
+    return first, before
+
+
+def _bytes_from(segments: Mapping[int, RecoverySegment], first: int) -> int:
+    """Return the size of the segment with offset `first`, and of those behind it."""
+    begin = max((base for base in segments if base <= first), default=first)
+    return sum(each.size for base, each in segments.items() if base >= begin)
+
+
+def _checked_from(segments: Mapping[int, RecoverySegment], first: int, end: int = LONG_MAX) -> LogCheck | None:
+    """Return the check of a log's batches from offset `first` on, and below `end`; None if that part of the log is
+    damaged or has gaps, or if the log begins above `first`. segments: those of the log, by base offset. Raises
+    UnreadableInput, StartRefused."""
+    bases = sorted(segments)
+    if not bases or first < bases[0]:
+        return None
     check = LogCheck(check_control, sequences=False)
     begin = max(base for base in bases if base <= first)
     for base, following in zip(bases, [*bases[1:], LONG_MAX], strict=True):
-        if base < begin:
+        if base < begin or base >= end:
             continue
         start = segments[base].translate(first) if base == begin else 0
         check.begin(max(base, first), following)
         for part in segments[base].windows(start or 0) if start is not None else ():
             if isinstance(part, Damage):
-                return []
+                return None
             if not check.batch_count and base == begin and part.batches.field(0, BASE_OFFSET) > first:
-                return []  # the index is wrong: reading began after the first transaction
-            check.batches(part.batches, part.data)
+                return None  # the index is wrong: reading began after the first transaction
+            has_all = check.batches(part.batches, part.data, 0, end) == part.batches.count
             check.events()
             check.aborted()
+            if not has_all:
+                return None if check.breaks else check
         check.end()
         check.events()
-    if check.breaks:
-        return []
-    known = {(offset, producer_id) for producer_id, offset in check.open_transactions()}
-    return [each for each in ongoing if each not in known]
+    return None if check.breaks else check
 
 
 def producers_of(
