@@ -235,8 +235,9 @@ def _watched(query: StreamingQuery, origin: Origin, watch: Callable[[PipeProgres
         new, read_to = _told_after(read_to, query)
         for told in new:
             end, latest = (_offset(told["sources"][0].get(name)) for name in ("endOffset", "latestOffset"))
-            is_known = end is not None and latest is not None  # not for a micro-batch that an earlier run has planned
-            lag = sum(part.unread for part in origin.parts(end, latest)) if is_known else None
+            lag = None  # of a micro-batch that an earlier run has planned
+            if end is not None and latest is not None:
+                lag = sum(part.unread for part in origin.parts(end, latest))
             rate = told.get("processedRowsPerSecond") or 0.0
             done = PipeProgress(done.batches + 1, done.records + told["numInputRows"], rate, lag)
             watch(done)
