@@ -450,7 +450,11 @@ def run(
                 if number % CHECK_EVERY == CHECK_EVERY - 1:
                     places.check()
             lines.stop()
-            _wait(lambda: places.are_complete(lines.count), worker, "all is everywhere")
+            try:
+                _wait(lambda: places.are_complete(lines.count), worker, "all is everywhere")
+            except AssertionError:
+                places.check(lines.count)  # says what is missing where
+                raise
             worker.check()
             worker.stop()
             places.check(lines.count)
