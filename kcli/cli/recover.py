@@ -999,7 +999,6 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
             "first_offset": gap.first_offset,
             "last_offset": gap.last_offset,
             **({"contradicting": [*gap.contradicting]} if gap.contradicting is not None else {}),
-            **({"following": gap.following} if gap.following is not None else {}),
         }
 
 
@@ -1416,8 +1415,6 @@ def _gap_words(row: Row) -> str:
         return f"{missing}: {_who_has(row)}"
     bounds = row.get("contradicting")
     others = "" if bounds is None else f"; its batches of offsets {bounds[0]:,}..{bounds[1]:,} contradict others"
-    if bounds is not None and "following" in row:
-        others = f"; {row['following']} has other batches of offsets {bounds[0]:,}..{bounds[1]:,}, and is kept"
     return f"{row['bytes']:,} bytes left out: {missing}{others}"
 
 

@@ -45,10 +45,6 @@ AHEAD = (
     "Kafka keeps this batch as it is, and consumers skip the batches behind it: salvage puts its base offset right, in "
     "a copy, where the batches beside it leave one place for it"
 )
-DOUBLED = (
-    "Kafka keeps both: consumers read these batches, and then the next segment's behind them, but one that begins at "
-    "the next segment's base offset or above reads that segment's: salvage keeps the next segment's alone, in a copy"
-)
 PUTS_BACK = "; salvage puts the base offset right, in a copy"
 """The end of the advice for a batch whose right base offset is known."""
 SETS_LAST_OFFSET = "; salvage puts the last offset right, in a copy"

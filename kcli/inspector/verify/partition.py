@@ -24,8 +24,6 @@ from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.gaps import Gaps
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
 from kcli.inspector.verify.log_findings import (
-    AHEAD,
-    DOUBLED,
     PUTS_BACK,
     REORDER,
     REORDER_TORN,
@@ -444,7 +442,7 @@ class LogVerifier:
             self._of_indexes += index_files.too_few_times(times, offsets, check.max_timestamp)
         self._end_txn(path, end)
         if self._is_whole:
-            of_log = self._as_doubled(path, self._as_appended(path, following, of_log))
+            of_log = self._as_appended(path, following, of_log)
             of_log = self._find_tail(segment, of_log, cut, end)
         self._find_wrong_timestamp(of_log)
         self._find_cause_of_indexes(of_log, {str(each) for each in segment.files.values()} - {str(path)})
@@ -929,40 +927,6 @@ class LogVerifier:
 
         self._causes.add(cause, follows)
         return [each for each in of_log if each is not overlap and not self._causes.takes(each)]
-
-    def _as_doubled(self, path: Path, of_log: list[Finding]) -> list[Finding]:
-        """If a .log file ends with batches of which the next segment has another version, make that the cause of the
-        findings of their offsets, and of those in later files that follow from them. Returns the other findings of the
-        .log file. Raises UnreadableInput."""
-        overlaps = [each for each in of_log if each.kind == "offsets-overlap" and each.action == AHEAD]
-        if not overlaps:
-            return of_log
-        from kcli.log.recovery.doubled import doubled  # imported only if segments overlap
-
-        logs = [each.files[FileKind.LOG] for each in self._segments]
-        contents = {log.name: Content((FileRange(log, 0, log.stat().st_size),)) for log in logs}
-        twice = doubled(contents, path.name)
-        if twice is None:
-            return of_log
-        parts = [each for each in overlaps if (each.offset or 0) >= twice.first_offset]
-        first = min(parts, key=lambda each: each.position or 0, default=None)
-        if first is None:
-            return of_log
-        offsets = f"{twice.first_offset:,}..{twice.last_offset:,}"
-        cause = replace(
-            first,
-            found=f"batches of offsets {offsets}, of which {twice.following} has others, as where two brokers wrote it",
-            action=DOUBLED,
-            command=next_steps.salvage(path.parent),
-            consequences=Counter(each.kind for each in parts if each is not first),
-        )
-
-        def follows(other: Finding) -> bool:
-            is_later = Path(other.path).parent == path.parent and Path(other.path).stem > path.stem
-            return is_later and other.kind in OF_PRODUCERS
-
-        self._causes.add(cause, follows)
-        return [each for each in of_log if each not in parts]
 
     def _find_tail(self, segment: SegmentFiles, of_log: list[Finding], cut: Finding | None, end: int) -> list[Finding]:
         """If damage or a cut has lost the end of the segment, store the finding of that damage or cut in `_tail`.

@@ -19,7 +19,6 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import REFUSES, STOPS, Finding, offsets_text
 from kcli.inspector.verify.log_findings import (
     AHEAD,
-    DOUBLED,
     LIES_ELSEWHERE,
     LOADS_BOTH,
     PUTS_BACK,
@@ -56,7 +55,7 @@ TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
 SWAP = "swap-log"
 OF_BLOCKS = (LOADS_BOTH, SERVES_BOTH, LIES_ELSEWHERE)
 GUESSED = (
-    *(RECOVER, SALVAGE, AHEAD, DOUBLED, RENAME, REORDER, REORDER_TORN, NextStart.PASSES_OVER.value),
+    *(RECOVER, SALVAGE, AHEAD, RENAME, REORDER, REORDER_TORN, NextStart.PASSES_OVER.value),
     *(*OF_BLOCKS, *TRUSTED),
 )
 

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from formats.checkpoint import EpochEntry, parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse, parse_directory
-from formats.kernels.columns import BatchRow
 from formats.producer_snapshot import ProducerEntry
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.index_entries import DEFAULT_MAX_INDEX_BYTES
@@ -45,7 +44,6 @@ from kcli.log.recovery.displaced_blocks import (
     logs_around,
     with_blocks,
 )
-from kcli.log.recovery.doubled import doubled
 from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.files_beside import files_with, packed_log
@@ -645,7 +643,7 @@ def _salvaged(
     more = _to_salvage(last)
     view = view_anew()
     home, elsewhere, unread = _first_unread(view, options, but=more)
-    more = {name: view.size(name) for name in unread} | _incomplete(view, planned, checked.copies) | more
+    more = {name: view.size(name) for name in (*unread, *_incomplete(view, options, checked.copies))} | more
     has_wrong = _has_wrong(view_anew())
     while has_wrong or more.keys() - logs.keys():
         has_wrong = False
@@ -704,16 +702,12 @@ def _has_wrong(view: PartitionView) -> bool:
     return bool(exchanged_within(view) or damaged_snapshots(view) or wrong_snapshots(view) or write_end_markers(view))
 
 
-def _incomplete(view: PartitionView, planned: PartitionPlan, copies: Sequence[Path]) -> dict[str, int]:
-    """Return the .log files of a view that `_named_above` returns, those that end with batches of which the next
-    segment has another version, and those that lack batches at their ends which one of the directories `copies` has;
-    each with the number of bytes that Kafka keeps. planned: the plan without salvage. Raises UnreadableInput."""
-    logs = dict(_logs(view))
-    names = [*_named_above(view), *(name for name in logs if doubled(logs, name) is not None)]
-    if not planned.options.is_compacted:
-        names += cut_before_copies(view, copies)
-    lost = _to_salvage(planned)
-    return {name: lost.get(name, view.size(name)) for name in names}
+def _incomplete(view: PartitionView, options: LoadOptions, copies: Sequence[Path]) -> Iterator[str]:
+    """Yield the .log files of a view that `_named_above` returns, and those that lack batches at their ends which one
+    of the directories `copies` has. Raises UnreadableInput."""
+    yield from _named_above(view)
+    if not options.is_compacted:
+        yield from cut_before_copies(view, copies)
 
 
 def _named_above(view: PartitionView) -> list[str]:
@@ -1323,7 +1317,7 @@ def _lost_with(directory: Path, event: Event, known: OffsetRanges, logs: Mapping
         return Lost()
     lowest, highest = own_offsets(logs, event.file) if event.file in logs else (0, OFFSET_MAX)
     others = runs_of_others(directory, event.file, event.content) if event.kind is EventKind.CUT else ()
-    found = behind_damage(
+    return behind_damage(
         event.file,
         event.content,
         event.position or 0,
@@ -1332,22 +1326,4 @@ def _lost_with(directory: Path, event: Event, known: OffsetRanges, logs: Mapping
         known,
         highest,
         [run for run in others if run.position >= (event.position or 0)],
-    )
-    twice = doubled(logs, event.file) if event.file in logs else None
-    begin = max(event.from_offset, highest + 1)
-    rows = () if twice is None else [each for each in twice.rows if each.base_offset >= begin]
-    return _with_version(found, [each for each in rows if each.position >= (event.position or 0)])
-
-
-def _with_version(lost: Lost, rows: Sequence[BatchRow]) -> Lost:
-    """Return what an event loses, with batches of which the next segment has another version. lost: what it loses
-    without these."""
-    if not rows:
-        return lost
-    return replace(
-        lost,
-        batches=lost.batches + len(rows),
-        records=lost.records + sum(max(each.count, 1) for each in rows),
-        first_offset=rows[0].base_offset if lost.first_offset is None else lost.first_offset,
-        last_offset=rows[-1].last_offset,
     )

@@ -12,9 +12,8 @@ put back   a sound batch with a wrong base offset gets the right one, if the bat
 in order   batches that come after others with higher offsets are put before them: a .log file whose batches were
            exchanged, moved or rotated is whole again
 left out   are all bytes between kept batches, and these batches: one that cannot be read; in a coordinator's topic, one
-           whose key belongs to another partition; one with offsets that another batch has, such as a copy, or that
-           the next segment has in another version (kcli.log.recovery.doubled), or a batch that contradicts others
-           (kcli.log.recovery.contradicting); one whose last offset is wrong, as the batches
+           whose key belongs to another partition; one with offsets that another batch has, such as a copy, or a batch
+           that contradicts others (kcli.log.recovery.contradicting); one whose last offset is wrong, as the batches
            beside it show; one with offsets so high that the log would have none left for appends. Offsets without a
            batch are a gap, as in a compacted log: Kafka reads past it
 renamed    a .log file whose name is above its first offset gets the name of that offset, if the .log files before it
@@ -48,7 +47,6 @@ from kcli.log.recovery.batch_epochs import RightEpoch
 from kcli.log.recovery.batch_length import resized
 from kcli.log.recovery.batch_magic import RightMagic, has_doubtful_magic, mended_rows, with_right_magics, wrong_magics
 from kcli.log.recovery.contradicting import contradicting
-from kcli.log.recovery.doubled import doubled
 from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.files_beside import Version, lacking, versions
 from kcli.log.recovery.foreign import foreign_owner
@@ -79,8 +77,7 @@ class Gap:
     first_offset, last_offset: the offsets, both inclusive, that no batch has after salvage; no offset if last_offset is
     below first_offset. last_offset is None at the end of the log, if it is not known how many offsets are missing.
     contradicting: the first and last offset of the sound batches in these bytes that are not the log's own (see
-    kcli.log.recovery.contradicting), or that have the offsets of other batches; None if there are none. following: the
-    .log file that is kept with other batches of these offsets (see kcli.log.recovery.doubled); None if it is this one.
+    kcli.log.recovery.contradicting), or that have the offsets of other batches; None if there are none.
     """
 
     file: str
@@ -89,7 +86,6 @@ class Gap:
     first_offset: int
     last_offset: int | None
     contradicting: tuple[int, int] | None = None
-    following: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,7 +523,7 @@ def salvage(
             kept.read_behind(more)
         salvaged.records += kept.saved_records
         _remove(view, name)
-        salvaged.gaps += _with_doubled([_ended(gap, following) for gap in kept.gaps], twice.logs, name)
+        salvaged.gaps += [_ended(gap, following) for gap in kept.gaps]
         kept.add_to(salvaged)
         if not kept.ranges and (first < next_offset or first >= OFFSET_MAX):
             continue  # an empty log there would hide the end of the log before it, or have no offset to append at
@@ -630,7 +626,7 @@ class _Copies:
     """
 
     def __init__(self, logs: Mapping[str, Content]) -> None:
-        self.logs = logs
+        self._logs = logs
         self._twice: Container[tuple[int, int, int]] | None = None
 
     def has(self, row: BatchRow) -> bool:
@@ -660,7 +656,7 @@ class _Copies:
         return possible
 
     def _identities(self) -> Iterator[tuple[int, int, int]]:
-        for name, content in self.logs.items():
+        for name, content in self._logs.items():
             yield from map(_identity, _sound_rows(name, content, 0))
 
 
@@ -777,23 +773,6 @@ def _ended(gap: Gap, following: int | None) -> Gap:
     """Return the gap. If it has no last offset, it ends just below `following`, the base offset of the next segment
     (None: there is no next segment, and the gap is unchanged)."""
     return gap if gap.last_offset is not None or following is None else replace(gap, last_offset=following - 1)
-
-
-def _with_doubled(gaps: Sequence[Gap], logs: Mapping[str, Content], name: str) -> Iterator[Gap]:
-    """Yield the gaps in a .log file, each with the offsets of those of its batches that the next segment has in another
-    version. logs: all .log files of the partition, by name. Raises UnreadableInput."""
-    other = doubled(logs, name) if gaps and name in logs else None
-    for gap in gaps:
-        inside = [] if other is None else [row for row in other.rows if _is_within(row, gap)]
-        if other is None or not inside:
-            yield gap
-        else:
-            bounds = inside[0].base_offset, inside[-1].last_offset
-            yield replace(gap, contradicting=bounds, following=other.following)
-
-
-def _is_within(row: BatchRow, gap: Gap) -> bool:
-    return gap.position <= row.position < gap.position + gap.length
 
 
 def _is_of_another_directory(view: PartitionView, name: str) -> bool:
