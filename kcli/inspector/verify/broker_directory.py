@@ -175,8 +175,8 @@ def duplicates(directory: Path, names: Iterable[str]) -> Iterator[Finding]:
 def shared_files(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None:
     """Return one finding for all files of segments in a log directory that are hard links of each other, and a
     predicate for its consequences: the findings in these files, and those in other files that follow from batches of
-    another log in a shared .log file. A finding that keeps Kafka from starting is no consequence. Returns None if there
-    are no such files. Raises UnreadableInput."""
+    another log in a shared .log file. A finding that keeps Kafka from starting, or that names lost records, is no
+    consequence. Returns None if there are no such files. Raises UnreadableInput."""
     shared = LogDirectory(home).shared_files()
     if not shared:
         return None
@@ -201,7 +201,8 @@ def shared_files(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None
         path = Path(other.path)
         is_inside = path in files or path.with_suffix("") in segments
         is_later = path.parent in directories and other.kind in OF_PRODUCERS
-        return (is_inside or is_later) and not other.refuses_start
+        tells_loss = other.refuses_start or other.kind == "log-foreign"
+        return (is_inside or is_later) and not tells_loss
 
     return finding, follows
 

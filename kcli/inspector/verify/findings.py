@@ -70,7 +70,7 @@ def offsets_text(first: int, last: int | None) -> str:
 
 
 _RANKS: tuple[tuple[str, ...], ...] = (
-    ("tier-metadata-damaged", "tier-metadata-version"),
+    ("tier-metadata-damaged", "tier-metadata-version", "file-shared"),
     (
         "tier-object-missing",
         "tier-segment-foreign",
@@ -98,7 +98,6 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "log-text-mode",
         "log-link",
         "file-link",
-        "file-shared",
         "log-missing",
         "log-deleted",
         "log-empty",
