@@ -153,7 +153,6 @@ class SourceOptions:
         assign = given.text("assign", _assign)
         if sum(each is not None for each in (subscribe, pattern, assign)) > 1:
             raise UsageError("give one of subscribe, subscribePattern and assign")
-        isolation = given.isolation()
         parsed = SourceOptions(
             paths=paths,
             tier=tier,
@@ -166,7 +165,7 @@ class SourceOptions:
             columns=columns.resolve(given.text("columns", str), include_headers=given.flag("includeHeaders")),
             include_control=given.flag("includeControl"),
             include_internal=given.flag("includeInternalTopics"),
-            isolation=isolation,
+            isolation=given.isolation(),
             on_corruption=given.choice("onCorruption", OnCorruption, OnCorruption.FAIL),
             corruption_report=given.text("corruptionReport", str),
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),

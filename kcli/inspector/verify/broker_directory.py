@@ -201,8 +201,8 @@ def shared_files(home: Path) -> tuple[Finding, Callable[[Finding], bool]] | None
         path = Path(other.path)
         is_inside = path in files or path.with_suffix("") in segments
         is_later = path.parent in directories and other.kind in OF_PRODUCERS
-        tells_loss = other.refuses_start or other.kind == "log-foreign"
-        return (is_inside or is_later) and not tells_loss
+        stands_alone = other.refuses_start or other.kind == "log-foreign"
+        return (is_inside or is_later) and not stands_alone
 
     return finding, follows
 

@@ -64,6 +64,8 @@ class SnapshotFile:
         kcli.log.snapshot_check). offset: the one in the file's name. first_base: the base offset of the log's first
         segment."""
         wrong = list(contradictions(self.entries, offset, check, first_base))
+        if not wrong:
+            return
         action = f"a clean start takes the file as it is: {self._outcome(wrong, offset, check)}; {LEAVE_OUT}"
         for number, expected, found in wrong:
             finding = self._finding("snapshot-state", None, expected, found)
