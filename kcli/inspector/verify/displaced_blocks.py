@@ -33,10 +33,13 @@ def displaced(
 
 
 def _finding(log: Path, block: Displaced) -> Finding:
-    owner = block.log.name if block.log.parent == log.parent else f"{block.log.parent.name}/{block.log.name}"
+    is_own = block.log.parent == log.parent
+    owner = block.log.name if is_own else f"{block.log.parent.name}/{block.log.name}"
     stop = block.position + block.length
+    has_both = is_exchange(log, block)
     found = f"bytes {block.position:,}..{stop - 1:,} of this file are in {owner}, at the same place"
-    found += ", and those of that file are here" if is_exchange(log, block) else ", where a write went by mistake"
+    found += ", and those of that file are here" if has_both else ", where a write went by mistake"
+    of_one = next_steps.salvage(log.parent)
     return Finding(
         path=str(log),
         kind=KIND,
@@ -47,7 +50,7 @@ def _finding(log: Path, block: Displaced) -> Finding:
         expected=f"{block.batches:,} batches from offset {block.first_offset:,} to {block.last_offset:,}",
         found=f"{found}; no offset is lost",
         action=LIES_ELSEWHERE,
-        command=next_steps.salvage(log.parent),
+        command=of_one if is_own or has_both else next_steps.salvage_log_directory(log.parent.parent),
         next_valid_position=block.end,
     )
 

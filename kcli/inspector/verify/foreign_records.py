@@ -16,7 +16,8 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.log_findings import LOADS_BOTH, SERVES_BOTH
 from kcli.log.partition_view import Content, FileRange
-from kcli.log.recovery.foreign_blocks import PAGE_BYTES, common, runs_of_others
+from kcli.log.recovery.displaced_blocks import PAGE_BYTES
+from kcli.log.recovery.foreign_blocks import common, runs_of_others
 from kcli.log.recovery.misdirected import Home, Run, has_own_beside, lost_within, runs
 from kcli.printable import names_text
 
@@ -26,6 +27,8 @@ BYTES_COMPARED = 1 << 24
 OWNERS_SHOWN = 3
 OF_ORDER = ("leader-epoch", "producer-sequence", "producer-epoch", "checkpoint-epoch", "snapshot-state")
 """Kinds of findings at higher offsets that foreign batches cause, in the same and in later files."""
+OF_PLACE = ("offsets-order", "offsets-overlap")
+"""Kinds of findings at lower offsets behind foreign batches that these cause."""
 
 
 def runs_by_keys(log: Path, size: int, home: Home, following: int | None, *, has_own: bool) -> list[Run]:
@@ -73,7 +76,7 @@ def foreign_records(log: Path, found: Sequence[Run], reached: int) -> tuple[Find
         lost_first_offset=None if bounds is None else bounds[0],
         lost_last_offset=None if bounds is None else bounds[1],
         action=SERVES_BOTH if first.log else LOADS_BOTH,
-        command=next_steps.salvage(log.parent),
+        command=_command(log, found),
         next_valid_position=first.position,
     )
 
@@ -82,7 +85,8 @@ def foreign_records(log: Path, found: Sequence[Run], reached: int) -> tuple[Find
 
     def follows(other: Finding) -> bool:
         if other.path == finding.path:
-            return _is_beside(other, found, starts) or (other.kind in OF_ORDER and (other.offset or 0) >= begin)
+            is_higher = other.kind in OF_ORDER and (other.offset or 0) >= begin
+            return is_higher or _is_beside(other, found, starts) or _is_passed(other, found)
         path, is_behind = Path(other.path), offset_of(other) >= begin
         if path.parent != log.parent or not is_behind:
             return False
@@ -109,11 +113,28 @@ def _is_beside(other: Finding, found: Sequence[Run], starts: list[int]) -> bool:
     return is_inside or (number < len(found) and starts[number] <= other.position + (other.length or 0))
 
 
+def _is_passed(other: Finding, found: Sequence[Run]) -> bool:
+    """Whether another finding in the .log file is about the order of a batch behind one of the runs, whose offsets are
+    higher."""
+    if other.kind not in OF_PLACE or other.position is None or other.offset is None:
+        return False
+    return any(run.end <= other.position and other.offset <= run.last_offset for run in found)
+
+
+def _command(log: Path, found: Sequence[Run]) -> str:
+    """Return the command that shows what salvage would keep: of the whole log directory, if another partition's log
+    lacks the batches, because they are in no other file then."""
+    is_one = any(run.lacks for run in found)
+    return next_steps.salvage_log_directory(log.parent.parent) if is_one else next_steps.salvage(log.parent)
+
+
 def _owners(found: Sequence[Run]) -> str:
     return names_text(list(dict.fromkeys(run.owner for run in found)), OWNERS_SHOWN)
 
 
 def _witness_text(run: Run) -> str:
+    if run.lacks:
+        return f", which {run.owner}/{run.log} lacks at the same place"
     return f", as in {run.owner}/{run.log}" if run.log else ", by key"
 
 

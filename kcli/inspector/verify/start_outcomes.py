@@ -340,12 +340,16 @@ def _with_outcome(finding: Finding, plan: PartitionPlan, *, is_next: bool) -> Fi
             outcome = f"{outcome}; salvage takes these bytes from there, in a copy"
         elif finding.action.endswith(MENDS):
             outcome += next(each for each in MENDS if finding.action.endswith(each))
-        is_log_directory = is_metadata and plan.refused is None
-        command = next_steps.recover_log_directory(path.parent.parent) if is_log_directory else None
+        command = next_steps.salvage(path.parent)
+        of_directory = next_steps.salvage_log_directory(path.parent.parent)
+        if is_metadata and plan.refused is None:
+            command = next_steps.recover_log_directory(path.parent.parent)
+        elif finding.command == of_directory:  # what is lost here lies in another partition's log
+            command = of_directory
         return replace(
             finding,
             action=outcome,
-            command=command or next_steps.salvage(path.parent),
+            command=command,
             refuses_start=plan.refused is not None,
         )
     if is_metadata and finding.kind == "batch-magic" and finding.action.startswith(STOPS):

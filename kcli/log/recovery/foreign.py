@@ -77,18 +77,32 @@ def position_of(log: Path, base: int, offset: int) -> int | None:
     """Return the byte at which the batch with this base offset begins in a .log file; None if the file has no such
     batch before damage. The headers are read from that batch on to which the offset index leads; no CRC is checked.
     base: the base offset of the .log file."""
+    at, found = _header_before(log, base, offset)
+    return at if found == offset else None
+
+
+def has_damage_before(log: Path, base: int, offset: int) -> bool:
+    """Return whether bytes that are no batch follow the batches with lower offsets in a .log file. The headers are read
+    as by `position_of`."""
+    at, found = _header_before(log, base, offset)
+    return found is None and bool(bytes_at(log, at, 1))
+
+
+def _header_before(log: Path, base: int, offset: int) -> tuple[int, int | None]:
+    """Return the byte of the first batch with this or a higher base offset in a .log file, and its base offset; None in
+    place of this offset if the batches before it end at that byte, or if there are more than HEADERS_MAX."""
     at = _indexed_position(log, base, offset)
     for _ in range(HEADERS_MAX):
-        head = bytes_at(log, at, PREFIX.size)
-        if len(head) < PREFIX.size:
-            return None
-        found, length = PREFIX.unpack(head)
+        head = bytes_at(log, at, MAGIC_AT + 1)
+        if len(head) <= MAGIC_AT or head[MAGIC_AT] != MAGIC:
+            return at, None
+        found, length = PREFIX.unpack_from(head)
         if found >= offset:
-            return at if found == offset else None
+            return at, found
         if length < SMALLEST_LENGTH:
-            return None
+            return at, None
         at += PREFIX.size + length
-    return None
+    return at, None
 
 
 def _indexed_position(log: Path, base: int, offset: int) -> int:

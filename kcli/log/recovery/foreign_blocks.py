@@ -8,6 +8,9 @@ another partition's if
     - the batches before and behind it are not that partition's, too: a producer may have written the same to both
     - it has several timestamps, or the equal bytes begin or end at the edge of a sector, within the damage
 
+or if it lies in a block that a damaged .log file of that partition lacks at the same byte (displaced_blocks), where
+only one of two writes went to the wrong file.
+
 Batches without records, and control batches, are no evidence: they may be equal in several partitions. In a
 coordinator's topic, the keys of the records tell (kcli.log.recovery.misdirected).
 """
@@ -16,15 +19,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 from formats.file_name import parse
 from formats.kernels.columns import BatchRow
-from kcli.log.partition_view import Content, ContentSource, paths_in
-from kcli.log.recovery.foreign import HEADER_BYTES, bytes_at, logs_beside, position_of
+from kcli.errors import UnreadableInput
+from kcli.log.partition_view import Content, ContentSource, FileRange, is_as_stored, paths_in
+from kcli.log.recovery.displaced_blocks import PAGE_BYTES, Displaced, displaced_blocks
+from kcli.log.recovery.foreign import HEADER_BYTES, bytes_at, has_damage_before, logs_beside, position_of
 from kcli.log.recovery.misdirected import Run
 from kcli.log.recovery.readable import first_offset
 from kcli.log.segment_reader import UNSOUND, Damage, read_segment, sound_batches
@@ -38,8 +43,6 @@ TIMESTAMPS_LEAST = 3
 SECTOR_BYTES = 512
 CHANCE_BYTES = 32
 """The maximum number of bytes beyond the edge of a sector that may be equal by chance."""
-PAGE_BYTES = 4096
-"""A write that goes to a wrong place goes there in whole pages."""
 COMPARED_AT_ONCE_BYTES = 1 << 20
 
 
@@ -71,10 +74,12 @@ class _Stretch:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A stretch of another partition: the .log file that has it, and the byte at which it begins there."""
+    """A stretch of another partition: the .log file that has it, and the byte at which it begins there. lacks: whether
+    that file lacks it there."""
 
     log: Path
     position: int
+    lacks: bool = False
 
 
 def runs_of_others(directory: Path, name: str, content: Content) -> list[Run]:
@@ -101,6 +106,10 @@ def runs_of_others(directory: Path, name: str, content: Content) -> list[Run]:
             found = {i: place for i in same if (place := places[i]) is not None}
             if _is_evident(source, [(stretches[i], place) for i, place in found.items()]):
                 taken |= found
+    file = _file_of(content)
+    if file is not None:
+        lacking = ((i, logs.lacking(file, stretches[i])) for i in numbers if places[i] is None)
+        taken |= {i: place for i, place in lacking if place is not None}
     parsed = parse(name)
     return list(_runs(stretches, taken, None if parsed is None else parsed.base_offset))
 
@@ -115,6 +124,14 @@ def identities(name: str, content: Content, runs: Sequence[Run]) -> frozenset[tu
             is_inside = any(run.position <= row.position < run.end for run in runs)
             (inside if is_inside else outside).add((row.base_offset, row.crc))
     return frozenset(inside - outside)
+
+
+def _file_of(content: Content) -> Path | None:
+    """Return the path of the file on disk whose bytes a content is from byte 0 on; None if it has other bytes."""
+    match content.parts:
+        case [part] if is_as_stored(part) and part.start == 0:
+            return part.path
+    return None
 
 
 def _owner(place: _Place | None) -> Path | None:
@@ -160,6 +177,7 @@ class _Logs:
 
     def __init__(self, directory: Path, own: Container[Path]) -> None:
         self._logs: dict[Path, list[tuple[int, Path]]] = defaultdict(list)
+        self._blocks: dict[Path, list[Displaced]] = {}
         for path, base in logs_beside(directory):
             if path.resolve() not in own:
                 self._logs[path.parent].append((base, path))
@@ -178,20 +196,45 @@ class _Logs:
                 return _Place(found.log, position)
         return None
 
+    def lacking(self, file: Path, stretch: _Stretch) -> _Place | None:
+        """Return where another partition's damaged .log file lacks a stretch of the .log file at `file`: in a block of
+        it that lies in `file`. None if there is none, or if both files have the other's bytes."""
+        offset = first_offset(stretch.first)
+        for directory in self._logs:
+            base, log = self._log_of(directory, offset)
+            if log is None or not has_damage_before(log, base, offset):
+                continue
+            for each in self._blocks_of(directory, base, log, file):
+                if each.position <= stretch.first.position and stretch.end <= each.position + each.length:
+                    return _Place(log, stretch.first.position, lacks=True)
+        return None
+
     def has(self, directory: Path, source: Source, row: BatchRow) -> bool:
         """Whether the partition in `directory` has a batch of the .log file `source`."""
         return self._find(directory, source, row) is not None
 
     def _find(self, directory: Path, source: Source, row: BatchRow) -> _Place | None:
         offset = first_offset(row)
-        found = max((each for each in self._logs[directory] if each[0] <= offset), default=None)
-        if found is None:
-            return None
-        base, log = found
-        position = position_of(log, base, offset)
-        if position is None or bytes_at(log, position) != _read(source, row.position, HEADER_BYTES):
+        base, log = self._log_of(directory, offset)
+        position = None if log is None else position_of(log, base, offset)
+        if log is None or position is None or bytes_at(log, position) != _read(source, row.position, HEADER_BYTES):
             return None
         return _Place(log, position)
+
+    def _log_of(self, directory: Path, offset: int) -> tuple[int, Path | None]:
+        """Return base offset and path of the .log file in a directory that may have an offset; (-1, None) if none."""
+        return max((each for each in self._logs[directory] if each[0] <= offset), default=(-1, None))
+
+    def _blocks_of(self, directory: Path, base: int, log: Path, file: Path) -> list[Displaced]:
+        """Return the blocks of a damaged .log file that lie in the .log file at `file`; none if it cannot be read,
+        which the plan of its own partition reports."""
+        if log not in self._blocks:
+            following = min((each for each, _ in self._logs[directory] if each > base), default=None)
+            self._blocks[log] = []
+            with suppress(OSError, UnreadableInput):
+                content = Content((FileRange(log, 0, log.stat().st_size),))
+                self._blocks[log] = displaced_blocks(log.name, content, base, following, [file])
+        return self._blocks[log]
 
 
 def _is_same(source: Source, stretch: _Stretch, log: Path, position: int) -> bool:
@@ -252,4 +295,5 @@ def _runs(stretches: Sequence[_Stretch], taken: dict[int, _Place], base: int | N
             base if before is None else stretches[before].last.last_offset + 1,
             None if behind is None else stretches[behind].first.base_offset,
             log=place.log.name,
+            lacks=place.lacks,
         )

@@ -72,7 +72,8 @@ class Run:
     directory; only of its topic, if that is another coordinator's. batches: their number. first_offset: the base offset
     of the first batch. last_offset: the last offset of the last. own_end: the offset after the last batch of the log's
     own partition before them. own_next: the base offset of the own partition's next batch after them. own_end and
-    own_next are None if there is no such batch; own_end is the base offset in the file's name in a run by log."""
+    own_next are None if there is no such batch; own_end is the base offset in the file's name in a run by log. log: in
+    a run by log, that partition's .log file. lacks: whether that file lacks these batches at the same byte."""
 
     position: int
     end: int
@@ -83,6 +84,7 @@ class Run:
     own_end: int | None = None
     own_next: int | None = None
     log: str = ""
+    lacks: bool = False
 
 
 def owners_of(

@@ -19,6 +19,8 @@ from tests.inspector.test_verify_causes import loud, swap
 OWN, OTHER = "t-txn-2", "t-txn-1"
 CLOSED, ACTIVE = f"{OWN}/{5:020}.log", f"{OWN}/{76:020}.log"
 OF_OTHER = f"{OTHER}/{69:020}.log"
+PAGE = slice(4096, 8192)
+ATTRIBUTES_AT, CONTROL = 22, 0x20
 PAGES = [  # two .log files, and bytes that lie in each other's
     (CLOSED, ACTIVE, slice(0, 4096)),
     (CLOSED, ACTIVE, slice(4096, 8192)),
@@ -70,17 +72,58 @@ def test_exchanged_blocks_are_put_back(
     assert not [each for each in loud(home) if each.severity == "error"]
 
 
-def test_a_block_that_went_to_the_wrong_file_alone(directory: Path, tmp_path: Path) -> None:
-    before, page = logs_of(directory), slice(4096, 8192)
+def misdirect(directory: Path) -> None:
+    """Write a page of ACTIVE to OF_OTHER, and zeros in its place."""
     log, wrong = directory / ACTIVE, directory / OF_OTHER
     data, other = bytearray(log.read_bytes()), bytearray(wrong.read_bytes())
-    other[page], data[page] = data[page], bytes(4096)
+    other[PAGE], data[PAGE] = data[PAGE], bytes(PAGE.stop - PAGE.start)
     log.write_bytes(data)
     wrong.write_bytes(other)
-    told = rows("--salvage", "--out", tmp_path / "new", directory)
+
+
+def _has_its_own_alone(log: Path, before: bytes) -> None:
+    """A .log file that had a page of another one has only its own batches, and all outside of the page. Salvage writes
+    lost end markers anew."""
+    data = log.read_bytes()
+    kept = {data[start : start + size] for start, size in frames(data)}
+    own = {before[start : start + size]: (start, start + size) for start, size in frames(before)}
+    assert all(batch in own or batch[ATTRIBUTES_AT] & CONTROL for batch in kept)
+    outside = {batch for batch, (start, end) in own.items() if end <= PAGE.start or start >= PAGE.stop}
+    assert outside
+    assert outside <= kept
+
+
+@pytest.mark.parametrize("mode", ["--out", "--in-place"])
+def test_a_block_that_went_to_the_wrong_file_alone(directory: Path, tmp_path: Path, mode: str) -> None:
+    before = logs_of(directory)
+    misdirect(directory)
+    told = rows("--salvage", *(["--out", tmp_path / "new"] if mode == "--out" else [mode]), directory)
     (filled,) = [row for row in told if row["kind"] == "refilled"]
     assert (f"{filled['partition']}/{filled['file']}", filled["source"]) == (ACTIVE, OF_OTHER)
-    assert logs_of(tmp_path / "new")[ACTIVE] == before[ACTIVE]
+    home = tmp_path / "new" if mode == "--out" else directory
+    assert logs_of(home)[ACTIVE] == before[ACTIVE]
+    _has_its_own_alone(home / OF_OTHER, before[OF_OTHER])
+    epochs = (home / OTHER / "leader-epoch-checkpoint").read_text()
+    assert epochs == (GOLDEN / "txn" / "data" / OTHER / "leader-epoch-checkpoint").read_text()
+
+
+def test_a_log_that_has_anothers_block_is_salvaged_alone(directory: Path, tmp_path: Path) -> None:
+    before = logs_of(directory)
+    misdirect(directory)
+    told = rows("--salvage", "--out", tmp_path / "new", directory / OTHER)
+    (foreign,) = [row for row in told if row["kind"] == "records-foreign"]
+    assert foreign["file"] == Path(OF_OTHER).name
+    _has_its_own_alone(tmp_path / "new" / Path(OF_OTHER).name, before[OF_OTHER])
+
+
+def test_verify_names_the_batches_of_a_block_alone(directory: Path) -> None:
+    misdirect(directory)
+    found = {each.kind: each for each in loud(directory) if each.severity in ("error", "warning")}
+    assert found.keys() == {"block-displaced", "records-foreign"}
+    assert found["block-displaced"].path == str(directory / ACTIVE)
+    assert found["records-foreign"].path == str(directory / OF_OTHER)
+    assert f"of {OWN}, which {ACTIVE} lacks at the same place" in str(found["records-foreign"].found)
+    assert {each.command for each in found.values()} == {f"kcli recover --salvage --dry-run {directory}"}
 
 
 @pytest.mark.parametrize("page", [slice(0, 4096), slice(4096, 8192)])
