@@ -3,10 +3,11 @@
 Both are distributed workers on the same real Kafka, one after the other, which get the same connectors by their REST
 API: lines of a file to a topic and back, also with a transform, and a topic mirrored. Each load runs once with a tenth
 of its records, and then counts from the moment when a tenth of them is there: Java's JIT and Spark's Python workers are
-warm by then. Kafka has no JDBC connector: kcli's figure is for rows of SQLite, alone. The last figures are of ten
-connectors that have nothing to do: all processes of the worker, once Spark's Python workers have ended. Each figure is
-printed to stderr as soon as it is there; a worker that does not answer in CALL_S, and a load that does not end in
-WAIT_S, end the benchmark. The table goes to tests/bench/CONNECT.md.
+warm by then. Kafka has no JDBC connector: beside kcli's, which takes Confluent's configuration, there is Debezium's, to
+the same PostgreSQL, both with BATCH records at a time. The last figures are of ten connectors that have nothing to do:
+all processes of the worker, once Spark's Python workers have ended. Each figure is printed to stderr as soon as it is
+there; a worker that does not answer in CALL_S, and a load that does not end in WAIT_S, end the benchmark. The table
+goes to tests/bench/CONNECT.md.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -33,11 +35,14 @@ from kcli.connect.rest_client import NoWorker, RefusedByWorker, ask
 from kcli.errors import KcliError
 from tests.bench.measure import BenchError
 from tests.bench.report import ServeFigure, machine, serve_table
+from tests.connect.postgres import Database, Server, binaries
 from tests.connect.record import POM, properties
 from tests.interop import kit
 from tests.interop.clusters import free_ports
 
 RESULTS = Path(__file__).with_name("CONNECT.md")
+JDBC_POM = POM.with_name("connect-jdbc-pom.xml")
+PLUGIN = "debezium-connector-jdbc-3.4.3.Final-plugin.tar.gz"
 NODE = "connect-bench"
 WARM = 0.1
 WAIT_S = 600.0
@@ -46,6 +51,8 @@ CHECK_S = 1.0
 """How often a worker is asked for the states of tasks: it has other work."""
 BUSY = 409
 LINE = 100
+BATCH = 3000
+"""Confluent's default."""
 SETTLE_S = 90.0
 """After which time without work Spark's Python workers have ended."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -135,19 +142,28 @@ def kafka_s(bootstrap: str, directory: Path) -> Iterator[Worker]:
     extra = kit.more_jars(POM, "connect-mirror-4.3.0.jar")
     command = [str(kit.SCRIPT), "run", "org.apache.kafka.connect.cli.ConnectDistributed"]
     environment = {"KAFKA_CLASSPATH": f"{extra}/*", "KAFKA_PERF": "1"}
-    with _worker(command, environment, "kafka", bootstrap, directory) as worker:
+    with _worker(command, environment, "kafka", bootstrap, directory, plugin__path=str(_debezium())) as worker:
         yield worker
+
+
+def _debezium() -> Path:
+    """Return the plugin path with Debezium's JDBC connector."""
+    plugins = kit.more_jars(JDBC_POM, PLUGIN, "plugins")
+    if not (plugins / "debezium-connector-jdbc").exists():
+        with tarfile.open(plugins / PLUGIN) as archive:
+            archive.extractall(plugins, filter="data")
+    return plugins
 
 
 @contextmanager
 def _worker(
-    command: list[str], environment: Mapping[str, str], name: str, bootstrap: str, directory: Path
+    command: list[str], environment: Mapping[str, str], name: str, bootstrap: str, directory: Path, **more: str
 ) -> Iterator[Worker]:
     (port,) = free_ports(1)
     own = {f"{each}__storage__topic": f"{name}-{each}" for each in ("config", "offset", "status")}
     own |= {"group__id": f"{name}-workers", "offset__flush__interval__ms": "60000"}
     file = directory / f"{name}.properties"
-    file.write_text(properties(bootstrap, port, **own))
+    file.write_text(properties(bootstrap, port, **own, **more))
     with (directory / f"{name}.log").open("w") as log:
         process = subprocess.Popen(
             [*command, str(file)],
@@ -306,33 +322,64 @@ class Mirror(Load):
 
 
 class JdbcSink(Load):
-    """JSON with schemas to rows of SQLite."""
+    """JSON with schemas to rows of PostgreSQL. database: where the rows go."""
 
-    def prepare(self, cluster: Cluster, directory: Path, name: str, count: int) -> Config:
+    def __init__(self, database: Database) -> None:
+        super().__init__("JDBC sink, PostgreSQL, upsert", "rows/s")
+        self.database = database
+
+    def prepare(self, cluster: Cluster, directory: Path, name: str, count: int) -> Config:  # noqa: ARG002
         """Fill the topic."""
         rows = ({"id": number, "name": f"name {number}", "x": number / 7} for number in range(count))
         cluster.fill(name, (json.dumps({"schema": ROW_SCHEMA, "payload": each}).encode() for each in rows))
         return {
-            "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
-            "connection.url": f"jdbc:sqlite:{directory}/{name}.db",
             "topics": name,
-            "auto.create": "true",
+            "batch.size": str(BATCH),
+            "consumer.override.max.poll.records": str(BATCH),
             "insert.mode": "upsert",
-            "pk.mode": "record_value",
-            "pk.fields": "id",
             "key.converter": STRINGS["key.converter"],
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            **self.connector(_table(name)),
+        }
+
+    def connector(self, table: str) -> Config:
+        """Return the configuration of Confluent's connector."""
+        return {
+            "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
+            "connection.url": self.database.url,
+            "table.name.format": table,
+            "auto.create": "true",
+            "pk.mode": "record_value",
+            "pk.fields": "id",
         }
 
     def done(self, cluster: Cluster, directory: Path, name: str) -> int:  # noqa: ARG002
         """Return how many rows there are."""
-        with (
-            suppress(sqlite3.OperationalError),
-            closing(sqlite3.connect(f"file:{directory}/{name}.db?mode=ro", uri=True)) as rows,
-        ):
-            found: int = rows.execute(f"SELECT COUNT(*) FROM `{name}`").fetchone()[0]
+        with suppress(psycopg.errors.UndefinedTable):
+            found: int = self.database.run(f"SELECT COUNT(*) FROM {_table(name)}")[0][0]
             return found
         return 0
+
+
+class DebeziumSink(JdbcSink):
+    """The same by Debezium's connector."""
+
+    def connector(self, table: str) -> Config:
+        """Return its configuration."""
+        return {
+            "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
+            "connection.url": f"{self.database.url}&reWriteBatchedInserts=true",
+            "connection.username": "kcli",
+            "connection.password": "none",
+            "collection.name.format": table,
+            "schema.evolution": "basic",
+            "primary.key.mode": "record_value",
+            "primary.key.fields": "id",
+        }
+
+
+def _table(name: str) -> str:
+    return name.replace("-", "_")
 
 
 LOADS = (
@@ -341,7 +388,6 @@ LOADS = (
     FileSink("FileStream sink with InsertHeader", HEADER),
     Mirror("MirrorSource"),
 )
-JDBC = JdbcSink("JDBC sink, SQLite, upsert", "rows/s")
 
 
 def throughput(cluster: Cluster, worker: Worker, load: Load, name: str, count: int) -> float:
@@ -367,10 +413,11 @@ def throughput(cluster: Cluster, worker: Worker, load: Load, name: str, count: i
     return found
 
 
-def idle(cluster: Cluster, worker: Worker, seconds: float) -> tuple[float, float]:
-    """Return the part of a core, in percent, and the megabytes that ten connectors without work take."""
+def idle(cluster: Cluster, worker: Worker, side: str, seconds: float) -> tuple[float, float]:
+    """Return the part of a core, in percent, and the megabytes that ten connectors without work take. side: a name that
+    no other call has on this cluster."""
     for number in range(5):
-        name = f"idle-{number}"
+        name = f"{side}-idle-{number}"
         for load, kind in ((LOADS[0], "source"), (LOADS[1], "sink")):
             own = f"{name}-{kind}"
             worker.put(own, load.prepare(cluster, worker.directory, own, 10))
@@ -389,29 +436,34 @@ def idle(cluster: Cluster, worker: Worker, seconds: float) -> tuple[float, float
 
 def measure(records: int, rows: int, idle_s: float) -> list[ServeFigure]:
     """Return the figures."""
+    programs = binaries()
+    if programs is None:
+        raise BenchError("no PostgreSQL here")
     directory = Path(tempfile.mkdtemp(prefix="connect-bench-"))
     bootstrap = kit.kafka("start", NODE, "log.retention.ms=-1", "group.initial.rebalance.delay.ms=0").split()[-1]
     try:
-        cluster = Cluster(bootstrap)
-        found: dict[str, list[float]] = {}
-        for name, side in (("kcli", kcli_s), ("kafka", kafka_s)):
-            with side(bootstrap, directory) as worker:
-                found[name] = [
-                    throughput(cluster, worker, load, f"{name}-{number}", records) for number, load in enumerate(LOADS)
-                ]
-                if name == "kcli":
-                    jdbc = throughput(cluster, worker, JDBC, f"{name}-jdbc", rows)
-            with side(bootstrap, directory) as worker:
-                found[name] += idle(cluster, worker, idle_s)
+        with Server.running(programs) as server:
+            cluster, database = Cluster(bootstrap), server.new_database()
+            sides = (("kcli", kcli_s, JdbcSink(database)), ("kafka", kafka_s, DebeziumSink(database)))
+            found: dict[str, list[float]] = {}
+            for name, side, jdbc in sides:
+                counted = [*((load, records) for load in LOADS), (jdbc, rows)]
+                with side(bootstrap, directory) as worker:
+                    found[name] = [
+                        throughput(cluster, worker, load, f"{name}-{number}", count)
+                        for number, (load, count) in enumerate(counted)
+                    ]
+                with side(bootstrap, directory) as worker:
+                    found[name] += idle(cluster, worker, name, idle_s)
     finally:
         kit.kafka("stop", NODE)
         kit.kafka("rm", NODE)
         shutil.rmtree(directory, ignore_errors=True)
     pairs = zip(found["kcli"], found["kafka"], strict=True)
     figures = [
-        ServeFigure(f"{load.title}, {records:,} records", *next(pairs), load.unit, least_ratio=1.0) for load in LOADS
+        ServeFigure(f"{load.title}, {count:,} records", *next(pairs), load.unit, least_ratio=1.0)
+        for load, count in counted
     ]
-    figures.append(ServeFigure(f"{JDBC.title}, {rows:,} records", jdbc, None, JDBC.unit, least=10_000))
     figures.append(ServeFigure("ten idle connectors: CPU", *next(pairs), "% of a core", most=5))
     figures.append(ServeFigure("ten idle connectors: memory", *next(pairs), "MB", most=600))
     return figures

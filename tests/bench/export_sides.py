@@ -18,6 +18,7 @@ with its seconds. With those four as further arguments it does that once, and en
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -289,6 +290,7 @@ def warm(side: str, argument: str, codec: str) -> Iterator[Side]:
 
     def export(log: Log, out: Path) -> float:
         remove(out)
+        os.sync()  # what the side before has left to be written
         ask.write(json.dumps([log.topic, log.records, log.value_bytes, str(out)]) + "\n")
         ask.flush()
         seconds = answers.readline()

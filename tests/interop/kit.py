@@ -64,10 +64,10 @@ def set_up() -> Path:
     return Path(done.stdout.strip().splitlines()[-1])
 
 
-def more_jars(pom: Path, jar: str) -> Path:
-    """Return the directory with jars of Kafka beside those of set_up(), where those of a POM are fetched if one of them
-    is missing. Raises KafkaUnavailableError where they cannot be fetched."""
-    jars = kit_dir() / "extra"
+def more_jars(pom: Path, jar: str, directory: str = "extra") -> Path:
+    """Return the directory in the kit's with jars beside those of set_up(), where those of a POM are fetched if one of
+    them is missing. Raises KafkaUnavailableError where they cannot be fetched."""
+    jars = kit_dir() / directory
     if not (jars / jar).exists():
         if shutil.which("mvn") is None:
             raise KafkaUnavailableError(f"{jar} is not in {jars}, and no mvn on the PATH")
