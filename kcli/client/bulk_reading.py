@@ -18,6 +18,7 @@ from formats.kernels.columns import LAST_OFFSET
 from formats.kernels.records import RecordTable
 from kcli.client.aborted import MAX_OFFSET, aborted_ranges
 from kcli.client.connection import Connection
+from kcli.client.fetch_ahead import FetchAhead
 from kcli.client.log_reading import EARLIEST, LATEST, Fetched, LogReader
 from kcli.client.wire import AnyBroker
 from kcli.errors import KcliError
@@ -54,11 +55,12 @@ class BulkReader:
             self.position = reader.offsets(places, EARLIEST).get(self._place, 0)
             end = reader.offsets(places, LATEST, committed=committed_only).get(self._place, 0)
             begin = -1
-            while begin < self.position < end:
-                begin = self.position
-                fetched = reader.fetch_from(self._place, begin, FETCH_BYTES, committed=committed_only)
-                if fetched is not None:
-                    yield from self._slices_of(fetched)
+            with FetchAhead(reader, self._place, FETCH_BYTES, committed=committed_only) as fetches:
+                while begin < self.position < end:
+                    begin = self.position
+                    fetched = fetches.fetch(begin, end)
+                    if fetched is not None:
+                        yield from self._slices_of(fetched)
 
     def _slices_of(self, fetched: Fetched) -> Iterator[Slice]:
         """Yield the records of a response, and move the position behind each window."""

@@ -18,16 +18,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
 from typing import TYPE_CHECKING
 
 from formats.errors import BadValue, FormatError, Truncated
-from formats.kernels.batches import BatchTable, drop_batches, odd_offsets
+from formats.kernels.batches import drop_batches, odd_offsets
 from formats.kernels.columns import BASE_OFFSET, FAULTS, LAST_OFFSET
 from formats.kernels.records import RecordTable, drop_invalid
-from formats.kernels.scan import scan
 from kcli.client.aborted import aborted_ranges
+from kcli.client.fetch_ahead import FetchAhead
 from kcli.client.leaders import Leaderless
 from kcli.client.log_reading import EARLIEST, LATEST, Fetched, LogReader, OffsetOutOfRange
 from kcli.errors import KcliError
@@ -59,8 +57,12 @@ def read(
     """Yield the records of a range of offsets as Arrow record batches with these columns, in the order of the log.
     Raises CorruptBatch, DataLoss, NobodyAnswers, ErrorAnswer; KcliError if the leader does not send all records of the
     range."""
-    with cluster.reader({fetch_range.partition.topic}) as reader, ThreadPoolExecutor(1) as thread:
-        yield from _Task(fetch_range, columns, options, cluster, reader, thread).batches()
+    place, committed = fetch_range.partition, options.isolation is Isolation.READ_COMMITTED
+    with (
+        cluster.reader({place.topic}) as reader,
+        FetchAhead(reader, place, cluster.fetch_bytes, committed=committed) as fetches,
+    ):
+        yield from _Task(fetch_range, columns, options, cluster, reader, fetches).batches()
 
 
 class _Task:
@@ -71,14 +73,12 @@ class _Task:
         options: SourceOptions,
         cluster: Cluster,
         reader: LogReader,
-        thread: ThreadPoolExecutor,
+        fetches: FetchAhead,
     ) -> None:
         self._range, self._reader, self._cluster = fetch_range, reader, cluster
-        self._thread = thread
-        self._ahead: tuple[int, Future[Fetched | None]] | None = None  # an offset, and the response to a Fetch at it
+        self._fetches = fetches
         self._partition = fetch_range.partition
         self._options = options
-        self._committed = options.isolation is Isolation.READ_COMMITTED
         self._skips = options.on_corruption is not OnCorruption.FAIL
         self._rows = RecordBatches(self._partition, columns, include_control=options.include_control)
         self._records = RecordTable(SLICE_RECORDS)
@@ -90,7 +90,7 @@ class _Task:
         is_there = self._is_there()
         while is_there and at < self._range.end:
             try:
-                fetched = self._fetch(at)
+                fetched = self._fetches.fetch(at, self._range.end)
             except OffsetOutOfRange:
                 following = self._in_range(at)
                 if following > at:
@@ -109,23 +109,6 @@ class _Task:
                 self._give_up(fetched, at)
                 break
         yield from self._rows.rest()
-
-    def _fetch(self, at: int) -> Fetched | None:
-        """Return the leader's response to a Fetch at offset `at`; send the next Fetch, whose response is awaited by the
-        next call."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] != at:  # damage has moved the position elsewhere
-            wait([ahead[1]])
-            ahead = None
-        fetched = (self._fetching(at) if ahead is None else ahead[1]).result()
-        following = end_of(fetched.records) if fetched is not None else at
-        if at < following < self._range.end:
-            self._ahead = following, self._fetching(following)
-        return fetched
-
-    def _fetching(self, at: int) -> Future[Fetched | None]:
-        fetch = partial(self._reader.fetch_from, committed=self._committed)
-        return self._thread.submit(fetch, self._partition, at, self._cluster.fetch_bytes)
 
     def _deadline(self) -> float:
         return time.monotonic() + self._cluster.poll_timeout_s
@@ -252,10 +235,3 @@ class _Task:
         if not self._skips:
             raise CorruptBatch(f"{where}: {error.reason}; onCorruption=skip reads on behind it")
         log.warning("%s: %s; passed over", where, error.reason)
-
-
-def end_of(records: bytes) -> int:
-    """Return the offset after the last whole batch of a Fetch response, by the batch's header; -1 without a batch."""
-    batches = BatchTable()
-    scan(records, 0, len(records), 0, batches, check_crc=False)
-    return batches.field(batches.count - 1, LAST_OFFSET) + 1 if batches.count else -1

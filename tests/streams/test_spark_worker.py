@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from kcli.client.connection import Connection
 from kcli.pipelines.cluster import Cluster
-from kcli.pipelines.fetching import read
 from kcli.pipelines.planning import FetchRange
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.config import streams_config
 from kcli.streams.local.internal import set_up
 from kcli.streams.local.plan import TaskId
-from kcli.streams.spark.inputs import ROW_COLUMNS, InputsReader, TaskPartition, input_options, mark
+from kcli.streams.spark.inputs import InputsReader, input_options, ranges_in
 from kcli.streams.spark.stages import feeds
-from kcli.streams.spark.worker import Application, Committed, KeptTask, Worker, ranges_of
+from kcli.streams.spark.worker import Application, Committed, KeptTask, Worker
 from kcli.testing.kafka import Kafka
 from tests.conftest import is_soak
 from tests.streams.applications import PROGRAMS, Input, by_key, consumed, inputs, produce
@@ -47,10 +43,9 @@ def test_cases_without_spark(kafka: Kafka, part: int) -> None:
         programs.pipe(half)
         while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
             for number, each in enumerate(reader.partitions(start, end)):
-                batches = reader.read(each)
-                assert isinstance(each, TaskPartition)
-                task_id = workers[0].application.task_of(each.ranges[0].partition)
-                workers[(turn + number) % 2].run(task_id, ranges_of(batches))
+                ranges = [found for rows in reader.read(each) for found in ranges_in(rows)]
+                task_id = workers[0].application.task_of(ranges[0].partition)
+                workers[(turn + number) % 2].run(task_id, ranges)
             start, turn = end, turn + 1
     reader.stop()
     programs.compare()
@@ -67,16 +62,10 @@ class Workers:
 
     def run(self, number: int, start: int, end: int) -> KeptTask:
         """Give offsets of the topic to a worker; return the task."""
-        self.workers[number].run(TASK, ranges_of(self._rows(start, end)))
-        return self.workers[number]._kept[TASK]
-
-    def _rows(self, start: int, end: int) -> Iterator[Any]:
         with self.cluster.reader({"a"}) as reader:
             topic_id = reader.describe().topic_ids["a"]
-        yield mark(PLACE, start)
-        options = input_options({}, {}, None)
-        yield from read(FetchRange(PLACE, topic_id, start, end), ROW_COLUMNS, options, self.cluster)
-        yield mark(PLACE, end)
+        self.workers[number].run(TASK, [FetchRange(PLACE, topic_id, start, end)])
+        return self.workers[number]._kept[TASK]
 
 
 def test_a_task_moves_between_workers(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:

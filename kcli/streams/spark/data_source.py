@@ -17,9 +17,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kcli.export.columns import spark_schema
 from kcli.export.options import SourceOptions
-from kcli.streams.spark.inputs import ROW_COLUMNS, InputsReader
+from kcli.streams.spark.inputs import RANGE_ROW, InputsReader, ranges_in
 from kcli.streams.spark.stages import Feed
 from kcli.streams.spark.worker import Application, run
 
@@ -46,8 +45,8 @@ def data_source(application: Application, options: SourceOptions, topics: Mappin
         def name(cls) -> str:
             return NAME
 
-        def schema(self) -> StructType:
-            return spark_schema(ROW_COLUMNS)
+        def schema(self) -> str:
+            return RANGE_ROW
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 (Spark's name)
             return InputsReader(options, application.cluster, topics)
@@ -64,11 +63,11 @@ def data_source(application: Application, options: SourceOptions, topics: Mappin
 
 @dataclass
 class TasksWriter(DataSourceStreamArrowWriter):
-    """Runs a task on the rows that Spark gives to its worker."""
+    """Runs a task on the ranges that Spark gives to its worker."""
 
     application: Application
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Run a task on its rows. Raises as kcli.streams.spark.worker.run."""
-        run(self.application, iterator)
+        """Run a task on its ranges. Raises as kcli.streams.spark.worker.run."""
+        run(self.application, [each for rows in iterator for each in ranges_in(rows)])
         return WriterCommitMessage()

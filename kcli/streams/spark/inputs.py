@@ -2,37 +2,46 @@
 
 offset      that of kafka-log, and beside it the ends of the last micro-batches, for topics that are read later
             than others (stages.py): "earlier ends": [{"orders": {"0": 23}}, ...], the latest first
-rows        those of each topic by offset; before and behind them a row with isControl and only topic, partition
-            and offset: where the range begins and ends
+rows        ranges of offsets, one for each partition with new records. The task fetches the records itself: on the way
+            through Spark's JVM they would be encoded and decoded three times more
 end         the last stable offset; a micro-batch waits until the transactions of the one before are complete
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from uuid import UUID
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from kcli.export.columns import COLUMNS
 from kcli.export.live import steady
 from kcli.export.options import EARLIEST, Bound, Isolation, SourceOptions
 from kcli.export.stream import TOPIC_IDS
 from kcli.pipelines.cluster import Cluster
-from kcli.pipelines.fetching import read
 from kcli.pipelines.planning import FetchRange, Offsets, ends
 from kcli.pipelines.stream import FetchPartition, LiveStreamReader
 from kcli.protocol.topic_partition import TopicPartition
 from kcli.streams.spark.stages import Feed
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 EARLIER_ENDS = "earlier ends"
 """A key beside the topics in the offsets of a micro-batch. No topic has this name, as it has a space."""
-ROW_COLUMNS = ("topic", "partition", "offset", "timestampMs", "key", "value", "headers", "isControl")
+ROW_COLUMNS = ("offset", "timestampMs", "key", "value", "headers")
+"""What a task reads of its records."""
+RANGE_ROW = "topic string, partition int, topicId string, start bigint, end bigint"
+"""A range of offsets as a row of Spark."""
+RANGE_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "topicId": pa.string(),
+        "start": pa.int64(),
+        "end": pa.int64(),
+    }
+)
 SETTLE_S = 1.0
 """How long a micro-batch waits for transactions that are open: those of an attempt that was killed may stay so."""
 PAUSE_S = 0.01
@@ -99,12 +108,9 @@ class InputsReader(LiveStreamReader):
         return [TaskPartition(tuple(by_task[task])) for task in sorted(by_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task."""
+        """Yield the ranges of a task."""
         assert isinstance(partition, TaskPartition)
-        for each in partition.ranges:
-            yield mark(each.partition, each.start)
-            yield from read(each, self._columns, self._options, self._cluster)
-            yield mark(each.partition, each.end)
+        yield rows_of(partition.ranges)
 
     def _settle(self) -> None:
         """Wait until the topics have no open transaction."""
@@ -129,10 +135,16 @@ class InputsReader(LiveStreamReader):
         return plain, [*earlier, *[self._of_late(plain)] * (self._most - len(earlier))][: self._most]
 
 
-def mark(place: TopicPartition, offset: int) -> pa.RecordBatch:
-    """Return the row that says where a range begins or ends."""
-    import pyarrow as pa
+def rows_of(ranges: Iterable[FetchRange]) -> pa.RecordBatch:
+    """Return ranges as rows of RANGE_SCHEMA."""
+    rows = [(*each.partition, str(each.topic_id), each.start, each.end) for each in ranges]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), RANGE_SCHEMA, strict=True)],
+        schema=RANGE_SCHEMA,
+    )
 
-    schema = pa.schema([(name, COLUMNS[name].arrow) for name in ROW_COLUMNS])
-    row = {"topic": place.topic, "partition": place.partition, "offset": offset, "timestampMs": -1, "isControl": True}
-    return pa.RecordBatch.from_pylist([row], schema)
+
+def ranges_in(rows: pa.RecordBatch) -> Iterator[FetchRange]:
+    """Yield the ranges of such rows."""
+    for topic, partition, topic_id, start, end in zip(*(each.to_pylist() for each in rows.columns), strict=True):
+        yield FetchRange(TopicPartition(topic, partition), UUID(topic_id), start, end)

@@ -1,6 +1,6 @@
 """A task in a Python worker of Spark, for one micro-batch.
 
-    begin a transaction -> where the group stands -> the stores up to there -> process -> send -> commit
+    begin a transaction -> where the group stands -> the stores up to there -> fetch, process, send -> commit
 
 Spark gives a task to any worker. Each worker keeps the tasks that it has had: a task whose last commit was made here
 goes on at once; otherwise its stores first take what their changelogs have had since. The transactional id is that of
@@ -13,13 +13,11 @@ worker has a task.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import chain, repeat
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import TYPE_CHECKING
 
 from kcli.client.log_appending import LogAppender
 from kcli.client.producing_transaction import ProducingTransaction
@@ -42,11 +40,15 @@ from kcli.streams.topology.offset_metadata import OffsetMetadata
 from kcli.streams.topology.task import Task
 from kcli.streams.topology.topology import Topology
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SENT_MAX = 20_000
 BATCH = 1000
 """After so many records it is looked whether SENT_MAX is reached."""
 KEPT_S = 3600.0
 """How long a worker keeps a task that others have: a compacted changelog keeps tombstones for a day by default."""
+OPTIONS = SourceOptions(paths=(), columns=ROW_COLUMNS, isolation=Isolation.READ_COMMITTED)
 Committed = dict[TopicPartition, tuple[int, str]]
 
 
@@ -68,13 +70,11 @@ class Application:
         return TaskId(number, place.partition)
 
 
-def run(application: Application, batches: Iterator[pa.RecordBatch]) -> None:
-    """Run a task on the rows of its Spark partition. Raises ProcessingError, StreamsError, ErrorAnswer, NobodyAnswers,
-    KcliError."""
-    ranges = ranges_of(batches)
-    first = next(ranges, None)
-    if first is not None:
-        _worker_of(application).run(application.task_of(first.place), chain([first], ranges))
+def run(application: Application, ranges: Sequence[FetchRange]) -> None:
+    """Run a task on the ranges of its Spark partition. Raises ProcessingError, StreamsError, ErrorAnswer,
+    NobodyAnswers, KcliError."""
+    if ranges:
+        _worker_of(application).run(application.task_of(ranges[0].partition), ranges)
 
 
 class Worker:
@@ -85,7 +85,7 @@ class Worker:
         self.globals = GlobalTask(application)
         self._kept: dict[TaskId, KeptTask] = {}
 
-    def run(self, task_id: TaskId, ranges: Iterator[Range]) -> None:
+    def run(self, task_id: TaskId, ranges: Sequence[FetchRange]) -> None:
         """Run a task. A task that fails is not kept."""
         self.globals.update()
         kept = self._kept.pop(task_id, None)
@@ -103,40 +103,6 @@ def _worker_of(application: Application) -> Worker:
     if not _worker or _worker[0].application.run_id != application.run_id:
         _worker[:] = [Worker(application)]
     return _worker[0]
-
-
-@dataclass
-class Range:
-    """A part of a range of offsets: rows of one partition, None at the range's begin and end. offset: of the begin or
-    end, or of the first row."""
-
-    place: TopicPartition
-    offset: int
-    rows: pa.RecordBatch | None = None
-
-    def behind(self, offset: int) -> pa.RecordBatch:
-        """Return the rows from this offset on."""
-        assert self.rows is not None
-        if self.offset >= offset:
-            return self.rows
-        return self.rows.filter(pc.greater_equal(self.rows.column("offset"), offset))
-
-
-def ranges_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Range]:
-    """Cut batches at the rows that say where ranges begin and end."""
-    for batch in batches:
-        at = 0
-        for mark in (*pc.indices_nonzero(batch.column("isControl")).to_pylist(), batch.num_rows):
-            if at < mark:
-                yield _range(batch.slice(at, mark - at), is_mark=False)
-            if mark < batch.num_rows:
-                yield _range(batch.slice(mark, 1), is_mark=True)
-            at = mark + 1
-
-
-def _range(rows: pa.RecordBatch, *, is_mark: bool) -> Range:
-    topic, partition, offset = (rows.column(name)[0].as_py() for name in ("topic", "partition", "offset"))
-    return Range(TopicPartition(topic, partition), offset, None if is_mark else rows)
 
 
 class KeptTask:
@@ -159,7 +125,7 @@ class KeptTask:
         self._stands: Committed | None = None
         self.used_s = time.monotonic()
 
-    def run(self, ranges: Iterator[Range]) -> None:
+    def run(self, ranges: Sequence[FetchRange]) -> None:
         """Process the records of a micro-batch that no earlier attempt has committed, and commit."""
         application = self._application
         brokers, name = application.cluster.brokers(), f"{application.application_id}-{self._active.id}"
@@ -192,25 +158,24 @@ class KeptTask:
         self._active.committed = committed
         self._active.start()
 
-    def _process(self, ranges: Iterator[Range], committed: Committed, output: Output) -> dict[TopicPartition, int]:
+    def _process(self, ranges: Sequence[FetchRange], committed: Committed, output: Output) -> dict[TopicPartition, int]:
         """Process all records behind the committed offsets. Returns where the group is to stand then."""
-        task = self._active.task
-        open_ranges: set[TopicPartition] = set()
+        task, name = self._active.task, self._application.application_id
         until: dict[TopicPartition, int] = {}
         for each in ranges:
-            place, offset = each.place, each.offset
+            place = each.partition
             done = committed[place][0] if place in committed else 0
-            if each.rows is not None:
-                self._add(place, each.behind(done), output)
-            elif place not in open_ranges:
-                open_ranges.add(place)
-                if place in committed and offset > done:
-                    raise StreamsError(
-                        f"{place}: the checkpoint has come to offset {offset:,}, and the group "
-                        f"{self._application.application_id} has committed {done:,}: begin with a new checkpoint"
-                    )
-            elif offset > done:
-                until[place] = offset
+            if place in committed and place not in until and each.start > done:
+                raise StreamsError(
+                    f"{place}: the checkpoint has come to offset {each.start:,}, and the group {name} has committed "
+                    f"{done:,}: begin with a new checkpoint"
+                )
+            if each.end <= done:
+                continue
+            until[place] = each.end
+            new = replace(each, start=max(each.start, done))
+            for rows in read(new, ROW_COLUMNS, OPTIONS, self._application.cluster):
+                self._add(place, rows, output)
         while task.process():
             self._send_if_many(output)
         task.commit()
@@ -283,7 +248,6 @@ class Positions:
         places = list(self.places)
         if not places:
             return
-        options = SourceOptions(paths=(), columns=ROW_COLUMNS, isolation=Isolation.READ_COMMITTED)
         with self.cluster.reader({place.topic for place in places}) as reader:
             ids = reader.describe().topic_ids
             starts, stops = log_starts(reader, places), ends(reader, places, committed=True)
@@ -293,7 +257,7 @@ class Positions:
             begin = max(self.offsets.get(place, 0), starts[place])
             if begin < stops[place]:
                 for batch in read(
-                    FetchRange(place, ids[place.topic], begin, stops[place]), ROW_COLUMNS, options, self.cluster
+                    FetchRange(place, ids[place.topic], begin, stops[place]), ROW_COLUMNS, OPTIONS, self.cluster
                 ):
                     columns = (batch.column(name).to_pylist() for name in ("offset", "timestampMs", "key", "value"))
                     yield from zip(repeat(place), *columns)
