@@ -18,6 +18,7 @@ from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import BytesSource
 from kcli.streams import LONG, STRING, StreamsBuilder
 from kcli.streams.errors import FailedProcessing
+from kcli.streams.kernels.bytes_map import BytesMap
 from kcli.streams.kernels.values import logged, raw, value_of
 from kcli.streams.records import Change, Headers, Record, ValueAndTimestamp
 from kcli.streams.topology.input_queues import RawRecord
@@ -128,6 +129,31 @@ def slices(*batches: bytes) -> Iterator[tuple[RecordTable, memoryview]]:
         assert isinstance(window, Window)
         for data in decode(window, records):
             yield records, data
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_map_of_bytes_is_as_a_dict(seed: int) -> None:
+    """Also with entries that are larger than a block, and where replaced entries are left behind."""
+    chance = random.Random(seed)
+    found, wanted = BytesMap(), dict[bytes, bytes]()
+    keys, largest = chance.choice((5, 50, 2000)), chance.choice((30, 300, 3000))
+    for _ in range(6000):
+        key = b"%d" % chance.randrange(keys) * chance.choice((1, 1, 7))
+        size = 6_000_000 if chance.random() < 0.001 else chance.randrange(largest)
+        match chance.choices(("put", "pop", "del"), (60, 25, 5))[0]:
+            case "put":
+                found[key] = wanted[key] = bytes([chance.randrange(256)]) * size
+            case "pop":
+                assert found.pop(key) == wanted.pop(key, None)
+            case "del" if key in wanted:
+                del found[key], wanted[key]
+        assert (found.get(key), key in found) == (wanted.get(key), key in wanted)
+    assert {key: found[key] for key in found} == wanted
+    assert len(found) == len(wanted)
+    with pytest.raises(KeyError):
+        found[b"none"]
+    with pytest.raises(KeyError):
+        del found[b"none"]
 
 
 def new_store(*, timestamped: bool) -> KeyValueStore[str, Any]:

@@ -22,4 +22,5 @@ cdef class InputQueues:
     cdef object unreadable, by_time
 
     cdef bint ready(self) except -1
+    cpdef add(self, raw)
     cpdef tuple take(self)

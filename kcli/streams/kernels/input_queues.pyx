@@ -10,8 +10,11 @@ from kcli.java.priority_queue import PriorityQueue
 from kcli.streams.errors import ProcessingError, SerializationError
 from kcli.streams.kernels.values cimport from_bytes
 from kcli.streams.records import NO_TIMESTAMP, ConsumerRecord, Record, RecordMetadata
+from kcli.streams.topology.input_queues import RawRecord
+from kcli.streams.topology.timestamps import fail_on_invalid_timestamp
 
-cdef object NewRecord = Record, NewConsumerRecord = ConsumerRecord, NewMetadata = RecordMetadata
+cdef object NewRecord = Record, NewConsumerRecord = ConsumerRecord, NewMetadata = RecordMetadata, NewRaw = RawRecord
+cdef object Plain = fail_on_invalid_timestamp  # called only where it raises
 cdef object FIRST_TIME = NO_TIMESTAMP
 
 
@@ -84,7 +87,9 @@ cdef class InputQueue:
         except ProcessingError as error:
             self.unreadable(self.source, raw, error)
             return self.leave_out(raw)
-        timestamp = self.extractor(read, self.partition_time)
+        timestamp = read.timestamp
+        if timestamp < 0 or self.extractor is not Plain:
+            timestamp = self.extractor(read, self.partition_time)
         if timestamp < 0:
             return self.leave_out(raw)
         self.raw, self.metadata = raw, NewMetadata(read.topic, read.partition, read.offset)
@@ -142,13 +147,19 @@ cdef class InputQueues:
         """Make the queue of a topic."""
         self.by_topic[topic] = InputQueue(source, self.unreadable)
 
-    def add(self, raw):
+    cpdef add(self, raw):
         """Put a record at the end of its topic's queue. Raises what `unreadable` raises, if it comes first."""
         cdef InputQueue queue = self.by_topic[raw.topic]
         cdef bint was_empty = queue.record is None
         queue.add(raw)
         if was_empty and queue.record is not None:
             self.by_time.offer(queue)
+
+    def add_all(self, list records):
+        """Put fetched records at the ends of their topics' queues, as `add` does."""
+        cdef tuple each
+        for each in records:
+            self.add(NewRaw(each[0], each[1], each[2], each[3], each[4], each[5], each[6]))
 
     cpdef tuple take(self):
         """Remove the next record. Return its source, the record, its place and the bytes that it was; None if no record

@@ -42,7 +42,7 @@ cpdef object from_bytes(object serde, object data):
         raise SerializationError(f"{len(data)} bytes are no {serde.name}: {error}") from None
 
 
-def serialized_key(serde, key, store):
+cpdef bytes serialized_key(serde, key, store):
     """Return the bytes of a key in a store of this name. Raises SerializationError, also for None."""
     data = to_bytes(serde, key)
     if data is None:
@@ -50,7 +50,7 @@ def serialized_key(serde, key, store):
     return data
 
 
-def raw(value, serde, *, bint timestamped):
+def raw(value, serde, bint timestamped):
     """Return the bytes that a store keeps for a value: those of the serde, in a timestamped store behind the timestamp
     of the ValueAndTimestamp in 8 bytes. None for no value."""
     if not timestamped or value is None:
@@ -59,14 +59,20 @@ def raw(value, serde, *, bint timestamped):
     return None if data is None else stamped(value.timestamp, data)
 
 
-def value_of(data, serde, *, bint timestamped):
+def looked_up(get, key_serde, key, store, value_serde, bint timestamped):
+    """Return the value of a key in a store of this name. get: returns the bytes for those of a key. Raises
+    SerializationError, also for None."""
+    return value_of(get(serialized_key(key_serde, key, store)), value_serde, timestamped)
+
+
+cpdef value_of(data, serde, bint timestamped):
     """Return the value of these bytes, which `raw` has made."""
     if not timestamped or data is None:
         return from_bytes(serde, data)
     return NewValue(from_bytes(serde, without_stamp(data)), stamp_of(data))
 
 
-def log_raw(log, key, data, *, bint timestamped):
+def log_raw(log, key, data, bint timestamped):
     """Add a key's bytes, as the store keeps them, to the changelog. A timestamped value loses its timestamp, which
     becomes that of the changelog's record."""
     if timestamped and data is not None:
@@ -75,7 +81,7 @@ def log_raw(log, key, data, *, bint timestamped):
         log(key, data, None)
 
 
-def logged(value, timestamp, *, bint timestamped):
+def logged(value, timestamp, bint timestamped):
     """Return the bytes that a store keeps for a record of its changelog, which `log_raw` has made."""
     return stamped(timestamp, value) if timestamped and value is not None else value
 

@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 
@@ -190,14 +192,14 @@ class KafkaStreams:
     def _poll(self, timeout_s: float) -> None:
         records, ends = self._member.poll(timeout_s)
         self._next_poll = time.monotonic() + POLL_INTERVAL_S
-        for record in records:
-            task = self._inputs.get(record[:2])
-            if task is not None:
-                task.task.add(RawRecord(*record))
-        for place, offset in ends:
+        for place, of_place in groupby(records, itemgetter(0, 1)):
             task = self._inputs.get(place)
             if task is not None:
-                task.has_news |= task.task.queues.by_topic[place.topic].reach_end(offset)
+                task.task.queues.add_all(list(of_place))
+        for end, offset in ends:
+            task = self._inputs.get(end)
+            if task is not None:
+                task.has_news |= task.task.queues.by_topic[end.topic].reach_end(offset)
         for each in self._running():
             self._pause(each)
 
@@ -337,8 +339,8 @@ class KafkaStreams:
 
     def _place_standbys(self) -> None:
         """Have the standbys that are due to this instance, by what the group has assigned."""
-        members, member_id = self._view.look() if self._config.standbys else None, self._member.id
-        if members is None or member_id not in members:
+        members = self._view.look() if self._config.standbys else None
+        if members is None or (member_id := self._member.id) not in members:  # librdkafka's threads answer the latter
             return
         is_settled, self._members = members == self._members, members
         owners = {

@@ -81,6 +81,7 @@ class Task(Flow):
         for node in self.nodes.values():
             if node.processor is not None:
                 node.processor.init(_Context(self, node))
+                node.take = node.processor.process
 
     def times(self) -> dict[str, int]:
         """Return what a task has to know, beside offsets, to go on from here as this one would: the times that

@@ -69,14 +69,15 @@ class _AggregateProcessor(Processor[Any, Any, Any, Change]):
     def init(self, context: AnyContext) -> None:
         super().init(context)
         self._store = context.get_state_store(self._table.store)
+        self._aggregation, self._change, self._forward = self._table.aggregation, self._table.change, context.forward
 
     def process(self, record: Record[Any, Any]) -> None:
-        if record.key is None or record.value is None:
+        key, value, _, headers = record
+        if key is None or value is None:
             return
-        aggregation = self._table.aggregation
-        found: ValueAndTimestamp | None = self._store.get(record.key)
-        old, timestamp = start_of(aggregation, found, record)
-        new = aggregation.add(record.key, record.value, old)
-        changed = record.with_timestamp(timestamp)
+        found: ValueAndTimestamp | None = self._store.get(key)
+        old, timestamp = start_of(self._aggregation, found, record)
+        new = self._aggregation.add(key, value, old)
+        changed = Record(key, value, timestamp, headers)
         if (is_latest := put(self._store, changed, new)) is not None:
-            self.context.forward(changed.with_value(self._table.change(new, old, is_latest=is_latest)))
+            self._forward(Record(key, self._change(new, old, is_latest=is_latest), timestamp, headers))

@@ -49,14 +49,15 @@ class _StreamTableJoinProcessor(Processor[Any, Any, Any, Any]):
         super().init(context)
         join = self._join
         self._get = join.view.getter(context)
+        self._key_of, self._joiner, self._keeps = join.key_selector, join.joiner, join.keeps
         self._is_versioned = is_versioned(context, join.view)
         self._buffer: JoinBuffer | None = None if join.buffer is None else context.get_state_store(join.buffer)
 
     def process(self, record: Record[Any, Any]) -> None:
         if record.value is None:
             return
-        key = self._join.key_selector(record.key, record.value)
-        if key is None and not self._join.keeps:
+        key = self._key_of(record.key, record.value)
+        if key is None and not self._keeps:
             return
         if self._buffer is None or not self._buffer.put(record, self.context.record_metadata):
             self._send(record, key, self.context.forward)
@@ -64,12 +65,12 @@ class _StreamTableJoinProcessor(Processor[Any, Any, Any, Any]):
             self._buffer.join_ready(self._join_waiting)
 
     def _join_waiting(self, record: Record[Any, Any], metadata: RecordMetadata | None) -> None:
-        key = self._join.key_selector(record.key, record.value)
+        key = self._key_of(record.key, record.value)
         self._send(record, key, lambda joined: self.context.forward_as(joined, metadata))
 
     def _send(self, record: Record[Any, Any], key: Any, forward: Callable[[Record[Any, Any]], None]) -> None:
         """Send a record with the table's value of the key."""
-        at = (record.timestamp,) if self._is_versioned else ()
-        other = None if key is None else value_or_none(self._get(key, *at))
-        if other is not None or self._join.keeps:
-            forward(record.with_value(self._join.joiner(record.value, other)))
+        found = None if key is None else self._get(key, record.timestamp) if self._is_versioned else self._get(key)
+        other = value_or_none(found)
+        if other is not None or self._keeps:
+            forward(record.with_value(self._joiner(record.value, other)))

@@ -18,7 +18,7 @@ from typing import Any
 
 from kcli.streams.records import Change, Record, ValueAndTimestamp
 from kcli.streams.topology.processor import Processor, ProcessorContext
-from kcli.streams.topology.stores.versioned import NOT_PUT, VALID_TO_UNDEFINED, VersionedKeyValueStore
+from kcli.streams.topology.stores.versioned import NOT_PUT, VALID_TO_UNDEFINED
 
 Getter = Callable[..., ValueAndTimestamp | None]
 """Returns the value of a key in a table; of a versioned table, the value at the time that is given after the key."""
@@ -76,13 +76,13 @@ def value_or_none(found: ValueAndTimestamp | None) -> Any:
 
 def is_versioned(context: AnyContext, view: View) -> bool:
     """Whether the values of a view can be looked up as of a time."""
-    return all(isinstance(context.get_state_store(store), VersionedKeyValueStore) for store in view.stores)
+    return all(context.get_state_store(store).is_versioned for store in view.stores)
 
 
 def put(store: Any, record: Record[Any, Any], value: Any) -> bool | None:
     """Set the value of the record's key in a table's store, None to delete it. Return whether this is the key's last
     value; None if a versioned store does not take it, as it is too old: then no change is sent."""
-    if isinstance(store, VersionedKeyValueStore):
+    if store.is_versioned:
         valid_to = store.put(record.key, value, record.timestamp)
         return None if valid_to == NOT_PUT else valid_to == VALID_TO_UNDEFINED
     store.put(record.key, None if value is None else ValueAndTimestamp(value, record.timestamp))

@@ -33,7 +33,7 @@ def regrouped(selector: Callable[[Any, Any], tuple[Any, Any]], *, is_versioned: 
         chosen = None if value is None else selector(key, value)
         return chosen if chosen is not None and chosen[0] is not None and chosen[1] is not None else None
 
-    def step(record: Record[Any, Change], forward: Forward) -> None:
+    def step(forward: Forward, record: Record[Any, Change]) -> None:
         if record.key is None:
             raise ProcessingError("a table that is grouped has a record without a key")
         change = record.value

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from kcli.streams.kernels.changelog import Records
-from kcli.streams.kernels.values import log_raw, logged, raw, serialized_key, value_of
+from kcli.streams.kernels.bytes_map import Records
+from kcli.streams.kernels.values import log_raw, logged, looked_up, raw, serialized_key, value_of
 from kcli.streams.serdes import Serde
-from kcli.streams.topology.stores.sorted_map import SortedMap
+from kcli.streams.topology.stores.sorted_map import SortedBytes
 from kcli.streams.topology.stores.store import Log, StateStore, StoreBuilder
 from kcli.streams.topology.stores.versioned import VersionedKeyValueStoreBuilder
 
@@ -28,23 +28,24 @@ class KeyValueStore(StateStore, Generic[K, V]):
         self.name = name
         self._key_serde, self._value_serde = key_serde, value_serde
         self._log, self._timestamped = log, timestamped
-        self._map: SortedMap[bytes, bytes] = SortedMap()
+        self._map = SortedBytes()
 
     def get(self, key: K) -> V | None:
         """Return the key's value, None if there is none."""
-        data = self._map.get(serialized_key(self._key_serde, key, self.name))
-        found: V | None = value_of(data, self._value_serde, timestamped=self._timestamped)
+        found: V | None = looked_up(
+            self._map.get, self._key_serde, key, self.name, self._value_serde, self._timestamped
+        )
         return found
 
     def put(self, key: K, value: V | None) -> None:
         """Set the key's value; None deletes the key."""
         key_bytes = serialized_key(self._key_serde, key, self.name)
-        data = raw(value, self._value_serde, timestamped=self._timestamped)
+        data = raw(value, self._value_serde, self._timestamped)
         self._set(key_bytes, data)
-        log_raw(self._log, key_bytes, data, timestamped=self._timestamped)
+        log_raw(self._log, key_bytes, data, self._timestamped)
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        self._set(key, logged(value, timestamp, timestamped=self._timestamped))
+        self._set(key, logged(value, timestamp, self._timestamped))
 
     def restore_all(self, records: Records, data: memoryview) -> int:
         """Take the next records of the store's changelog, which are in `data`. Returns how many: those before the first
@@ -87,7 +88,7 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
     def _entries(self, found: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
         for key, data in found:
-            value = value_of(data, self._value_serde, timestamped=self._timestamped)
+            value = value_of(data, self._value_serde, self._timestamped)
             yield self._key_serde.from_bytes(key), value  # type: ignore[misc]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from kcli.streams.kernels.changelog import Records, restore
+from kcli.streams.kernels.bytes_map import BytesMap, Records
 
 K = TypeVar("K", bound=Any)
 V = TypeVar("V")
@@ -16,20 +16,20 @@ FEW = 16
 
 
 class SortedMap(Generic[K, V]):
-    """A map with ordered keys. An iterator goes over the keys that were there when it was made. New keys are brought
-    into order when the order is asked for: a store that is restored need not be sorted for each key."""
+    """A map with ordered keys. get: returns a key's value, None if there is none.
 
-    def __init__(self) -> None:
+    An iterator goes over the keys that were there when it was made. New keys are brought into order when the order is
+    asked for: a store that is restored need not be sorted for each key.
+    """
+
+    def __init__(self, values: dict[K, V] | None = None) -> None:
         self._keys: list[K] = []
         self._new: list[K] = []
-        self._values: dict[K, V] = {}
+        self._values = {} if values is None else values
+        self.get: Callable[[K], V | None] = self._values.get
 
     def __len__(self) -> int:
         return len(self._values)
-
-    def get(self, key: K) -> V | None:
-        """Return the key's value, None if there is none."""
-        return self._values.get(key)
 
     def put(self, key: K, value: V) -> None:
         """Set the key's value."""
@@ -38,12 +38,6 @@ class SortedMap(Generic[K, V]):
         if is_new:
             self._new.append(key)
             self._drop_gone()
-
-    def restore(self: SortedMap[bytes, bytes], records: Records, data: memoryview, *, timestamped: bool) -> int:
-        """Put records of a changelog. Returns how many: those before the first one without a key."""
-        taken = restore(records, data, self._values, self._new, self.pop, timestamped=timestamped)
-        self._drop_gone()
-        return taken
 
     def pop(self, key: K) -> V | None:
         """Remove the key. Returns its value, None if there is none."""
@@ -96,3 +90,25 @@ class SortedMap(Generic[K, V]):
         for key in found[:end]:
             del self._values[key]
         del found[:end]
+
+
+class SortedBytes(SortedMap[bytes, bytes]):
+    """A map from bytes to bytes, in memory of a kernel's own. Records of a changelog come in many at once: only if the
+    order is asked for, a list of the keys is made."""
+
+    def __init__(self) -> None:
+        self._entries = BytesMap()
+        self._has_all = True
+        super().__init__(self._entries)  # type: ignore[arg-type]  # it has what is used of a dict
+
+    def restore(self, records: Records, data: memoryview, *, timestamped: bool) -> int:
+        """Put records of a changelog. Returns how many: those before the first one without a key."""
+        self._has_all = False
+        self._keys, self._new = [], []
+        return self._entries.restore(records, data, timestamped=timestamped)
+
+    def _sorted(self) -> list[bytes]:
+        if not self._has_all:
+            self._has_all = True
+            self._keys, self._new = sorted(self._entries), []
+        return super()._sorted()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kcli.streams.errors import TopologyError
 from kcli.streams.records import Headers
@@ -25,9 +25,11 @@ class Log(Protocol):
 
 
 class StateStore(ABC):
-    """A store of a task, in which processors keep data between records. name: unique in the topology."""
+    """A store of a task, in which processors keep data between records. name: unique in the topology. is_versioned:
+    whether it keeps the values that a key had before."""
 
     name: str
+    is_versioned: ClassVar[bool] = False
 
     @abstractmethod
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:

@@ -106,6 +106,8 @@ class _Versions:
 class VersionedKeyValueStore(StateStore, Generic[K, V]):
     """The values that keys have had."""
 
+    is_versioned = True
+
     def __init__(self, definition: VersionedKeyValueStoreBuilder, log: Log) -> None:
         assert definition.key_serde is not None
         assert definition.value_serde is not None
