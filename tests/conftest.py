@@ -145,6 +145,13 @@ def data_unchanged() -> Iterator[None]:
     assert files_below(GOLDEN) | files_below(SAMPLES) == before
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """What tests leave open is told in their own module, not where the garbage happens to be collected."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def ports_of_our_own(worker_id: str) -> None:
     """Brokers that several workers start at the same time look for free ports in different ranges."""
