@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcli.errors import UsageError
-from kcli.export.commit import not_written
+from kcli.export.commit import not_written, refuse_no_place
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest
 from kcli.export.offsets import log_end
@@ -80,6 +80,7 @@ class TableJob:
         began = time.monotonic()
         try:
             self._steps().check()
+            refuse_no_place(self._options.out)
             _refuse_taken(self._options.out)
             with TableStaging(self._options.out, self._has_committed) as staging:
                 self._table.load()
@@ -108,6 +109,7 @@ class TableJob:
         """Return the partitions that a run would read, each with the first offset that is not in the table, and the
         exclusive end of its log. Writes nothing. Raises as `run`."""
         self._steps().check()
+        refuse_no_place(self._options.out)
         _refuse_taken(self._options.out)
         self._table.load()
         self._refuse_leftovers()
