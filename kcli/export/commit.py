@@ -130,7 +130,7 @@ class Staging:
 
     def _refuse_mount(self) -> None:
         if self.directory.is_dir() and self.directory.stat().st_dev != self.root.stat().st_dev:
-            raise UsageError(f"{self.directory} is the top of a file system: give a directory in it")
+            raise _top(self.directory)
 
     def __exit__(self, *_: object) -> None:
         with held():
@@ -212,6 +212,8 @@ def no_place(directory: Path, code: int) -> UsageError:
 
 def refuse_no_place(directory: Path) -> None:
     """Raise UsageError if no table can be written to a directory, as far as it is known without a try."""
+    if not directory.name:
+        raise _top(directory)
     try:
         directory.lstat()
     except FileNotFoundError:
@@ -223,6 +225,10 @@ def refuse_no_place(directory: Path) -> None:
         raise no_place(directory, errno.EROFS)
     if not os.access(above, os.W_OK | os.X_OK):
         raise no_place(directory, errno.EACCES)
+
+
+def _top(directory: Path) -> UsageError:
+    return UsageError(f"{directory} is the top of a file system: give a directory in it")
 
 
 def _above(directory: Path) -> Path:

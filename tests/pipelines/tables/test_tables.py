@@ -734,6 +734,14 @@ def test_where_no_table_can_be(kind: str, log: Path, tmp_path: Path) -> None:
             assert str(raised.value) == f"{out}: no table can be written there, as {reason}"
 
 
+@pytest.mark.parametrize("work", [TableJob.unread, TableJob.run])
+def test_the_root_is_no_table(work: Callable[[TableJob], Any], log: Path) -> None:
+    root = Path("/")
+    options = ExportOptions(source(log), root)
+    with pytest.raises(UsageError, match=r"^/ is the top of a file system: give a directory in it"):
+        work(TableJob(options, Place("delta", root).table(), InProcess()))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("step", ["write_file", "rename"])
 def test_a_disk_that_becomes_read_only(
     step: str, log: Path, plain_place: Place, monkeypatch: pytest.MonkeyPatch
