@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
@@ -101,6 +101,7 @@ def run(
             "a distributed worker takes its connectors by the REST API: `kcli connect validate` checks one"
         )
     found = [_connector(each) for each in connectors or ()]
+    _refuse_repeated(found)
     plugins = built_in()
     if dry_run:
         _show_plan(settings, plugins, found)
@@ -155,7 +156,20 @@ def _connector(path: Path) -> dict[str, str]:
         raise UnreadableInput(str(path), "no JSON object of texts, or of name and config")
     texts = {str(key): each if isinstance(each, str) else json.dumps(each) for key, each in inner.items()}
     name = found.get("name") if isinstance(found, dict) else None
-    return {"name": str(name), **texts} if name is not None and inner is not found else texts
+    if name is None or inner is found:
+        return texts
+    if texts.get("name", str(name)) != str(name):
+        raise UnreadableInput(str(path), f"the name {name} is another than {texts['name']}, that of its config")
+    return {"name": str(name), **texts}
+
+
+def _refuse_repeated(connectors: Iterable[Mapping[str, str]]) -> None:
+    """Raise UsageError for the second connector of a name, which would take the place of the first one."""
+    seen: set[str] = set()
+    for name in (each["name"] for each in connectors if "name" in each):
+        if name in seen:
+            raise UsageError(f"two files have a connector {name}")
+        seen.add(name)
 
 
 def _infos(plugins: Plugins, settings: Settings | None, connector: Mapping[str, str]) -> ConfigInfos:

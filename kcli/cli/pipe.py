@@ -82,9 +82,11 @@ def pipe(  # noqa: PLR0913, PLR0917 (one parameter an option)
         ),
     ] = None,
     max_offsets: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", rich_help_panel=WHAT, help="Into a topic: about how many are read at a time."),
-    ] = 1_000_000,
+        int | None,
+        typer.Option(
+            min=1, metavar="N", rich_help_panel=WHAT, help="Into a topic: about how many are read at a time: 1000000."
+        ),
+    ] = None,
     on_corruption: Annotated[
         str, typer.Option(metavar="MODE", rich_help_panel=WHAT, help="At damage: fail, or skip it.")
     ] = "fail",
@@ -146,8 +148,10 @@ def pipe(  # noqa: PLR0913, PLR0917 (one parameter an option)
     is started again with the same command. Exit status: 0 done, 1 a failure, 2 usage or unreadable input.
     """
     from kcli.cli.options import pairs
-    from kcli.errors import needing
+    from kcli.errors import UsageError, needing
 
+    if interval is not None and not follow:
+        raise UsageError("--interval goes with --follow")
     with needing("spark"):
         from kcli.cli import piping
     ends = piping.ends(source, target, source_config, target_config)

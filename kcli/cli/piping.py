@@ -17,7 +17,7 @@ from kcli.cli.progress import StatusLine
 from kcli.cli.spark_options import GOES_ON, tell_failure
 from kcli.errors import KcliError, UsageError
 from kcli.export.class_archive import make_soon
-from kcli.export.options import SourceOptions
+from kcli.export.options import Isolation, OnCorruption, SourceOptions
 from kcli.export.session import SparkFailed, SparkSettings
 from kcli.pipelines.pipe.ends import End, LogEnd, TableEnd, TopicEnd, parse_end
 from kcli.pipelines.pipe.plan import PipeProgress
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 FILE_MB = 128
+MAX_OFFSETS = 1_000_000
 WARNINGS_SHOWN = 100
 
 
@@ -77,7 +78,7 @@ def pipe_of(  # noqa: PLR0913 (one parameter an option)
     *,
     checkpoint: Path | None,
     more: Mapping[str, str],
-    max_offsets: int,
+    max_offsets: int | None,
     beyond: bool,
     keeps_partitions: bool,
     compression: str,
@@ -89,18 +90,35 @@ def pipe_of(  # noqa: PLR0913 (one parameter an option)
 ) -> Pipe:
     """Return the pipe between two ends. more: options of `kafka-log` for the source. Raises UsageError, NotInstalled,
     UnreadableInput, KcliError."""
+    if more["onCorruption"] == OnCorruption.REPORT:
+        raise UsageError("--on-corruption report: fail or skip it; kcli export-to-parquet makes a damage table")
     if "bootstrapFrom" in more and not isinstance(source, TopicEnd):
         raise UsageError("--bootstrap-from goes with a topic as FROM")
     if beyond and not isinstance(source, LogEnd):
         raise UsageError("--beyond-high-watermark goes with a log directory as FROM")
+    if isinstance(source, TableEnd):
+        _refuse_given(
+            "a topic or a log directory as FROM",
+            {
+                "--isolation-level": more["isolation"] != Isolation.READ_COMMITTED,
+                "--on-corruption": more["onCorruption"] != OnCorruption.FAIL,
+                "--allow-data-loss": more["failOnDataLoss"] == "false",
+                "--keep-partitions": keeps_partitions,
+            },
+        )
+    elif isinstance(target, TopicEnd):
+        given = {"--catalog": catalog is not None, "--table-name": table_name is not None}
+        _refuse_given("an Iceberg table as FROM or TO", given)
     if isinstance(target, TableEnd):
-        for name, is_given in (
-            ("--checkpoint", checkpoint is not None),
-            ("--keep-partitions", keeps_partitions),
-            ("--compression-type", compression != "none"),
-        ):
-            if is_given:
-                raise UsageError(f"{name} goes with a topic as TO")
+        _refuse_given(
+            "a topic as TO",
+            {
+                "--checkpoint": checkpoint is not None,
+                "--keep-partitions": keeps_partitions,
+                "--compression-type": compression != "none",
+                "--max-offsets": max_offsets is not None,
+            },
+        )
         if isinstance(source, TableEnd):
             raise UsageError("a pipe from a table goes into a topic")
         return _into_table(source, target, more, formats, latest_by_key, layout, catalog, table_name, beyond=beyond)
@@ -111,16 +129,22 @@ def pipe_of(  # noqa: PLR0913 (one parameter an option)
         raise UsageError("--key-format, --value-format, --latest-by-key and --partition-by go with a table as TO")
     origin: Origin
     if isinstance(source, TableEnd):
-        if keeps_partitions:
-            raise UsageError("--keep-partitions goes with a topic or a log directory as FROM")
+        _refuse_given("a topic or a log directory as FROM", {"--max-offsets": max_offsets is not None})
         from kcli.pipelines.pipe.rows import TableOrigin
 
         origin = TableOrigin(source, catalog, table_name)
     else:
         if isinstance(source, LogEnd):
             more = {**more, "beyondHighWatermark": str(beyond).lower()}
-        origin = LogOrigin(source, {**more, "maxOffsetsPerTrigger": str(max_offsets)})
+        origin = LogOrigin(source, {**more, "maxOffsetsPerTrigger": str(max_offsets or MAX_OFFSETS)})
     return TopicPipe(origin, target, checkpoint.absolute(), keeps_partitions=keeps_partitions, compression=compression)
+
+
+def _refuse_given(place: str, given: Mapping[str, bool]) -> None:
+    """Raise UsageError for the first option that is given, as it is without effect elsewhere than with `place`."""
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{name} goes with {place}")
 
 
 def _into_table(  # noqa: PLR0913 (one parameter an option)

@@ -37,6 +37,9 @@ from kcli.log.disk import Disk
 INTENT = "_kcli_intent.json"
 TABLE_INTENT = "intent.json"
 """The intent of a commit to a table, in the staging directory."""
+DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+NO_PLACE = DENIED | {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+"""The errors of writing, and of making a directory, that another try has too."""
 COLORED = re.compile(r"\x1b\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
 """What deltalake has between the lines of an error."""
 
@@ -66,7 +69,8 @@ class Staging:
     """The locked staging directory of one table: a context manager that releases the lock.
 
     Entering it finishes an interrupted commit of an earlier run (`finished_earlier`) and removes other runs' files.
-    Raises Busy, OSError, UnreadableInput, UsageError (the table is on another file system than its staging directory).
+    Raises Busy, OSError, UnreadableInput, UsageError (no directory can be made beside the table's, or it is on another
+    file system).
     """
 
     def __init__(self, directory: Path, disk: Disk | None = None) -> None:
@@ -100,7 +104,7 @@ class Staging:
         Raises Busy."""
         path = self.root / "lock"
         while True:
-            self._disk.make_directory(self.root)
+            self._make_root()
             try:
                 lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             except FileNotFoundError:
@@ -116,9 +120,17 @@ class Staging:
                 pass
             os.close(lock)
 
+    def _make_root(self) -> None:
+        try:
+            self._disk.make_directory(self.root)
+        except OSError as error:
+            if error.errno is None or error.errno not in NO_PLACE:
+                raise
+            raise no_place(self.directory, error.errno) from error
+
     def _refuse_mount(self) -> None:
         if self.directory.is_dir() and self.directory.stat().st_dev != self.root.stat().st_dev:
-            raise UsageError(f"{self.directory} is the top of a file system: give a directory in it")
+            raise _top(self.directory)
 
     def __exit__(self, *_: object) -> None:
         with held():
@@ -189,6 +201,41 @@ def staging_of(directory: Path) -> Path:
     return directory.with_name(f".{directory.name}.kcli")
 
 
+def no_place(directory: Path, code: int) -> UsageError:
+    """Return the error of a table beside which no directory can be made, for the staged files. directory: the table's.
+    code: the operating system's error number, such as ENOENT in /proc."""
+    return UsageError(
+        f"{directory}: no table can be written there, as no directory can be made in {_above(directory)}: "
+        f"{os.strerror(code)}"
+    )
+
+
+def refuse_no_place(directory: Path) -> None:
+    """Raise UsageError if no table can be written to a directory, as far as it is known without a try."""
+    if not directory.name:
+        raise _top(directory)
+    try:
+        directory.lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise no_place(directory, error.errno or errno.EINVAL) from error
+    above = _above(directory)
+    if os.statvfs(above).f_flag & os.ST_RDONLY:
+        raise no_place(directory, errno.EROFS)
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise no_place(directory, errno.EACCES)
+
+
+def _top(directory: Path) -> UsageError:
+    return UsageError(f"{directory} is the top of a file system: give a directory in it")
+
+
+def _above(directory: Path) -> Path:
+    """Return the nearest directory above, or the file in its place, that exists."""
+    return next(each for each in directory.parents if os.path.exists(each))  # noqa: PTH110 (False without permission)
+
+
 def reason_of(error: OSError) -> str:
     """Return the operating system's reason of an error in one line, without the words that libraries put around it."""
     if error.errno:
@@ -198,8 +245,11 @@ def reason_of(error: OSError) -> str:
     return " ".join(COLORED.sub("", str(error)).split())
 
 
-def unchanged(directory: Path, reason: str) -> KcliError:
-    """Return the error of a run that has failed before its commit. directory: the table's."""
+def unchanged(directory: Path, reason: str, code: int | None = None) -> KcliError:
+    """Return the error of a run that has failed before its commit. directory: the table's. code: the operating system's
+    error number, if it is known."""
+    if code in DENIED:
+        return KcliError(f"{directory}: {reason}: the table has nothing of this run")
     return KcliError(f"{directory}: {reason}: the table has nothing of this run, the same command tries again")
 
 
@@ -211,7 +261,7 @@ def not_written(directory: Path, error: OSError) -> KcliError:
         return KcliError(f"{place}: {reason_of(error)}")
     if (root / TABLE_INTENT).exists() or is_interrupted(directory):
         return KcliError(f"{place}: {reason_of(error)}: the same command finishes the commit, or undoes it")
-    return unchanged(directory, reason_of(error))
+    return unchanged(directory, reason_of(error), error.errno)
 
 
 def is_interrupted(directory: Path) -> bool:

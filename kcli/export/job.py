@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from kcli.errors import UsageError
 from kcli.export.columns import COLUMNS
-from kcli.export.commit import Staging, is_interrupted, not_written
+from kcli.export.commit import Staging, is_interrupted, not_written, refuse_no_place
 from kcli.export.decoding.unify import filled, settle
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest, SourcePart, read_manifest
@@ -75,6 +75,7 @@ class Job:
         began = time.monotonic()
         try:
             self._steps.check()
+            refuse_no_place(self._options.out)
             _refuse_taken(self._options.out, self._options.state)
             with Staging(self._options.out) as staging:
                 manifest, state = self._before()

@@ -18,7 +18,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
@@ -264,7 +265,10 @@ class _RemainingOptions:
         one: str | None = self.text("path", str)
         paths = tuple(filter(None, [*([one] if one else []), *several]))
         if not paths and is_needed:
-            raise UsageError("give the path of a log directory: .load(path) or option path, or a tier: option tier")
+            raise UsageError(
+                "give the path of a log directory: .load(path) or option path; or a tier: option tier; or brokers: "
+                "option kafka.bootstrap.servers"
+            )
         return paths
 
     def bound(self, name: str, default: int) -> Bound:
@@ -278,12 +282,18 @@ class _RemainingOptions:
         return Bound(default, offsets or {}, times or {}, time, option)
 
     def refuse_others(self, meaningless: re.Pattern[str]) -> None:
-        unknown = [name for name in self._options if not meaningless.fullmatch(name)]
-        if unknown:
-            names = {each.lower(): each for each in self._known}
-            alike = [names[each] for name in unknown for each in get_close_matches(name, names, 1)]
-            hint = f"; there is {', '.join(alike)}" if alike else ""
-            raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}{hint}")
+        refuse_options("kafka-log", [name for name in self._options if not meaningless.fullmatch(name)], self._known)
+
+
+def refuse_options(owner: str, unknown: Collection[str], known: Collection[str]) -> None:
+    """Raise UsageError if there are unknown options. owner: what does not have them, for the error. unknown: their
+    names in lower case. known: the options that it has; the error names those that are like unknown ones."""
+    if not unknown:
+        return
+    names = {each.lower(): each for each in known}
+    alike = [names[each] for name in sorted(unknown) for each in get_close_matches(name, names, 1)]
+    hint = f"; there is {', '.join(dict.fromkeys(alike))}" if alike else ""
+    raise UsageError(f"{owner} has no option {', '.join(sorted(unknown))}{hint}")
 
 
 def _tier(text: str) -> str:
@@ -360,9 +370,10 @@ def _strings(text: str) -> list[str]:
 
 def _assign(text: str) -> dict[str, frozenset[int]]:
     """Return partitions by topic from JSON: {"topic": [0, 1], ...}."""
-    found = json.loads(text)
-    if not isinstance(found, dict) or not found:
+    found = json.loads(text, object_pairs_hook=_Members)
+    if not isinstance(found, _Members) or not found:
         raise ValueError('not of the form {"topic": [0, 1]}')
+    found.refuse_repeated()
     for numbers in found.values():
         if not isinstance(numbers, list) or not all(type(each) is int and each >= 0 for each in numbers):
             raise ValueError('not of the form {"topic": [0, 1]}')
@@ -378,18 +389,48 @@ def _offsets(text: str) -> int | dict[TopicPartition, int]:
     return found
 
 
+class _Repeated(ValueError):
+    """An option names a topic or a partition twice."""
+
+
+class _Members(dict[str, Any]):
+    """A JSON object whose names are topics, or the partitions of one. Of a name that is there twice, Spark's Kafka
+    source keeps the last value, and so does not read the records that the first one asks for."""
+
+    def __init__(self, members: list[tuple[str, Any]]) -> None:
+        super().__init__(members)
+        self._counts = Counter(name for name, _ in members)
+
+    def refuse_repeated(self, prefix: str = "") -> None:
+        """Raise _Repeated if a name is there twice. prefix: stands before it in the error."""
+        name, count = max(self._counts.items(), key=lambda each: each[1], default=("", 0))
+        if count > 1:
+            raise _Repeated(f"{prefix}{name} is there twice")
+
+
 def _by_partition(text: str) -> dict[TopicPartition, int]:
     """Return numbers by partition from JSON: {"topic": {"0": 23, "1": -1}, ...}."""
     try:
-        found = json.loads(text)
-        numbers = {
-            TopicPartition(topic, int(partition)): number
-            for topic, each in found.items()
-            for partition, number in each.items()
-        }
+        numbers = _each_once(json.loads(text, object_pairs_hook=_Members))
+    except _Repeated:
+        raise
     except (ValueError, AttributeError):
         raise ValueError('neither a name nor of the form {"topic": {"0": 23}}') from None
     for number in numbers.values():
         if type(number) is not int or not -(1 << 63) <= number < 1 << 63:
             raise ValueError(f"{number!r} is no int64")
+    return numbers
+
+
+def _each_once(found: _Members) -> dict[TopicPartition, int]:
+    """Return the values of partitions by topic. Raises _Repeated, ValueError, AttributeError."""
+    found.refuse_repeated()
+    numbers: dict[TopicPartition, int] = {}
+    for topic, each in found.items():
+        each.refuse_repeated(f"{topic}-")
+        for name, number in each.items():
+            partition = TopicPartition(topic, int(name))
+            if partition in numbers:  # under another name, such as 00
+                raise _Repeated(f"{partition} is there twice")
+            numbers[partition] = number
     return numbers

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from kcli.errors import KcliError
 from kcli.export.commit import unchanged
-from kcli.export.decoding import Decoder, DecoderSpec, SchemaError, Survey, make_decoder
+from kcli.export.decoding import Decoder, DecoderSpec, SchemaError, Survey, make_decoder, survey
 from kcli.export.export_options import ExportOptions
 from kcli.export.reading import read
 from kcli.export.session import QUICK_START, SparkSettings, interruptible, spark_context
@@ -113,6 +113,32 @@ class Steps:
         starts. Raises as make_decoder does."""
         self._decoder(self._options.key)
         self._decoder(self._options.value)
+
+    def ask_registries(self, splits: Sequence[Split]) -> None:
+        """Make the decoders whose schemas a registry has, for the first keys and values with a schema's id that the
+        partitions have, as `run` does for all of them. So a registry that does not answer, or refuses the login, fails
+        before Spark starts. Raises as make_decoder does, and as `read`."""
+        specs = {"key": self._options.key, "value": self._options.value}
+        left = [name for name, spec in specs.items() if spec.registry is not None]
+        firsts: dict[tuple[str, int], Split] = {}
+        for each in splits:
+            firsts.setdefault((each.topic, each.partition), each)
+        for split in firsts.values():
+            if not left or (records := self._first(split, left)) is None:
+                continue
+            for name in records.schema.names:
+                known = survey(specs[name], records.column(name))
+                if known.headers:
+                    self._decoder(specs[name], known)
+                    left.remove(name)
+        for name in left:  # no record has an id: a URL may still be none, and a dump unreadable
+            self._decoder(specs[name], Survey())
+
+    def _first(self, split: Split, columns: Sequence[str]) -> pa.RecordBatch | None:
+        """Return the first record batch of a split, None if it has no records."""
+        source = self._options.source
+        batches = self._read(split, columns, on_corruption=source.on_corruption, include_control=source.include_control)
+        return next((batch for batch in batches if batch.num_rows), None)
 
     def check_fit(self) -> None:
         """Check that a table that exists can have what the decoders will make, so that another format of keys or values

@@ -33,6 +33,7 @@ from pyspark.sql.types import StructType
 from kcli.client.log_appending import LogAppender
 from kcli.client.producing_transaction import ProducingTransaction
 from kcli.errors import KcliError, UsageError
+from kcli.export.options import refuse_options
 from kcli.pipelines.cluster import Cluster, number, refuse, split
 from kcli.pipelines.encoding import CODECS, Encoder, check_columns, wanted
 from kcli.protocol.topic_partition import TopicPartition
@@ -63,6 +64,7 @@ _INSTEAD: Final = {
     "transactional.id": "a stream's transactional ids are made of the query's id",
     "value.serializer": "values are string or binary columns",
 }
+_OWN: Final = ("topic", "deliveryGuarantee", "checkpointLocation", "queryName")
 _OF_SPARK: Final = ("checkpointlocation", "queryname", "includeheaders")
 
 
@@ -99,8 +101,7 @@ class SinkOptions:
             )
         topic = others.pop("topic", None)
         unknown = [name for name in others if name not in _OF_SPARK and not name.startswith("__")]
-        if unknown:
-            raise UsageError(f"kafka-log's sink has no option {', '.join(sorted(unknown))}")
+        refuse_options("kafka-log's sink", unknown, _OWN)
         return SinkOptions(cluster, topic, codec, guarantee == EXACTLY_ONCE, timeout_ms)
 
 

@@ -77,6 +77,7 @@ def test_validate(tmp_path: Path) -> None:
         ("{", "no JSON: Expecting property name"),
         ("[]", "no JSON object of texts"),
         ('{"config": {"a": {}}}', "no JSON object of texts"),
+        ('{"name": "a", "config": {"name": "b"}}', "the name a is another than b, that of its config"),
         ('{"a": NaN}', "no JSON: Non-standard token 'NaN'"),
         ('{"a": ' + "9" * 5000 + "}", "no JSON: Number value length (5000) exceeds the maximum allowed (1000, "),
         ("{}", "contains no connector type"),
@@ -127,6 +128,8 @@ def test_a_dry_run_starts_nothing(tmp_path: Path) -> None:
             "nothing was started",
         ],
     )
+    done = run("connect", "run", str(worker), *[str(connector(tmp_path))] * 2, "--dry-run")
+    assert (done.status, done.stdout, done.complaint) == (2, "", "kcli: two files have a connector lines")
     done = run("connect", "run", str(worker), str(connector(tmp_path, topic="")), "--dry-run")
     assert (done.status, done.complaint) == (1, "kcli: 1 error in the configurations of connectors")
     assert not (tmp_path / "offsets").exists()
@@ -142,6 +145,9 @@ def test_a_dry_run_starts_nothing(tmp_path: Path) -> None:
             "config.providers.vault.class: only FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider of",
         ),
         ({"bootstrap.servers": "nowhere"}, "bootstrap.servers=nowhere: no host:port"),
+        ({"bootstrap.servers": ""}, "bootstrap.servers=: no host:port"),
+        ({"bootstrap.servers": "a:9092, :9093"}, "bootstrap.servers=:9093: no host:port"),
+        ({"bootstrap.servers": "a:99999"}, "bootstrap.servers=a:99999: no host:port"),
         ({"topic.tracking.enable": "x"}, "Expected value to be either true or false"),
         ({"group.id": "g"}, 'Missing required configuration "config.storage.topic"'),
     ],

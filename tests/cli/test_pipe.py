@@ -189,10 +189,11 @@ def test_plans(kafka: Kafka, tmp_path: Path) -> None:
 
 
 def test_complaints(kafka: Kafka, tmp_path: Path) -> None:
-    kafka.seed({"t": 1, "u": 1})
+    kafka.seed({"t": 1, "u": 1, "w": 1})
     kafka.produce("t", "x")
-    t, u = topic(kafka, "t"), topic(kafka, "u")
-    c = "--checkpoint", tmp_path / "c"
+    t, u, w = topic(kafka, "t"), topic(kafka, "u"), topic(kafka, "w")
+    kafka.produce("w", {"value": b"\0\0\0\0\1x"})
+    c, avro = ("--checkpoint", tmp_path / "c"), "avro:http://127.0.0.1:1"
     write_deltalake(tmp_path / "numbers", pa.table({"value": [1]}))
     config = tmp_path / "client.properties"
     config.write_text("group.id=x\n")
@@ -206,6 +207,18 @@ def test_complaints(kafka: Kafka, tmp_path: Path) -> None:
         (2, "--bootstrap-from goes with a topic as FROM", "delta:a", u, *c, "--bootstrap-from", "x"),
         (2, "--beyond-high-watermark goes with a log directory as FROM", t, u, *c, "--beyond-high-watermark"),
         (2, "--keep-partitions goes with a topic or a log", "delta:a", u, *c, "--keep-partitions"),
+        (2, "--keep-partitions goes with a topic as TO", t, "delta:b", "--keep-partitions"),
+        (2, "--max-offsets goes with a topic as TO", t, "delta:b", "--max-offsets", "7"),
+        (2, "--max-offsets goes with a topic or a log", "delta:a", u, *c, "--max-offsets", "7"),
+        (2, "--isolation-level goes with a topic or a log", "delta:a", u, *c, "--isolation-level", "read_uncommitted"),
+        (2, "--on-corruption goes with a topic or a log", "delta:a", u, *c, "--on-corruption", "skip"),
+        (2, "--allow-data-loss goes with a topic or a log", "delta:a", u, *c, "--allow-data-loss"),
+        (2, "--catalog goes with an Iceberg table as FROM or TO", t, u, *c, "--catalog", "x"),
+        (2, "--interval goes with --follow", t, u, *c, "--interval", "5"),
+        (2, "--on-corruption report: fail or skip it", t, "delta:b", "--on-corruption", "report"),
+        (2, "/proc/x: no table can be written there, as no directory can be made in /proc", t, "delta:/proc/x"),
+        (2, "the schema registry http://127.0.0.1:1 does not answer", w, "delta:b", "--value-format", avro),
+        (2, "the schema registry http://127.0.0.1:1", w, "delta:b", "--value-format", avro, "--dry-run"),
         (2, "--catalog and --table-name go together", t, "iceberg:b", "--catalog", "x"),
         (2, "isolation='x'", t, u, *c, "--isolation-level", "x"),
         (2, "kafka.compression.type='x'", t, u, *c, "--compression-type", "x"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from kcli.client.admin import Admin
+from kcli.client.connection import Connection
 from kcli.connect.topics.json_values import Record
 from kcli.connect.worker import kafka_stores, topic_log
 from kcli.connect.worker.distributed import DistributedGroup
@@ -24,7 +27,7 @@ from kcli.testing import Kafka
 from tests.connect.calls import call, source
 from tests.connect.replaying import Worker
 from tests.connect.running import running
-from tests.connect.simple import SimpleEngine
+from tests.connect.simple import SimpleEngine, Source
 
 WAIT_S = 120.0
 QUICK = {
@@ -231,3 +234,51 @@ def test_a_member_of_an_older_generation_keeps_its_id(
     with worker(broker, "older", tmp_path):
         done("joined again", lambda: len(members) > 1)
     assert members[0] == members[1] != ""
+
+
+@pytest.mark.parametrize("support", ["disabled", "enabled"])
+def test_a_configuration_that_its_topic_does_not_take(
+    broker: Kafka, tmp_path: Path, caplog: pytest.LogCaptureFixture, support: str
+) -> None:
+    """The answer, and one line of the log, name the record, its size and the setting; with that it is taken."""
+    group = f"large-{support}"
+    config = {**source(name="big"), "file": str(tmp_path / "in.txt"), "more": "x" * 3_900_000}
+    with worker(broker, group, tmp_path, exactly__once__source__support=support) as (made, _):
+        size = ""
+        for method, path, body in (
+            ("PUT", "/connectors/big/config", config),
+            ("POST", "/connectors", {"name": "big", "config": config}),
+        ):
+            done("leads", lambda: ask(made, "PUT", "/connectors/small/config", source(name="small"))[0] in (200, 201))
+            caplog.clear()
+            status, answer = ask(made, method, path, body)
+            found = re.fullmatch(
+                r"Error writing connector configuration to Kafka: (the record connector-big is too large: .* batch of "
+                rf"3,90\d,\d+ bytes.*; after kcli topics alter {group}-config --config max.message.bytes=(390\d+) the "
+                r"topic takes it)",
+                answer["message"],
+            )
+            assert found is not None, answer
+            assert (status, answer["error_code"]) == (500, 500)
+            size = found[2]
+            told = [each.message for each in caplog.records if "too large" in each.message]
+            assert told == [f"Failed to write connector configuration to Kafka: {found[1]}"]
+        assert ask(made, "GET", "/connectors")[1] == ["small"]
+        admin = Admin(Connection(broker.bootstrap_servers))
+        larger = {"max.message.bytes": str(int(size) + 1000)}  # the task's has its class, too
+        assert list(admin.alter_configs([f"{group}-config"], larger, validate_only=False, if_exists=False)) == [
+            f"{group}-config"
+        ]
+        done("taken", lambda: ask(made, "PUT", "/connectors/big/config", config)[0] == 201)
+        done("running", lambda: states(made, "big") == ["RUNNING", "RUNNING"])
+
+
+def test_tasks_whose_configurations_need_several_batches(
+    broker: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record of each is taken, as by Kafka's worker; all of them together are more than a batch may have."""
+    monkeypatch.setattr(Source, "task_configs", lambda self, tasks_max: [self._properties] * tasks_max)
+    config = {**source(name="many", tasks__max="20"), "file": str(tmp_path / "in.txt"), "more": "x" * 100_000}
+    with worker(broker, "many", tmp_path) as (made, _):
+        done("created", lambda: ask(made, "PUT", "/connectors/many/config", config)[0] == 201)
+        done("running", lambda: states(made, "many") == ["RUNNING"] * 21)

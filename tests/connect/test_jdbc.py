@@ -497,3 +497,16 @@ def test_the_engine_waits_for_a_busy_database(tmp_path: Path, kafka: Kafka, monk
     timer.join()
     other.close()
     assert (outcome.trace, rows(path, "SELECT * FROM t")) == (None, [("x",)])
+
+
+@pytest.mark.parametrize("connector", [JdbcSource, JdbcSink])
+def test_a_database_that_is_not_known_is_an_error_of_validation(connector: Any) -> None:
+    def errors(url: str) -> list[str]:
+        values = {"connection.url": ConfigValue("connection.url")}
+        connector.check({"connection.url": url}, values)
+        return values["connection.url"].errors
+
+    reason = "it is not jdbc:sqlite:PATH or jdbc:postgresql://HOST:PORT/DATABASE, the databases that are known"
+    assert errors("jdbc:mysql://db/shop") == [f"connection.url: {reason}"]
+    for known in ("jdbc:sqlite:/x", "jdbc:postgresql://db/shop", "${file:/run/secrets:url}", ""):
+        assert errors(known) == []

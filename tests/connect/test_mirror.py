@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -389,6 +392,24 @@ def test_acls_of_topics_are_mirrored(kafka: Kafka, source: Kafka, monkeypatch: p
         acl("A.orders", Operation.READ),
         acl("A.orders", Operation.ALL, Permission.DENY),
     ]
+
+
+def test_a_source_without_an_authorizer_is_told_of_once(
+    kafka: Kafka, source: Kafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With MirrorMaker's line, at its level, however often ACLs are due."""
+    monkeypatch.setattr("kcli.connect.connectors.mirror.source.time", SimpleNamespace(monotonic=count(0, 700).__next__))
+    caplog.set_level(logging.INFO, "kcli.connect")
+    source.create_topic("orders", 1)
+    connector = MirrorSource(config_of("Source", source, kafka))
+    for _ in range(3):
+        connector.monitor()
+    told = [(each.levelname, each.message) for each in caplog.records if "ACL" in each.message]
+    line = (
+        "No ACL authorizer is configured on the source Kafka cluster, so no topic ACL syncing will take place. "
+        "Consider disabling topic ACL syncing by setting sync.topic.acls.enabled to 'false'."
+    )
+    assert told == [("INFO", line)]
 
 
 def test_a_source_with_tls_and_logins(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:

@@ -389,6 +389,11 @@ def test_full_disk(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [each.name for each in tmp_path.iterdir()] == ["log"]
 
 
+def test_where_no_export_can_be(log: Path) -> None:
+    with pytest.raises(UsageError, match=r"^/proc/kcli: no table can be written there, as .* in /proc: No such file"):
+        export(source(log), Path("/proc/kcli"))
+
+
 def test_check_finds_what_was_changed(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export(source(log), out)

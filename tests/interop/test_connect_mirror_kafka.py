@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
@@ -13,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -56,6 +58,10 @@ GROUPS = {
     "connect-x": (5, 5),
     "console-consumer-1": (5, 5),
 }
+MIRRORED = ("readers", "slow", "behind")
+"""Those whose offsets are mirrored: groups.exclude has the others."""
+REST_S = 5.0
+WAIT_S = 60.0
 AT_MS = 1_700_000_000_000
 SECONDS = {
     "emit_checkpoints_interval_seconds": "1",
@@ -106,22 +112,48 @@ def made(target: Any, alias: str) -> Mapping[str, Any]:
     """Return what a mirror has made in the target."""
     topic = f"{alias}.orders"
     records = consumed(target, topic, sum(RECORDS.values()), partitions=2)
-    checkpoints = {
-        (each.group, each.place.partition): (each.place.topic == topic, each.upstream, each.downstream, each.metadata)
-        for each in (
-            Checkpoint.read(record.key(), record.value())
-            for record in consumed(target, f"{alias}.checkpoints.internal", 4)
-        )
-    }
     return {
         "records": sorted(
             (each.partition(), each.offset(), each.timestamp(), each.key() or b"", each.value(), each.headers())
             for each in records
         ),
         "configs": configs_of(target, topic),
-        "checkpoints": checkpoints,
+        **offsets_of_groups(target, alias),
+    }
+
+
+def offsets_of_groups(target: Any, alias: str) -> Mapping[str, Any]:
+    """Return the last checkpoint of each group's partition, and what is committed in the target."""
+    topic, checkpoints = f"{alias}.orders", f"{alias}.checkpoints.internal"
+    consumer = Consumer({"bootstrap.servers": target.bootstrap_servers, "group.id": "ends"})
+    _, end = consumer.get_watermark_offsets(Place(checkpoints, 0), WAIT_S)
+    consumer.close()
+    last = (Checkpoint.read(record.key(), record.value()) for record in consumed(target, checkpoints, end))
+    return {
+        "checkpoints": {
+            (each.group, each.place.partition): (
+                each.place.topic == topic,
+                each.upstream,
+                each.downstream,
+                each.metadata,
+            )
+            for each in last
+        },
         "committed": {group: committed(target, group, topic) for group in GROUPS},
     }
+
+
+def wait_for_rest(target: Any, alias: str) -> None:
+    """Wait until there is a checkpoint of each mirrored group and partition, and nothing has changed for REST_S, in
+    which MirrorMaker looks several times: it emits checkpoints one after the other, and again as offset syncs come."""
+    everything = {(group, partition) for group in MIRRORED for partition in RECORDS}
+    found, since = offsets_of_groups(target, alias), time.monotonic()
+    until = since + WAIT_S
+    while found["checkpoints"].keys() != everything or time.monotonic() - since < REST_S:
+        assert time.monotonic() < until, found
+        time.sleep(0.2)
+        before, found = found, offsets_of_groups(target, alias)
+        since = since if found == before else time.monotonic()
 
 
 def committed(target: Any, group: str, topic: str) -> dict[int, int]:
@@ -142,6 +174,7 @@ def mirror_by_kafka(source: Any, target: Any, directory: Path) -> None:
         put(made, config_of("Checkpoint", source, target, topics="orders", **SECONDS))
         ends = dict(enumerate(GROUPS["readers"]))
         wait_for(lambda: committed(target, "readers", "A.orders") == ends)
+        wait_for_rest(target, "A")
 
 
 def mirror_by_kcli(source: Any, target: Any) -> None:

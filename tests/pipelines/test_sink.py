@@ -224,7 +224,12 @@ def test_a_row_that_is_too_large(kafka: Kafka) -> None:
 @pytest.mark.parametrize(
     ("options", "columns", "reason"),
     [
-        ({"topics": "t"}, (), "kafka-log's sink has no option topics"),
+        ({"topics": "t"}, (), "kafka-log's sink has no option topics; there is topic$"),
+        (
+            {"deliverGuarante": "at_least_once", "tpic": "t", "colour": "red"},
+            (),
+            "kafka-log's sink has no option colour, deliverguarante, tpic; there is deliveryGuarantee, topic$",
+        ),
         ({"kafka.acks": "1"}, (), "kafka.acks: only all is honoured"),
         ({"kafka.compression.type": "brotli"}, (), "kafka.compression.type='brotli': not one of none, gzip"),
         ({"kafka.transactional.id": "x"}, (), "kafka.transactional.id: a stream's transactional ids"),

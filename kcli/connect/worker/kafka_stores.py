@@ -8,7 +8,9 @@ import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from kcli.connect.data.errors import RetriableError
+from kcli.client.log_appending import TOO_LARGE
+from kcli.client.wire import ErrorAnswer
+from kcli.connect.data.errors import ConnectError, RetriableError
 from kcli.connect.plugins import Offset, Partition
 from kcli.connect.topics.configs import ConfigState
 from kcli.connect.topics.json_values import Record
@@ -17,7 +19,7 @@ from kcli.connect.topics.statuses import StatusState
 from kcli.connect.worker.leadership import Leadership
 from kcli.connect.worker.settings import Settings
 from kcli.connect.worker.stores import OnConfig
-from kcli.connect.worker.topic_log import NotWritten, TopicConfig, TopicLog
+from kcli.connect.worker.topic_log import NotWritten, TooLarge, TopicConfig, TopicLog
 from kcli.errors import KcliError
 from kcli.service.cluster import Cluster, clock_s
 from kcli.service.fetched import Record as Stored
@@ -133,12 +135,16 @@ class KafkaStores:
     async def write_configs(self, records: Sequence[Record], *, by_leader: bool = True) -> None:
         """Write records of configurations; returns once they are replayed. by_leader: whether the leader alone writes
         such records, which is in transactions then. Raises KcliError."""
-        if self._settings.has_transactional_leader and by_leader:
-            async with self._leading:
-                await self._write_as_leader(records)
-            await self.refresh()
-        else:
-            await self._config_log.append(records)
+        try:
+            if self._settings.has_transactional_leader and by_leader:
+                async with self._leading:
+                    await self._write_as_leader(records)
+                await self.refresh()
+            else:
+                await self._config_log.append(records)
+        except TooLarge as error:
+            log.error("Failed to write connector configuration to Kafka: %s", error)  # noqa: TRY400 (no bug of ours)
+            raise ConnectError(f"Error writing connector configuration to Kafka: {error}") from None
 
     async def _write_as_leader(self, records: Sequence[Record]) -> None:
         leadership = self._leadership
@@ -150,6 +156,8 @@ class KafkaStores:
             log.warning("topic %s is not written by this worker as the leader: %s", self._config_topic, error)
             if leadership is not None and leadership is self._leadership:
                 self._leadership, self.unclaimed_s = None, clock_s()
+            if isinstance(error, ErrorAnswer) and error.code in TOO_LARGE:
+                raise TooLarge(max(records, key=_size), str(error)) from None
             raise NotWritten(NOT_BY_LEADER) from None
 
     async def claim(self) -> None:
@@ -204,3 +212,7 @@ class KafkaStores:
         for each in self._tasks:
             each.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _size(record: Record) -> int:
+    return sum(len(each) for each in record if each is not None)

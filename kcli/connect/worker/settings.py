@@ -7,6 +7,7 @@ they are used, and are stored, shown and logged as they are written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -99,6 +100,7 @@ UNSERVED: Final = (
     "response.http.headers.config",
 )
 """Options of the REST API that are refused wherever they say something: it would answer otherwise than they say."""
+PORT_MAX: Final = 65535
 CLIENT_PREFIXES: Final = ("security.", "sasl.", "ssl.")
 
 
@@ -191,8 +193,9 @@ def read_settings(properties: Mapping[str, str], where: str) -> Settings:
     advertised = properties.get("rest.advertised.listener", scheme).strip().lower()
     if advertised != scheme:
         raise InvalidWorker(f"{where}: rest.advertised.listener={advertised}: the REST API listens with {scheme}")
-    for each in values["bootstrap.servers"] if isinstance(values["bootstrap.servers"], list) else ():
-        if not each.rpartition(":")[2].isdecimal():
+    servers = values["bootstrap.servers"]
+    for each in (servers if isinstance(servers, list) else []) or [""]:
+        if not _is_address(each):
             raise InvalidWorker(f"{where}: bootstrap.servers={each}: no host:port")
     group_id = values.get("group.id")
     assert group_id is None or isinstance(group_id, str), group_id
@@ -200,6 +203,11 @@ def read_settings(properties: Mapping[str, str], where: str) -> Settings:
     if scheme == "https":
         _check_tls(settings, where)
     return settings
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host.strip("[]")) and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) <= PORT_MAX
 
 
 def _check_tls(settings: Settings, where: str) -> None:

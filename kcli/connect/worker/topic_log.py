@@ -4,7 +4,8 @@ of the brokers that lead them.
     open      creates the topic with cleanup.policy=compact, or checks that it has it
     read      gives the records of each partition to `replay`, in their order, without those of aborted transactions
     refresh   waits until all is replayed that was committed before
-    append    writes records with acks=all, each to the partition of its key, and waits until they are replayed
+    append    writes records with acks=all, each to the partition of its key, and waits until they are replayed; those
+              that are too large for one batch in several, as Kafka's producer does
 
 Source: KafkaBasedLog, TopicAdmin.
 """
@@ -15,11 +16,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from formats.batch_writer import write_batch
 from kcli.broker.network.peers import Unanswered
+from kcli.client.log_appending import TOO_LARGE
 from kcli.connect.data.errors import RetriableError
 from kcli.connect.topics.json_values import Record as Pair
 from kcli.errors import KcliError
@@ -50,6 +53,13 @@ class TopicAway(RetriableError):
 
 class NotWritten(RetriableError):
     """Records were not written in time, or it is not known whether they were."""
+
+
+class TooLarge(KcliError):
+    """A record is larger than its topic takes."""
+
+    def __init__(self, record: Pair, reason: str) -> None:
+        super().__init__(f"the record {(record[0] or b'').decode('utf-8', 'replace')} is too large: {reason}")
 
 
 class NotReplayed(RetriableError):
@@ -141,20 +151,24 @@ class TopicLog:
                 f"topic {config.name} of {config.purpose} cannot be created", made.error_code, made.error_message
             )
 
-    async def _check_policy(self) -> None:
-        config = self._config
+    async def _setting(self, name: str) -> str | None:
+        """Return a configuration of the topic; None if the broker does not tell it. Raises Unanswered, Refused."""
         resource = {
             "resource_type": TOPIC_RESOURCE,
-            "resource_name": config.name,
-            "configuration_keys": ["cleanup.policy"],
+            "resource_name": self._config.name,
+            "configuration_keys": [name],
         }
         answer = await self._cluster.any("describe_configs", resources=[resource], include_synonyms=False)
         (found,) = answer.results
         if found.error_code != ErrorCode.NONE:
-            log.warning("the configurations of topic %s: %s", config.name, ErrorCode(found.error_code).name)
-            return
-        policy = next((each.value for each in found.configs if each.name == "cleanup.policy"), None)
-        if policy != "compact":
+            log.warning("the configurations of topic %s: %s", self._config.name, ErrorCode(found.error_code).name)
+            return None
+        return next((each.value for each in found.configs if each.name == name), None)
+
+    async def _check_policy(self) -> None:
+        config = self._config
+        policy = await self._setting("cleanup.policy")
+        if policy not in ("compact", None):
             raise UnsuitableTopic(
                 f"Topic '{config.name}' supplied via the '{config.option}' property is required to have "
                 f"'cleanup.policy=compact' to guarantee consistency and durability of {config.purpose}, but found the "
@@ -290,10 +304,12 @@ class TopicLog:
         await self._replayed(ends)
 
     async def _produce(self, partition: int, records: Sequence[Pair]) -> int:
-        """Return the offset behind the records. Raises NotWritten; Refused for an error that is not temporary."""
+        """Return the offset behind the records. Raises NotWritten; TooLarge; Refused for another error that is not
+        temporary."""
         until = time.monotonic() + TIMEOUT_S
         while True:
-            data = {"index": partition, "records": bytes(write_batch(records, int(time.time() * 1000)))}
+            batch = bytes(write_batch(records, int(time.time() * 1000)))
+            data = {"index": partition, "records": batch}
             try:
                 answer = await self._cluster.ask(
                     self._leaders[partition],
@@ -312,6 +328,12 @@ class TopicLog:
                 code, reason = ErrorCode.REQUEST_TIMED_OUT, str(error)
             if code is ErrorCode.NONE:
                 return int(found.base_offset) + len(records)
+            if code in TOO_LARGE and len(records) > 1:
+                middle = len(records) // 2
+                await self._produce(partition, records[:middle])
+                return await self._produce(partition, records[middle:])
+            if code in TOO_LARGE:
+                raise await self._too_large(records[0], len(batch))
             if code not in PASSING:
                 raise Refused(f"Produce to {self._config.name}", code)
             if time.monotonic() > until:
@@ -321,3 +343,16 @@ class TopicLog:
                 await self._look_up(until)
             except TopicAway as error:
                 raise NotWritten(str(error)) from None
+
+    async def _too_large(self, record: Pair, size: int) -> TooLarge:
+        """Return the error of a record that its topic does not take. size: of its batch, in bytes."""
+        limit: str | None = None
+        with suppress(Unanswered, Refused):
+            limit = await self._setting("max.message.bytes")
+        topic = self._config.name
+        most = "" if limit is None else f", and topic {topic} takes {int(limit):,} (max.message.bytes)"
+        return TooLarge(
+            record,
+            f"it makes a batch of {size:,} bytes{most}; after kcli topics alter {topic} "
+            f"--config max.message.bytes={size} the topic takes it",
+        )

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcli.errors import UsageError
-from kcli.export.commit import not_written
+from kcli.export.commit import not_written, refuse_no_place
 from kcli.export.export_options import ExportOptions
 from kcli.export.manifest import MANIFEST, Extent, Manifest
 from kcli.export.offsets import log_end
@@ -80,6 +80,7 @@ class TableJob:
         began = time.monotonic()
         try:
             self._steps().check()
+            refuse_no_place(self._options.out)
             _refuse_taken(self._options.out)
             with TableStaging(self._options.out, self._has_committed) as staging:
                 self._table.load()
@@ -106,20 +107,26 @@ class TableJob:
 
     def unread(self) -> list[tuple[TopicPartition, int, int]]:
         """Return the partitions that a run would read, each with the first offset that is not in the table, and the
-        exclusive end of its log. Writes nothing. Raises as `run`."""
+        exclusive end of its log. Asks the registries of keys and values for the schemas of the first records. Writes
+        nothing. Raises as `run`."""
         self._steps().check()
+        refuse_no_place(self._options.out)
         _refuse_taken(self._options.out)
         self._table.load()
         self._refuse_leftovers()
         self._refuse_formats()
-        return self._unread()
+        found, due = self._unread()
+        self._steps().ask_registries(due)
+        return found
 
-    def _unread(self) -> list[tuple[TopicPartition, int, int]]:
+    def _unread(self) -> tuple[list[tuple[TopicPartition, int, int]], Sequence[Split]]:
+        """Return what `unread` does, and the splits of these offsets."""
         _, new = self._new(self._options.source)
-        return [
+        found = [
             (TopicPartition(each.files.topic, each.files.partition), each.start, min(each.end, log_end(each.files)))
             for each in new
         ]
+        return found, splits(new, self._options.source)
 
     def _steps(self) -> Steps:
         form = replace(self._options.form, is_whole=self._table.is_whole)

@@ -49,13 +49,14 @@ class LiveTableJob(TableJob):
         super().__init__(options, table, spark, watch)
         self._cluster = cluster
 
-    def _unread(self) -> list[tuple[TopicPartition, int, int]]:
+    def _unread(self) -> tuple[list[tuple[TopicPartition, int, int]], Sequence[Split]]:
         found: dict[TopicPartition, tuple[int, int]] = {}
-        for each in self._planned(self._options.source)[1]:
+        due = self._planned(self._options.source)[1]
+        for each in due:
             partition = TopicPartition(each.topic, each.partition)
             start, end = found.get(partition, (each.from_offset, each.to_offset))
             found[partition] = min(start, each.from_offset), max(end, each.to_offset)
-        return [(partition, *found[partition]) for partition in sorted(found)]
+        return [(partition, *found[partition]) for partition in sorted(found)], due
 
     def _plan(self, scratch: Path) -> tuple[Position, list[Split]]:  # noqa: ARG002 (no damage table)
         return self._planned(replace(self._options.source, min_partitions=os.cpu_count() or 1))

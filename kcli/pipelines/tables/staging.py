@@ -117,7 +117,7 @@ class TableStaging(Staging):
                 if self._is_committed(intent):
                     raise
                 self._give_up(intent)
-                raise NotCommitted(str(unchanged(self.directory, reason_of(error)))) from error
+                raise NotCommitted(str(unchanged(self.directory, reason_of(error), error.errno))) from error
             self._disk.remove(self.intent)
 
     def _give_up(self, intent: Intent) -> None:
@@ -133,7 +133,7 @@ class TableStaging(Staging):
             for parent in parents([*renames.values()], self.directory.parent):
                 self._disk.sync_directory(parent)
         except OSError as error:
-            raise NotCommitted(str(unchanged(self.directory, reason_of(error)))) from error
+            raise NotCommitted(str(unchanged(self.directory, reason_of(error), error.errno))) from error
 
     def _undo(self, intent: Intent) -> None:
         """Remove the files that a failed commit has put in place, and the directories that were made for them. The

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -12,28 +13,43 @@ import pytest
 
 from kcli.client.wire import NobodyAnswers
 from kcli.errors import UsageError
-from kcli.export.export_options import ExportOptions
+from kcli.export.decoding import DecoderSpec
+from kcli.export.export_options import RAW, ExportOptions
 from kcli.export.outcome import Outcome
 from kcli.export.splits import DataLoss
 from kcli.export.table_writer import TableFormat
 from kcli.pipelines.pipe.plan import PipeProgress
 from kcli.pipelines.pipe.to_table import TablePipe
 from kcli.pipelines.source import live_options
+from kcli.pipelines.tables.job import TableJob
 from kcli.pipelines.tables.live import LiveTableJob
+from kcli.schema_client.errors import RegistryError
 from kcli.testing.kafka import Kafka
+from tests.export.decoding.test_registry import RegistryServer
 from tests.export.in_process import InProcess
 from tests.pipelines.tables.places import COLUMNS, Place
+from tests.pipelines.tables.places import source as source_of
 from tests.pipelines.test_bootstrap import history, numbered
 from tests.pipelines.test_live_batch import delete_records, delete_topic
 
 
 def job(kafka: Kafka, place: Place, **options: str) -> LiveTableJob:
-    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "t", "columns": COLUMNS, **options}
+    return decoding(kafka, place, RAW, options)
+
+
+def decoding(kafka: Kafka, place: Place, value: DecoderSpec, options: Mapping[str, str] | None = None) -> LiveTableJob:
+    given = {
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "subscribe": "t",
+        "columns": COLUMNS,
+        **(options or {}),
+    }
     live = live_options(given)
     assert live is not None
     source, cluster = live
     form = TableFormat(is_whole=place.kind != "delta")
-    return LiveTableJob(ExportOptions(source, place.out, form), cluster, place.table(), InProcess())  # type: ignore[arg-type]
+    given_options = ExportOptions(source, place.out, form, value=value)
+    return LiveTableJob(given_options, cluster, place.table(), InProcess())  # type: ignore[arg-type]
 
 
 def pipe(kafka: Kafka, place: Place, **options: str) -> Outcome:
@@ -58,6 +74,65 @@ def test_the_plan_writes_nothing(kafka: Kafka, plain_place: Place) -> None:
     job(kafka, plain_place).unread()
     assert not plain_place.out.exists()
     assert not [each for each in plain_place.out.parent.iterdir() if each.name.startswith(".out")]
+
+
+ORDER = b"\0\0\0\0\1\x02\x02a"
+"""The id 1, of a schema of SCHEMAS, and an order."""
+
+
+@pytest.mark.parametrize("source", ["topic", "log directory"])
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (None, None),
+        ((401, b'{"error_code": 401, "message": "Unauthorized"}'), "/schemas/ids/1 answers 401 Unauthorized"),
+        ((403, b"no"), "/schemas/ids/1 answers 403 Forbidden"),
+        ("stopped", "the schema registry .* does not answer: Connection refused"),
+    ],
+)
+def test_the_plan_asks_the_registry_as_the_job_does(
+    kafka: Kafka,
+    plain_place: Place,
+    server: RegistryServer,
+    source: str,
+    failure: tuple[int, bytes] | str | None,
+    reason: str | None,
+) -> None:
+    """For the schema of the first record that has one, in whichever partition, and before Spark starts."""
+    kafka.create_topic("t", 2)
+    kafka.produce("t", {"value": None, "partition": 0}, *({"value": ORDER, "partition": 1} for _ in range(3)))
+    url = server.url
+    if isinstance(failure, tuple):
+        server.failures += [failure] * 9
+    elif failure:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    spec = DecoderSpec.parse(f"avro:{url}")
+    made: TableJob = decoding(kafka, plain_place, spec)
+    if source == "log directory":
+        given = ExportOptions(source_of(kafka.data_dir, subscribe="t"), plain_place.out, TableFormat(), value=spec)
+        made = TableJob(given, plain_place.table(), InProcess())  # type: ignore[arg-type]
+    if reason is None:
+        assert made.unread() == [(("t", 0), 0, 1), (("t", 1), 0, 3)]
+        assert server.asked == ["/schemas/ids/1"]
+        return
+    told = []
+    for work in (made.unread, made.run):
+        with pytest.raises(RegistryError, match=reason) as raised:
+            work()
+        told.append(str(raised.value))
+    assert told[0] == told[1]
+    assert not plain_place.out.exists()
+
+
+def test_a_plan_without_new_records_asks_no_registry(kafka: Kafka, plain_place: Place, server: RegistryServer) -> None:
+    """Nor does the job."""
+    kafka.create_topic("t")
+    assert decoding(kafka, plain_place, DecoderSpec.parse(f"avro:{server.url}")).unread() == []
+    assert server.asked == []
+    with pytest.raises(UsageError, match="not a registry's URL"):
+        decoding(kafka, plain_place, DecoderSpec.parse("avro:ftp://registry")).unread()
 
 
 def test_from_a_disk_to_the_brokers(kafka: Kafka, place: Place, tmp_path: Path) -> None:

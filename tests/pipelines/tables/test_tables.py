@@ -718,6 +718,43 @@ def test_a_disk_that_is_full_before_the_commit(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "out"]
 
 
+@pytest.mark.parametrize("kind", ["delta", "directory"])
+def test_where_no_table_can_be(kind: str, log: Path, tmp_path: Path) -> None:
+    """The error says why, and does not advise to try again; what is known without a try is told by the plan, too."""
+    (tmp_path / "file").write_text("")
+    for out, reason, is_known in (
+        (Path("/proc/kcli"), "no directory can be made in /proc: No such file or directory", False),
+        (tmp_path / "file" / "out", f"no directory can be made in {tmp_path}/file: Not a directory", True),
+        (tmp_path / ("x" * 256) / "out", f"no directory can be made in {tmp_path}: File name too long", True),
+    ):
+        job = TableJob(ExportOptions(source(log), out), Place(kind, out).table(), InProcess())  # type: ignore[arg-type]
+        for work in (job.unread, job.run) if is_known else (job.run,):
+            with pytest.raises(UsageError) as raised:
+                work()
+            assert str(raised.value) == f"{out}: no table can be written there, as {reason}"
+
+
+@pytest.mark.parametrize("work", [TableJob.unread, TableJob.run])
+def test_the_root_is_no_table(work: Callable[[TableJob], Any], log: Path) -> None:
+    root = Path("/")
+    options = ExportOptions(source(log), root)
+    with pytest.raises(UsageError, match=r"^/ is the top of a file system: give a directory in it"):
+        work(TableJob(options, Place("delta", root).table(), InProcess()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("step", ["write_file", "rename"])
+def test_a_disk_that_becomes_read_only(
+    step: str, log: Path, plain_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Disk, step, refused)
+    with pytest.raises(KcliError) as raised:
+        plain_place.export(source(log))
+    assert str(raised.value) == f"{plain_place.out}: Read-only file system: the table has nothing of this run"
+
+
 def test_a_disk_that_is_full_at_deltas_commit(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """deltalake leaves the directory of a log without a version, which the next run would take for somebody else's."""
     place = Place("delta", tmp_path / "out")

@@ -12,6 +12,7 @@ from kcli.errors import needing
 
 SQLITE: Final = "jdbc:sqlite:"
 POSTGRES: Final = "jdbc:postgresql:"
+NOT_KNOWN: Final = f"it is not {SQLITE}PATH or {POSTGRES}//HOST:PORT/DATABASE, the databases that are known"
 
 
 class Database(ABC):
@@ -71,5 +72,4 @@ def database_of(config: Mapping[str, str], *, is_made: bool = False) -> Database
             from kcli.connect.connectors.jdbc.postgres import Postgres
 
         return Postgres(config)
-    known = f"{SQLITE}PATH or {POSTGRES}//HOST:PORT/DATABASE"
-    raise ConnectError(f"connection.url={url!r}: it is not {known}, the databases that are known")
+    raise ConnectError(f"connection.url={url!r}: {NOT_KNOWN}")

@@ -14,6 +14,7 @@ from kcli.connect.config.config_def import (
     Type,
     option,
 )
+from kcli.connect.connectors.jdbc.database import NOT_KNOWN, POSTGRES, SQLITE
 
 HIGH, MEDIUM, LOW = Importance
 MODES: Final = ("bulk", "timestamp", "incrementing", "timestamp+incrementing")
@@ -90,8 +91,11 @@ SOURCE: Final = ConfigDef(
 
 
 def check_connection(properties: Mapping[str, str | None], values: Mapping[str, ConfigValue]) -> None:
-    """Add errors to the values for a login to a database without users."""
-    if (properties.get("connection.url") or "").startswith("jdbc:sqlite:"):
+    """Add errors to the values for a database that is not known, and for a login to one without users."""
+    url = properties.get("connection.url") or ""
+    if url and "${" not in url and not url.startswith((SQLITE, POSTGRES)) and "connection.url" in values:
+        values["connection.url"].errors.append(f"connection.url: {NOT_KNOWN}")
+    if url.startswith(SQLITE):
         for name in ("connection.user", "connection.password"):
             if properties.get(name) and name in values:
                 values[name].errors.append(f"{name} is set, but SQLite has no users")

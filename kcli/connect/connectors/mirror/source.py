@@ -12,6 +12,7 @@ MirrorSourceConnector, MirrorSourceTask.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
@@ -53,6 +54,7 @@ from kcli.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from kcli.pipelines.cluster import Cluster
 
+log = logging.getLogger("kcli.connect")
 CLUSTER, TOPIC, PARTITION, OFFSET = "cluster", "topic", "partition", "offset"
 ASSIGNED: Final = "task.assigned.partitions"
 ROW_COLUMNS: Final = ("offset", "timestampMs", "key", "value", "headers")
@@ -65,6 +67,11 @@ COMMITTED_ONLY: Final = (
     "replicated from the source cluster to the target cluster."
 )
 NO_SYNCS: Final = "MirrorSourceConnector can't setup offset-syncs feature while emit.offset-syncs.enabled set to false"
+NO_ACLS: Final = (
+    "No ACL authorizer is configured on the source Kafka cluster, so no topic ACL syncing will take place. Consider "
+    "disabling topic ACL syncing by setting sync.topic.acls.enabled to 'false'."
+)
+"""MirrorMaker's words."""
 
 
 class MirrorSource:
@@ -80,6 +87,7 @@ class MirrorSource:
         self._properties = properties
         self._partitions: list[TopicPartition] | None = None
         self._due_s: dict[str, int] = {}
+        self._has_told_of_acls = False
 
     @classmethod
     def config(cls) -> ConfigDef:
@@ -118,12 +126,18 @@ class MirrorSource:
             self._partitions = topics.refresh()
         jobs: dict[str, Callable[[], None]] = {
             "sync.topic.configs": topics.sync_configs,
-            "sync.topic.acls": topics.sync_acls,
+            "sync.topic.acls": lambda: self._sync_acls(topics),
         }
         for name, job in jobs.items():
             if self._is_due(options, name, now_s):
                 job()
         return min(self._due_s.values()) - now_s if self._due_s else None
+
+    def _sync_acls(self, topics: MirroredTopics) -> None:
+        has_authorizer = topics.sync_acls()
+        if not has_authorizer and not self._has_told_of_acls:
+            self._has_told_of_acls = True
+            log.info(NO_ACLS)
 
     def _is_due(self, options: MirrorOptions, job: str, now_s: int) -> bool:
         """Return whether it is time for a job, which is due again after its interval then."""

@@ -68,19 +68,20 @@ class MirroredTopics:
             if gone or news:
                 _checked(self._admin.alter_configs([remote], {**gone, **news}, validate_only=False, if_exists=False))
 
-    def sync_acls(self) -> None:
-        """Add the ACLs of the source's topics to those of the target. One that is refused has a line in the log. Raises
-        UsageError, NobodyAnswers, ErrorAnswer."""
+    def sync_acls(self) -> bool:
+        """Add the ACLs of the source's topics to those of the target. One that is refused has a line in the log. Return
+        False if the source has no authorizer, and so no ACLs. Raises UsageError, NobodyAnswers, ErrorAnswer."""
         try:
             found = Acls(self._options.cluster("source", Client.ADMIN).brokers()).matching(OF_TOPICS)
         except ErrorAnswer as error:
             if error.code is ErrorCode.SECURITY_DISABLED:
-                return
+                return False
             raise
         wanted = list(self._mirrored(found))
         for each in Acls(self._target.brokers()).add(wanted) if wanted else ():
             if isinstance(each, KcliError):
                 log.warning("an ACL of a topic is not mirrored: %s", each)
+        return True
 
     def create_syncs_topic(self) -> None:
         """Create the topic with the offset syncs. Raises KcliError."""
