@@ -51,6 +51,7 @@ from kcli.log.recovery.foreign_blocks import identities, runs_of_others
 from kcli.log.recovery.gaps import gaps, lost_begin
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
+from kcli.log.recovery.made_anew import made_anew
 from kcli.log.recovery.metadata_start import fit_to_snapshots
 from kcli.log.recovery.misdirected import Home, Run, found_in
 from kcli.log.recovery.offset_ranges import OffsetRanges
@@ -363,6 +364,8 @@ def _plan(
     planned = _with_missed(planned, missed)
     if with_salvage:
         return _salvaged(planned, advance, exchanged, missed, checked, readable)
+    if planned.refused is None:
+        planned.pass_over(made_anew(planned.view, {event.file for event in planned.events}))
     planned.pass_over(_gaps(planned))
     planned.pass_over(_packed(planned))
     planned.pass_over(_misnamed(planned))
