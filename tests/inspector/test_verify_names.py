@@ -199,6 +199,7 @@ def test_a_segment_that_came_back_after_the_cleaner_replaced_it(tmp_path: Path, 
     (finding,) = loud(after)
     assert (finding.kind, finding.path) == ("log-replaced", str(after / partition / f"{base:020}.log"))
     assert "has replaced by 0000000000000000000" in str(finding.found)
+    assert finding.action.startswith(f"a Fetch at offset {base} or above does not read 0000000000000000000")
     next_of(after)
     assert loud(after) == []
 

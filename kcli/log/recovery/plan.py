@@ -48,7 +48,7 @@ from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.files_beside import files_with, packed_log
 from kcli.log.recovery.foreign_blocks import identities, runs_of_others
-from kcli.log.recovery.gaps import gaps, lost_begin, stop_at
+from kcli.log.recovery.gaps import gaps, lost_begin, overlaps, stop_at
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery.made_anew import made_anew
@@ -369,6 +369,7 @@ def _plan(
     planned.pass_over(_gaps(planned))
     planned.pass_over(_packed(planned))
     planned.pass_over(_misnamed(planned))
+    planned.pass_over(_overlaps(planned))
     planned.pass_over(_unfit_end(planned))
     if planned.refused is None or not options.log_start_offset:
         return planned
@@ -420,6 +421,23 @@ def _damage_text(planned: PartitionPlan, name: str) -> str:
         f"the file is damaged from byte {position:,} on. Kafka starts, and consumers stop at offset {offset:,}; "
         "salvage keeps what can be read"
     )
+
+
+def _overlaps(planned: PartitionPlan) -> Iterator[Event]:
+    """Yield an event for each .log file whose offsets the one before it has, too, as after a segment came back that the
+    cleaner had replaced, unless another event says that Kafka passes the file over. Raises UnreadableInput."""
+    options = planned.options
+    if planned.refused is not None or options.is_metadata or options.is_deleted:
+        return
+    named = {each.file for each in planned.events if each.kind is EventKind.PASSED_OVER}
+    files = {name: each for name, each in planned.view.files.items() if name not in options.foreign}
+    for before, name, last in overlaps(files):
+        if name not in named:
+            reads = f"a Fetch at offset {offset_of(name):,} or above reads this file, and no record of that one"
+            reason = (
+                f"the offsets of {before} go up to {last:,}, beyond the begin of this file: Kafka starts, and {reads}"
+            )
+            yield Event(EventKind.PASSED_OVER, name, reason)
 
 
 def _packed_text(planned: PartitionPlan, name: str, until: int | None) -> str:

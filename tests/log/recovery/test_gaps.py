@@ -141,3 +141,28 @@ def test_damage_up_to_the_end_of_a_segment(data: Path) -> None:
     assert reason.startswith("no sound batch has offsets 108..201: the file is damaged from byte 0 on. ")
     log.write_bytes(content)
     assert of(data, log) == []
+
+
+def test_a_segment_whose_offsets_the_one_before_has(data: Path) -> None:
+    """As after a cleaning. From such a segment on, Kafka 4.3 did not send the last values of seven keys, which the
+    segment before had behind its end."""
+    before = data / PARTITION / f"{0:020}.log"
+    content = before.read_bytes()
+    position, _ = frames(content)[-2]
+    first = int.from_bytes(content[position : position + 8])
+    log = before.with_name(f"{first:020}.log")
+    log.write_bytes(content[position:])
+    (reason,) = of(data, log)
+    reads = f"a Fetch at offset {first} or above reads this file, and no record of that one"
+    found = f"the offsets of {before.name} go up to 107, beyond the begin of this file"
+    assert reason == f"{found}: Kafka starts, and {reads}"
+    assert kcli("recover", data).status == 1
+    for index in before.parent.glob(f"{0:020}.*index"):  # the start makes them anew
+        index.unlink()
+    assert of(data, log) == [reason]
+
+
+@pytest.mark.parametrize("name", ["codecs/data", "groups/data", "txn/data", "compact/before", "compact/after"])
+def test_no_segments_of_kafka_overlap(name: str) -> None:
+    ended = kcli("recover", "--format", "jsonl", GOLDEN / name)
+    assert "beyond the begin of this file" not in ended.stdout
