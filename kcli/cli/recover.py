@@ -285,6 +285,8 @@ class _Show:
         self._superseded = {path for path, copy in left_out.items() if not copy.is_kept}
         """The directories that become strays, while Kafka serves their partitions from other log directories: nothing
         that happens to their logs is a loss."""
+        self._left_aside = set() if recovery.is_partition or recovery.salvage else metadata.left_aside
+        """The directories that Kafka's start leaves as they are, or makes strays: it serves no record of them."""
         self._open: list[Row] = []
         """The rows of transactions that the start leaves open, as it cuts their end markers or may have cut them."""
         self._harmed: list[str] = []
@@ -312,8 +314,7 @@ class _Show:
                 rows = self._with_tier(plan, rows, self._coverage)
             if plan.lacks_end:
                 rows = [row | self._of_end(plan) if row["kind"] == "end-missing" else row for row in rows]
-            if plan.view.directory in self._exchanged:
-                rows = _without_consequences(plan, rows)
+            rows = self._without_consequences(plan, rows)
             if plan.view.directory in self._superseded:
                 self._ends.update((row["partition"], row) for row in rows if row["kind"] == "partition")
                 continue
@@ -354,6 +355,18 @@ class _Show:
             return 2
         is_bad = totals.losses or totals.is_salvaged or self._metadata.is_loss or self._is_bad or self._is_unknown
         return 1 if totals.refused or self._metadata.undecided or (is_bad and not changes) else 0
+
+    def _without_consequences(self, plan: PartitionPlan, rows: list[Row]) -> list[Row]:
+        """Return the rows of a directory without those that follow from its name. If it has exchanged its name, the log
+        does not reach the other partition's end, and the open transactions are known to their own one's coordinator. If
+        Kafka leaves it aside, no deleted record of it is served again."""
+        if plan.view.directory in self._left_aside:
+            rows = [row for row in rows if row["kind"] != "start-forgotten"]
+        if plan.view.directory not in self._exchanged:
+            return rows
+        is_cut = plan.has_losses or plan.saved.gaps
+        kept = [row for row in rows if row["kind"] != "end-missing"]
+        return [row for row in kept if is_cut or row["kind"] != "transaction-open" or row["marker_offset"] is not None]
 
     def _with_tier(self, plan: PartitionPlan, rows: list[Row], tier: TierCoverage) -> list[Row]:
         """Return the rows of a plan, with fields and further rows that say which of the offsets that the log lacks the
@@ -713,14 +726,6 @@ class _Show:
         if not left:
             return ""
         return f"; {printable(', '.join(left))} stays as it is: {command} tells what to do by hand"
-
-
-def _without_consequences(plan: PartitionPlan, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of a directory that has exchanged its name, without those that follow from the wrong name: the
-    log does not reach the other partition's end, and the open transactions are known to their own one's coordinator."""
-    is_cut = plan.has_losses or plan.saved.gaps
-    kept = [row for row in rows if row["kind"] != "end-missing"]
-    return [row for row in kept if is_cut or row["kind"] != "transaction-open" or row["marker_offset"] is not None]
 
 
 def _is_of_coordinator(name: str) -> bool:

@@ -191,7 +191,7 @@ def _show(verification: Findings, progress: Progress, shown: Sequence[str], *, q
     step of another file must run before its own (see next_order). shown: the severities to write. Return the exit
     status."""
     from kcli.inspector.verify.findings import rank
-    from kcli.inspector.verify.next_order import in_order, repeats
+    from kcli.inspector.verify.next_order import in_order, repeats, with_whole_salvage
 
     began = time.monotonic()
     found: Counter[str] = Counter()
@@ -207,8 +207,10 @@ def _show(verification: Findings, progress: Progress, shown: Sequence[str], *, q
     with verdict(status):
         listed = sorted(files.values(), key=lambda each: (*rank(each.worst), each.worst.path))
         listed = [listed[number] for number in in_order([each.worst for each in listed])]
-        for file, is_done in zip(listed, repeats([each.worst for each in listed]), strict=True):
-            write_text(file.text(coloured=coloured, quiet=quiet, is_done=is_done))
+        worst, is_salvaged = with_whole_salvage([each.worst for each in listed])
+        for file, finding, is_done, is_in in zip(listed, worst, repeats(worst), is_salvaged, strict=True):
+            done = "a command above does it" if is_done else "the salvage above does it, too" if is_in else ""
+            write_text(file.text(finding, coloured=coloured, quiet=quiet, done=done))
         if not quiet and (verification.files or not verification.unreadable):
             write_text(_summary(found, shown, verification, time.monotonic() - began))
     return status
@@ -246,17 +248,16 @@ class _File:
         if self._worst is None or rank(finding) < rank(self._worst):
             self._worst = finding
 
-    def text(self, *, coloured: bool, quiet: bool, is_done: bool) -> str:
+    def text(self, finding: Finding, *, coloured: bool, quiet: bool, done: str) -> str:
         """Return the worst finding as text: a line and, unless `quiet`, below it the sound batches around the damage
-        and the next step. is_done: whether the command of an earlier finding already moves or removes all files that
-        the command of this finding does."""
-        finding = self.worst
+        and the next step. finding: the worst one, with the command to show. done: the words to show in place of the
+        command, if one of an earlier finding already does the same; else ""."""
         lines = [_headline(finding, coloured=coloured)]
         if not quiet:
-            lines += [f"        {printable(line)}" for line in self._details(finding, is_done=is_done)]
+            lines += [f"        {printable(line)}" for line in self._details(finding, done)]
         return "\n".join(lines) + "\n"
 
-    def _details(self, finding: Finding, *, is_done: bool) -> Iterator[str]:
+    def _details(self, finding: Finding, done: str) -> Iterator[str]:
         if finding.severity == "error" and finding.valid_batches_behind is not None:
             yield _around(finding)
         if finding.consequences:
@@ -265,8 +266,8 @@ class _File:
         if self._count > 1:
             yield f"{self._count - 1:,} more in this file (--format jsonl lists them)"
         yield finding.action
-        if is_done:
-            yield "a command above does it"
+        if done:
+            yield done
         elif finding.command is not None:
             yield f"Next: {finding.command}"
 

@@ -355,6 +355,15 @@ def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: in
     return why_stray(image, directory.name.partition, topic_id, node_id) is not None
 
 
+def is_left_aside(image: MetadataImage, directory: PartitionDirectory, node_id: int | None) -> bool:
+    """Whether Kafka's start serves no record of a partition's directory, as the metadata has no partition of its name,
+    or the start renames it to -stray. False if the metadata has no topic at all. node_id: as in is_left_out."""
+    if not image.topics:
+        return False
+    topic = image.topic(directory.name.topic)
+    return topic is None or directory.name.partition not in topic.partitions or is_left_out(image, directory, node_id)
+
+
 def is_foreign(
     image: MetadataImage, removed: Collection[str], directories: Iterable[PartitionDirectory], ids: Collection[str]
 ) -> bool:

@@ -56,7 +56,7 @@ from kcli.metadata_log.bootstrap import bootstrap_refusal
 from kcli.metadata_log.directory_ids import directory_ids
 from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than, restored_alone
-from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_out, why_stray
+from kcli.metadata_log.lost import LostMetadata, Stray, is_foreign, is_left_aside, is_left_out, why_stray
 from kcli.metadata_log.placement import MissingPartition, Placement, aside_in, futures_in, outcome_of_other_id
 from kcli.metadata_log.renamed_log import renamed_logs, renamed_metadata_log, renamed_snapshot
 from kcli.metadata_log.replay import replay
@@ -453,6 +453,13 @@ class MetadataRecovery:
         """The directories without a batch whose partitions have their records in another directory: salvage gives that
         one the name, whatever partition.metadata of these says. Raises UnreadableInput."""
         return {each.emptied.path for each in self.missing if each.emptied is not None and each.renamed is not None}
+
+    @property
+    def left_aside(self) -> set[Path]:
+        """The directories of which Kafka's start serves no record, by all records of the metadata log that can be read.
+        Raises UnreadableInput."""
+        directories = LogDirectory(self.directory).partitions() if self.is_log_directory else ()
+        return {each.path for each in directories if is_left_aside(self._readable, each, self._node_id())}
 
     def other_replicas(self, partition: TopicPartition) -> list[int]:
         """Return the other nodes on which the metadata log places replicas of a partition. Raises UnreadableInput."""

@@ -1047,6 +1047,7 @@ def test_logs_of_two_partitions_that_have_the_places_of_each_other(tmp_path: Pat
     assert ended.status == 1
     found = [(row["partition"], row["owner"]) for row in rows(ended.stdout) if row["kind"] == "exchanged"]
     assert sorted(found) == [("java-lz4-0", f"mixed-0/{one.name}"), ("mixed-0", f"java-lz4-0/{other.name}")]
+    assert "it was moved" not in ended.stdout  # no other log belongs behind the end of one of the two
     assert "kcli recover --salvage --out NEW" in kcli("recover", directory).stdout
     assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
     assert kcli("recover", "--salvage", "--in-place", directory).status == 0

@@ -124,6 +124,22 @@ def test_what_is_no_file_is_named(directory: Path, name: str, make: Callable[[Pa
     assert str(finding.found).startswith(found)
 
 
+def test_a_link_to_a_file_on_a_disk_that_is_not_mounted(directory: Path, tmp_path: Path) -> None:
+    """The link is right once the disk is mounted: with the link moved away, the log would lack the segment for good."""
+    log = logs(directory)[1]
+    away = tmp_path / "disk2" / log.name
+    content = log.read_bytes()
+    log.unlink()
+    log.symlink_to(away)
+    (finding,) = loud(directory)
+    assert f"mount the disk with {away}, or put that file back; only if it is lost, move the link" in finding.action
+    next_of(directory)
+    assert log.is_symlink()
+    away.parent.mkdir()
+    away.write_bytes(content)
+    assert loud(directory) == []
+
+
 def test_a_circle_of_links_does_not_hide_the_rest(directory: Path) -> None:
     for one, other in (("loop1", "loop2"), ("loop2", "loop1")):
         (directory / one).symlink_to(other)
@@ -199,6 +215,7 @@ def test_a_segment_that_came_back_after_the_cleaner_replaced_it(tmp_path: Path, 
     (finding,) = loud(after)
     assert (finding.kind, finding.path) == ("log-replaced", str(after / partition / f"{base:020}.log"))
     assert "has replaced by 0000000000000000000" in str(finding.found)
+    assert finding.action.startswith(f"a Fetch at offset {base} or above does not read 0000000000000000000")
     next_of(after)
     assert loud(after) == []
 

@@ -71,3 +71,13 @@ def test_a_quorum_state_of_another_node(directory: Path) -> None:
     path.write_text(f'{{"clusterId":"","leaderId":2,"leaderEpoch":99,"votedId":-1,"appliedOffset":0,{voters}')
     (finding,) = [each for each in loud(directory) if each.path == str(path)]
     assert (finding.kind, finding.severity) == ("quorum-state-voters", "warning")
+
+
+def test_a_quorum_state_of_another_cluster(directory: Path) -> None:
+    """Kafka 4.3 took no leader from it, and was elected in the next epoch."""
+    path = directory / "__cluster_metadata-0" / FileKind.QUORUM_STATE
+    path.write_text(path.read_text().replace('"leaderId":1', '"leaderId":2').replace('"voterId":1', '"voterId":2'))
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity, finding.path) == ("quorum-state-voters", "warning", str(path))
+    assert finding.expected == "voters with this node, 1, which is a controller"
+    assert str(finding.found).startswith("voters 2: ")

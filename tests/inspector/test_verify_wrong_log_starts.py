@@ -273,6 +273,31 @@ def test_recover_tells_of_deleted_records_and_salvage_sets_the_log_start(moved: 
     assert not [each for each in rows(tmp_path / "new") if each["kind"] == "start-forgotten"]
 
 
+@pytest.mark.parametrize("entries", [{"g-b-0": 0}, {"g-a-0": 5}])
+def test_a_directory_that_kafka_leaves_aside_counts_for_its_partition(moved: Path, entries: dict[str, int]) -> None:
+    """Its name lost its case. Kafka 4.3 made an empty g-a-0, and served nothing of G-A-0."""
+    write(moved, entries)
+    (moved / "g-a-0").rename(moved / "G-A-0")
+    assert not [each for each in rows(moved) if each["kind"] == "start-forgotten"]
+    found = [each for each in loud(moved) if each.kind == "log-start-offset"]
+    if "g-a-0" in entries:
+        assert not found
+        return
+    (finding,) = found
+    assert str(finding.found).startswith("no entry for g-a-0,")
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert (moved / STARTS).read_text() == "0\n2\ng-b 0 0\ng-a 0 5\n"
+
+
+def test_a_topic_that_the_metadata_log_does_not_have_has_no_log_start(moved: Path) -> None:
+    """Its directory becomes a stray."""
+    write(moved, {"g-a-0": 5})
+    shutil.copytree(moved / "g-a-0", moved / "unknown-0")
+    assert not [each for each in loud(moved) if each.kind == "log-start-offset"]
+    assert not [each for each in rows(moved) if each["kind"] == "start-forgotten"]
+
+
 @pytest.mark.parametrize(
     ("policy", "start", "is_told"),
     [

@@ -38,7 +38,7 @@ from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.segment_names import other_case
-from kcli.inspector.verify.small_files import ANEW, mark_text
+from kcli.inspector.verify.small_files import ANEW, ELECTS, mark_text
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.inspector.verify.zeros import zeros_text
 from kcli.log.linked_files import linked_files, links_text
@@ -266,6 +266,25 @@ def metadata_topic_id(around: Surroundings) -> Iterator[Finding]:
             action=WRITE_ANEW,
             command=partition_metadata_command(path, METADATA_TOPIC_ID),
             refuses_start=True,
+        )
+
+
+def others_quorum_state(around: Surroundings) -> Iterator[Finding]:
+    """Yield the finding of a quorum-state whose voters lack this node, which has registered as a controller. Kafka does
+    not compare them: it takes the voters that are configured, and waits for no leader that is none of these."""
+    from kcli.metadata_log.recovery import voters
+
+    path = around.path / METADATA_DIRECTORY / FileKind.QUORUM_STATE
+    known, node_id = voters(path.parent), around.node_id
+    if known and around.image is not None and node_id in around.image.controllers and node_id not in known:
+        yield Finding(
+            path=str(path),
+            kind="quorum-state-voters",
+            severity="warning",
+            position=0,
+            expected=f"voters with this node, {node_id}, which is a controller",
+            found=f"voters {', '.join(map(str, known))}: it is another node's, or an older quorum's",
+            action=ELECTS,
         )
 
 

@@ -53,6 +53,7 @@ from kcli.inspector.verify.broker_directory import (
     old_marker,
     old_metadata_log,
     or_exchanged,
+    others_quorum_state,
     partition_metadata_command,
     shared_directories,
     shared_files,
@@ -904,6 +905,7 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
         yield from _promoted_to_elsewhere(around)
     if around is not None:
         yield from metadata_topic_id(around)
+        yield from others_quorum_state(around)
         yield from shared_directories(around.path)
         yield from linked(around.path)
 

@@ -335,6 +335,13 @@ def odd_type(path: Path, name: FileName, bases: Sequence[int], recovered_from: i
     if file_type is None:
         return None
     link = f"a symbolic link to {path.readlink()}: " if path.is_symlink() else ""
+    action = "stop the broker, look for the file itself, and move this away"
+    command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
+    if link and file_type == "nothing" and not name.state:
+        target = path.readlink()
+        action = f"stop the broker, and mount the disk with {target}, or put that file back; only if it is lost, move "
+        action += "the link away"
+        command = next_steps.list_file(path)
     outcome, refuses = "the log directory goes offline when Kafka opens it", False
     if name.state:
         outcome = "Kafka passes it over"
@@ -357,8 +364,8 @@ def odd_type(path: Path, name: FileName, bases: Sequence[int], recovered_from: i
         expected="a file",
         found=f"{link}{file_type}; {outcome}",
         refuses_start=refuses,
-        action="stop the broker, look for the file itself, and move this away",
-        command=next_steps.move([(path, path.with_name(f"{path.name}.moved"))]),
+        action=action,
+        command=command,
     )
 
 

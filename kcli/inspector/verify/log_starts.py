@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from formats.checkpoint import OffsetEntry, build_offsets
 from formats.errors import FormatError
@@ -58,12 +59,20 @@ def wrong_starts(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Find
     yield finding, partial(_follows, finding) if wrong.is_whole else lambda _: False
 
 
+class _Start(NamedTuple):
+    """The log start offset of a log, by its leader epochs. is_certain: False if a start of Kafka may have made these
+    anew."""
+
+    offset: int
+    is_certain: bool
+
+
 def or_forgotten_starts(finding: Finding, around: Surroundings) -> Finding:
     """Return the finding. The note that log-start-offset-checkpoint has no bytes becomes a warning if the leader epochs
     of logs show that their first records were deleted: without entries Kafka serves these records again."""
     is_note = finding.kind == "checkpoint-empty" and Path(finding.path).name == FileKind.LOG_START_OFFSETS
     found = _starts(around) if is_note else {}
-    starts = {each: start for each, start in found.items() if _is_certain(around, each, start)}
+    starts = {each: start.offset for each, start in found.items() if start.is_certain}
     if not starts:
         return finding
     text = "0 bytes: the records below, which were deleted, are served again"
@@ -80,9 +89,9 @@ def forgotten_starts(around: Surroundings) -> Iterator[Finding]:
         return
     if known is None or not around.is_broker:
         return
-    found = {each: start for each, start in _starts(around).items() if start > known.get(each, 0)}
-    certain = {each: start for each, start in found.items() if _is_certain(around, each, start)}
-    doubtful = {each: start for each, start in found.items() if each not in certain}
+    found = {each: start for each, start in _starts(around).items() if start.offset > known.get(each, 0)}
+    certain = {each: start.offset for each, start in found.items() if start.is_certain}
+    doubtful = {each: start.offset for each, start in found.items() if not start.is_certain}
     for starts in filter(None, (certain, doubtful)):
         first = next(iter(starts))
         finding = Finding(
@@ -97,10 +106,6 @@ def forgotten_starts(around: Surroundings) -> Iterator[Finding]:
         )
         finding = _with_starts(finding, starts, known | certain)
         yield replace(finding, action=COMPARE, command=None) if starts is doubtful else finding
-
-
-def _is_certain(around: Surroundings, partition: TopicPartition, start: int) -> bool:
-    return not may_be_made_anew(around.path / f"{partition}", start)
 
 
 def _with_starts(
@@ -119,23 +124,27 @@ def _with_starts(
     )
 
 
-def _starts(around: Surroundings) -> dict[TopicPartition, int]:
+def _starts(around: Surroundings) -> dict[TopicPartition, _Start]:
     """Return the log start offsets of the logs whose leader-epoch-checkpoint begins above their first batch, by
-    partition; {} if files cannot be read. A directory that has certainly exchanged its name counts for the partition
-    whose log it has; one that may have exchanged its name does not count."""
+    partition; {} if files cannot be read. A directory that has certainly exchanged its name, or has the records of a
+    partition whose directory is missing, counts for the partition whose log it has. Left out are one that may have
+    exchanged its name, and those of which Kafka serves no record."""
     doubtful = {path for each in around.exchanged_names if not each.is_certain for path in each.paths}
     owners = {path: whose for each in around.exchanged_names if each.is_certain for path, whose in each.owners.items()}
+    owners |= {each.renamed.path: each.partition for each in around.missing if each.renamed is not None}
+    starts: dict[TopicPartition, _Start] = {}
     try:
-        found = LogDirectory(around.path).partitions()
-        logs = [each for each in found if not each.name.state and each.name.topic != METADATA_TOPIC]
-        starts = {
-            owners.get(each.path, each.partition): start_by_epochs(each.path)
-            for each in logs
-            if each.path not in doubtful and not around.log_config(each.name.topic).only_compact
-        }
+        for each in LogDirectory(around.path).partitions():
+            partition = owners.get(each.path, each.partition)
+            is_served = each.path in owners or not around.leaves_aside(each)
+            is_out = each.name.state or each.path in doubtful or not is_served
+            if is_out or partition.topic == METADATA_TOPIC or around.log_config(partition.topic).only_compact:
+                continue
+            if start := start_by_epochs(each.path):
+                starts[partition] = _Start(start, is_certain=not may_be_made_anew(each.path, start))
     except (UnreadableInput, InvalidConfig):  # another check reports this error
         return {}
-    return {partition: start for partition, start in starts.items() if start}
+    return starts
 
 
 def _follows(cause: Finding, other: Finding) -> bool:

@@ -414,14 +414,16 @@ def _header(log: Path, position: int) -> Header | None:
 
 def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
     """Yield the places of a partition that have no .log file: those with index files alone, gaps between two segments,
-    and the offsets after the last segment and below the recovery point."""
+    and the offsets after the last segment and below the recovery point. The end of a .log file that begins below its
+    place is that of another segment, and says nothing."""
     for place in places:
         if FileKind.LOG not in place.files:
             yield place
-        elif place.header is not None and place.until is not None and place.end < place.until and not place.is_cleaned:
+            continue
+        if place.header is None or place.header.first < place.base or place.is_cleaned:
+            continue
+        if place.end < (place.reached if place.until is None else place.until):
             yield _Place(place.directory, place.end, place.until, {}, is_cleaned=False)
-        elif place.header is not None and place.until is None and place.end < place.reached and not place.is_cleaned:
-            yield _Place(place.directory, place.end, None, {}, is_cleaned=False)
 
 
 def _strangers(places: Sequence[_Place], *known: Container[_Place]) -> Iterator[tuple[_Place | None, _Place]]:

@@ -2,7 +2,8 @@
 
 A command that reads a path, or a file below it, comes before the command that moves that path away. So a .log file in
 lost+found is put into its place before lost+found is moved out of the log directory. A second command that moves the
-same files is not shown.
+same files is not shown, nor one for the salvage of a single partition if a command before it is for the salvage of the
+whole log directory, which mends that partition, too.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kcli.inspector.verify.findings import Finding
 
 MOVE, INTO = "mv", "-t"
-REMOVE = "rm"
+REMOVE, COPY = "rm", "cp"
+RECOVER, DRY_RUN, SALVAGE = ["kcli", "recover"], "--dry-run", "--salvage"
 
 
 class _Paths(NamedTuple):
@@ -72,20 +75,59 @@ def repeats(findings: Sequence[Finding]) -> list[bool]:
     return found
 
 
-def _paths(command: str | None) -> _Paths:
-    """Return the paths in a command; none if the command has a word in bash's $'...', which shlex cannot parse."""
+def with_whole_salvage(findings: Sequence[Finding]) -> tuple[list[Finding], list[bool]]:
+    """Return the findings, and for each whether its command is for the salvage of one partition, while one before it is
+    for a recovery of the partition's log directory. The latter command gets --salvage, with which it does both."""
+    found = list(findings)
+    covered = [False] * len(found)
+    whole: dict[Path, int] = {}
+    for number, each in enumerate(findings):
+        recovered = _recovered(each.command)
+        if recovered is None:
+            continue
+        path, is_salvage = recovered
+        first = whole.get(path.parent)
+        if first is None or not is_salvage:
+            whole.setdefault(path, number)
+            continue
+        covered[number] = True
+        command = str(found[first].command)
+        if SALVAGE not in command.split():
+            found[first] = replace(found[first], command=command.replace(DRY_RUN, f"{SALVAGE} {DRY_RUN}", 1))
+    return found, covered
+
+
+def _recovered(command: str | None) -> tuple[Path, bool] | None:
+    """Return the directory of which a command shows the recovery, or of whose copy it does, and whether with salvage;
+    None for any other command."""
+    steps = _steps(command)
+    if not steps or steps[-1][:2] != RECOVER or DRY_RUN not in steps[-1]:
+        return None
+    path, copied = steps[-1][-1], [each for each in steps[:-1] if each[:1] == [COPY]]
+    if len(copied) == 1 and copied[0][-1] == path:
+        path = copied[0][-2]
+    return Path(os.path.realpath(path)), SALVAGE in steps[-1]
+
+
+def _steps(command: str | None) -> list[list[str]]:
+    """Return the words of each of a command's parts with && between them; none if the command has a word in bash's
+    $'...', which shlex cannot parse."""
     try:
-        words = [] if command is None else shlex.split(command)
+        words = [] if command is None or "$'" in command else shlex.split(command)
     except ValueError:
         words = []
-    if not words or "$'" in (command or ""):
-        return _Paths(frozenset(), frozenset())
     steps: list[list[str]] = [[]]
     for word in words:
         if word == "&&":
             steps.append([])
         else:
             steps[-1].append(word)
+    return steps if words else []
+
+
+def _paths(command: str | None) -> _Paths:
+    """Return the paths in a command; none if its words are not known (see _steps)."""
+    steps = _steps(command)
     moves = [pair for step in steps if step[:1] == [MOVE] and len(step) > 2 for pair in _moves(step)]
     made = {target for _, target in moves}
     moved = {source for source, _ in moves} - made

@@ -247,15 +247,18 @@ def _replaced(returned: _Returned) -> tuple[Finding, set[str]]:
     log, *more = (each.files[FileKind.LOG] for each in returned.others)
     cleaned = returned.by.files[FileKind.LOG]
     rest = f", and so is {', '.join(path.name for path in more)}" if more else ""
+    base, end, last = returned.others[0].base, end_of((log, *more)[-1]), end_of(cleaned) - 1
+    hidden = f", and may miss those of {cleaned.name} at offsets {end:,}..{last:,}" if end <= last else ""
     finding = Finding(
         path=str(log),
         kind="log-replaced",
         severity="error",
         position=0,
-        offset=returned.others[0].base,
-        expected=f"no such file: the batches of {cleaned.name} go up to offset {end_of(cleaned) - 1:,}",
+        offset=base,
+        expected=f"no such file: the batches of {cleaned.name} go up to offset {last:,}",
         found=f"a segment that the cleaner has replaced by {cleaned.name}{rest}",
-        action="consumers read records again that compaction has removed; stop the broker, and move the files away",
+        action=f"a Fetch at offset {base:,} or above does not read {cleaned.name}: consumers get records again that "
+        f"compaction has removed{hidden}; stop the broker, and move the files away",
         command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in returned.files]),
     )
     return finding, {path.stem for path in (log, *more)}

@@ -35,6 +35,7 @@ REBUILD_EPOCHS = "stop the broker; salvage rebuilds the file from the batches, w
 CLEANER_STARTS = "nothing to do: the cleaner starts again from the log's start"
 ANEW = "nothing to do: Kafka writes the file anew while it runs"
 LOOK = "look for a lost segment: the log was further than it reaches now"
+ELECTS = "nothing to do: the node begins an election in the next epoch"
 MOVE_QUORUM_STATE = (
     "stop the controller, and move the file away: a start writes it anew; where there are other voters, start it only "
     "when no election is under way, as it does not know whom it has voted for"
@@ -72,8 +73,7 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         if kind is FileKind.QUORUM_STATE and (stranger := parsed.stranger) is not None:
             voters = ", ".join(map(str, parsed.current_voters or ()))
             found = f"leader or vote {stranger}, which is none of them: it is another node's, or an older quorum's"
-            taken = "nothing to do: the node begins an election in the next epoch"
-            return parsed, [_finding(path, f"{prefix}-voters", "warning", f"one of the voters {voters}", found, taken)]
+            return parsed, [_finding(path, f"{prefix}-voters", "warning", f"one of the voters {voters}", found, ELECTS)]
         ends_early = kind in OFFSET_CHECKPOINTS and is_cut(data)
         expected = "the number of entries in line 2"
         return parsed, [_finding(path, f"{prefix}-count", "warning", expected, CUT, action)] if ends_early else []

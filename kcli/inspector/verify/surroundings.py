@@ -702,6 +702,12 @@ class Surroundings:
 
         return is_left_out(self.image or MetadataImage(lenient=True), directory, self.node_id)
 
+    def leaves_aside(self, directory: PartitionDirectory) -> bool:
+        """Whether Kafka's start serves no record of a partition's directory; False if no metadata log can be read."""
+        from kcli.metadata_log.lost import is_left_aside
+
+        return self.image is not None and is_left_aside(self.image, directory, self.node_id)
+
     def _is_placed(self, directory: PartitionDirectory) -> bool:
         right, placement = self._directory_id(directory.path.parent), self._placement()
         return placement is not None and right is not None and right == placement.directory_id_of(directory.partition)

@@ -1,9 +1,9 @@
 """Offsets between two segments of a log that no .log file has: all files of a segment were lost, the end of one, or the
-content of its .log file.
+content of its .log file; and offsets that two segments have.
 
-Kafka does not notice: it starts with the segments that are there, and consumers read past the gap. A topic that was
-ever compacted may have such gaps anyway. Only the end of each segment is read: from the last entry of its offset index
-on.
+Kafka does not notice: it starts with the segments that are there, and consumers read past the gap, unless it is damage
+at which they stop. A topic that was ever compacted may have such gaps anyway. Only the end of each segment is read:
+from the last entry of its offset index on.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
 
+from formats.errors import Truncated
 from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
 from formats.offset_index import ENTRY
@@ -20,7 +21,12 @@ from kcli.log.partition_view import Content, ContentSource
 from kcli.log.recovery.deleted import epoch_starts
 from kcli.log.recovery.retention import NEVER, Retention, largest_timestamp
 from kcli.log.recovery.salvage import begin_offset, behind_damage, is_log
-from kcli.log.segment_reader import Window, read_segment
+from kcli.log.segment_reader import UNSOUND, Damage, Window, read_segment
+
+INT_MAX = 2**31 - 1
+TAIL_BYTES_MAX = 8 << 20
+"""How much of a .log file is read for its last batch, in bytes; between two entries of an offset index are
+index.interval.bytes and at most one batch."""
 
 
 class Gap(NamedTuple):
@@ -47,6 +53,41 @@ def gaps(files: Mapping[str, Content], log_start_offset: int) -> Iterator[Gap]:
         gap = each
     if gap is not None:
         yield gap
+
+
+def overlaps(files: Mapping[str, Content]) -> Iterator[tuple[str, str, int]]:
+    """Yield each two adjacent .log files in a partition's directory of which the first has offsets at or above the base
+    offset of the second, and the last one of them. files: the content of the directory's files by name. The end of a
+    .log file with more than TAIL_BYTES_MAX behind the last entry of its offset index is not known. Raises
+    UnreadableInput."""
+    bases = sorted(int(name[:20]) for name in files if is_log(name))
+    for base, following in pairwise(bases):
+        name, behind = (build(FileName(FileKind.LOG, each)) for each in (base, following))
+        index = files.get(build(FileName(FileKind.OFFSET_INDEX, base)))
+        position = _last_position(index, base, base + INT_MAX)
+        if not 0 < files[name].size - position <= TAIL_BYTES_MAX:
+            continue
+        first = begin_offset(name, files[name])
+        last = max((row.last_offset for row in _rows(name, files[name], position)), default=-1)
+        if first is not None and base <= first < following <= last:
+            yield name, behind, last
+
+
+def stop_at(name: str, content: Content) -> tuple[int, int] | None:
+    """Return the byte of the first damage in a .log file, and the offset there, at which consumers stop; None if there
+    is none before the end, where a batch may be torn: consumers pass over that. Raises UnreadableInput."""
+    end = int(name[:20])
+    with closing(ContentSource(name, content)) as source:
+        for part in read_segment(source, resync=False):
+            if isinstance(part, Damage):
+                return None if isinstance(part.error, Truncated) else (part.position, end)
+            for i in range(part.batches.count):
+                row = BatchRow._make(part.batches.row(i))
+                if row.faults & UNSOUND:
+                    return row.position, end
+                end = row.last_offset + 1
+            part.release()
+    return None
 
 
 def lost_begin(files: Mapping[str, Content], log_start_offset: int, retention: Retention | None) -> Gap | None:

@@ -48,9 +48,10 @@ from kcli.log.recovery.empty_logs import EmptyLog, empty_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.files_beside import files_with, packed_log
 from kcli.log.recovery.foreign_blocks import identities, runs_of_others
-from kcli.log.recovery.gaps import gaps, lost_begin
+from kcli.log.recovery.gaps import gaps, lost_begin, overlaps, stop_at
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
+from kcli.log.recovery.made_anew import made_anew
 from kcli.log.recovery.metadata_start import fit_to_snapshots
 from kcli.log.recovery.misdirected import Home, Run, found_in
 from kcli.log.recovery.offset_ranges import OffsetRanges
@@ -363,9 +364,12 @@ def _plan(
     planned = _with_missed(planned, missed)
     if with_salvage:
         return _salvaged(planned, advance, exchanged, missed, checked, readable)
+    if planned.refused is None:
+        planned.pass_over(made_anew(planned.view, {event.file for event in planned.events}))
     planned.pass_over(_gaps(planned))
     planned.pass_over(_packed(planned))
     planned.pass_over(_misnamed(planned))
+    planned.pass_over(_overlaps(planned))
     planned.pass_over(_unfit_end(planned))
     if planned.refused is None or not options.log_start_offset:
         return planned
@@ -389,15 +393,51 @@ def _gaps(planned: PartitionPlan) -> Iterator[Event]:
     files = _own_files(planned)
     begin = None if options.is_tiered else lost_begin(files, options.log_start_offset, options.retention)
     for before, following, first, last in [*filter(None, (begin,)), *gaps(files, options.log_start_offset)]:
-        if not any(first <= each <= last + 1 for each in named):
-            where = f"{'in' if before[:20] == f'{first:020}' else 'behind'} {before}"
-            where = where if before else f"before {following}, where its leader epochs begin"
-            where += _packed_text(planned, before, last + 1) if before else ""
-            beside = [path.name for path in files_with(planned.view.directory, first, last + 1)]
-            verb = "have" if len(beside) > 1 else "has"
-            found = f"; {names_text(beside, BESIDE_SHOWN)}, beside it, {verb} batches of them" if beside else ""
-            what = f"no {'log' if beside else 'file'} has offsets {first:,}..{last:,}, {where}{found}"
-            yield Event(EventKind.PASSED_OVER, following, f"{what}: Kafka starts without them")
+        if any(first <= each <= last + 1 for each in named):
+            continue
+        packed = _packed_text(planned, before, last + 1) if before else ""
+        beside = [path.name for path in files_with(planned.view.directory, first, last + 1)]
+        damage = "" if packed or beside or not before else _damage_text(planned, before)
+        if damage:
+            yield Event(EventKind.PASSED_OVER, before, f"no sound batch has offsets {first:,}..{last:,}: {damage}")
+            continue
+        where = f"{'in' if before[:20] == f'{first:020}' else 'behind'} {before}"
+        where = f"{where}{packed}" if before else f"before {following}, where its leader epochs begin"
+        verb = "have" if len(beside) > 1 else "has"
+        found = f"; {names_text(beside, BESIDE_SHOWN)}, beside it, {verb} batches of them" if beside else ""
+        what = f"no {'log' if beside else 'file'} has offsets {first:,}..{last:,}, {where}{found}"
+        yield Event(EventKind.PASSED_OVER, following, f"{what}: Kafka starts without them")
+
+
+def _damage_text(planned: PartitionPlan, name: str) -> str:
+    """Return, in words, where consumers stop in a .log file, as the start leaves damage in it; "" if they do not, or if
+    the start cuts the file. Raises UnreadableInput."""
+    is_cut = any(each.file == name and each.is_loss for each in planned.events)
+    found = None if is_cut else stop_at(name, planned.view.original[name])
+    if found is None:
+        return ""
+    position, offset = found
+    return (
+        f"the file is damaged from byte {position:,} on. Kafka starts, and consumers stop at offset {offset:,}; "
+        "salvage keeps what can be read"
+    )
+
+
+def _overlaps(planned: PartitionPlan) -> Iterator[Event]:
+    """Yield an event for each .log file whose offsets the one before it has, too, as after a segment came back that the
+    cleaner had replaced, unless another event says that Kafka passes the file over. Raises UnreadableInput."""
+    options = planned.options
+    if planned.refused is not None or options.is_metadata or options.is_deleted:
+        return
+    named = {each.file for each in planned.events if each.kind is EventKind.PASSED_OVER}
+    files = {name: each for name, each in planned.view.files.items() if name not in options.foreign}
+    for before, name, last in overlaps(files):
+        if name not in named:
+            reads = f"a Fetch at offset {offset_of(name):,} or above reads this file, and no record of that one"
+            reason = (
+                f"the offsets of {before} go up to {last:,}, beyond the begin of this file: Kafka starts, and {reads}"
+            )
+            yield Event(EventKind.PASSED_OVER, name, reason)
 
 
 def _packed_text(planned: PartitionPlan, name: str, until: int | None) -> str:

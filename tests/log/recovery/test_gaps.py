@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN
+from tests.damage import frames
 
 PARTITION = "java-none-0"
 GAP = "no file has offsets 108..201, behind 00000000000000000000.log: Kafka starts without them"
@@ -115,3 +116,53 @@ def test_the_lost_begin_of_a_log(data: Path) -> None:
     begins = "where its leader epochs begin: Kafka starts without them"
     reason = f"no file has offsets 0..107, before {108:020}.log, {begins}"
     assert told(data, "--config", config) == [(f"{108:020}.log", reason)]
+
+
+def of(data: Path, log: Path) -> list[str]:
+    """The reasons of the rows that a dry run has for damage in a .log file with which Kafka starts."""
+    rows = map(json.loads, kcli("recover", "--format", "jsonl", data).stdout.splitlines())
+    return [row["reason"] for row in rows if row["kind"] == "passed-over" and row["file"] == log.name]
+
+
+def test_damage_up_to_the_end_of_a_segment(data: Path) -> None:
+    """Kafka 4.3 sent it, and consumers stopped at it: 554 records were not served, 120 of them in the damage."""
+    log = data / PARTITION / f"{108:020}.log"
+    content = log.read_bytes()
+    position, _ = frames(content)[-1]
+    first = int.from_bytes(content[position : position + 8])
+    for end in (content[position:-1] + bytes([content[-1] ^ 1]), bytes(len(content) - position)):
+        log.write_bytes(content[:position] + end)
+        assert told(data) == []
+        (reason,) = of(data, log)
+        damage = f"the file is damaged from byte {position:,} on. Kafka starts, and consumers stop at offset {first}"
+        assert reason == f"no sound batch has offsets {first}..201: {damage}; salvage keeps what can be read"
+    log.write_bytes(bytes(len(content)))
+    (reason,) = of(data, log)
+    assert reason.startswith("no sound batch has offsets 108..201: the file is damaged from byte 0 on. ")
+    log.write_bytes(content)
+    assert of(data, log) == []
+
+
+def test_a_segment_whose_offsets_the_one_before_has(data: Path) -> None:
+    """As after a cleaning. From such a segment on, Kafka 4.3 did not send the last values of seven keys, which the
+    segment before had behind its end."""
+    before = data / PARTITION / f"{0:020}.log"
+    content = before.read_bytes()
+    position, _ = frames(content)[-2]
+    first = int.from_bytes(content[position : position + 8])
+    log = before.with_name(f"{first:020}.log")
+    log.write_bytes(content[position:])
+    (reason,) = of(data, log)
+    reads = f"a Fetch at offset {first} or above reads this file, and no record of that one"
+    found = f"the offsets of {before.name} go up to 107, beyond the begin of this file"
+    assert reason == f"{found}: Kafka starts, and {reads}"
+    assert kcli("recover", data).status == 1
+    for index in before.parent.glob(f"{0:020}.*index"):  # the start makes them anew
+        index.unlink()
+    assert of(data, log) == [reason]
+
+
+@pytest.mark.parametrize("name", ["codecs/data", "groups/data", "txn/data", "compact/before", "compact/after"])
+def test_no_segments_of_kafka_overlap(name: str) -> None:
+    ended = kcli("recover", "--format", "jsonl", GOLDEN / name)
+    assert "beyond the begin of this file" not in ended.stdout
