@@ -11,6 +11,7 @@ from kcli.broker.authorization import Denied
 from kcli.broker.broker import Broker
 from kcli.broker.dispatch.handlers import answer, handler, plain_of, state_of
 from kcli.broker.dispatch.kept import KeptAnswers
+from kcli.broker.dispatch.parts import PARTS
 from kcli.broker.metadata.errors import NotController
 from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, Answer, HangUp, Laid, Later, Served
 from kcli.broker.wire.apis import CONTROLLERS, LOOKED_AT_FIRST, Api
@@ -42,6 +43,10 @@ class Router:
         self.kept = KeptAnswers(broker, self.route)
         self._controllers = frozenset(broker.config.controller_listener_names)
         self._at_once: dict[int, Callable[[memoryview, Client], Laid | Later | None] | None] = {}
+
+    def is_split(self, api: Api) -> bool:
+        """Whether the long requests of an API are handled in parts."""
+        return api.name in PARTS
 
     def at_once(self, frame: memoryview, client: Client) -> Laid | Later | None:
         """Return the response to a plain request, that is, one that can be handled from its bytes without decoding.

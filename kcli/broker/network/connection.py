@@ -739,14 +739,19 @@ class Connection:
 
     async def _read_apart(self, api: Api, header: RequestHeader, frame: bytearray) -> None:
         """Decode a request in a thread, then handle it. This is done for a long request, and for the first one of an
-        API's version: the thread then first imports the classes and the handler, which takes up to 60 ms."""
-        try:
-            kind, request = await apart(_import_and_read, self._server.requests.load, header, frame)
-        except Exception as error:  # noqa: BLE001  (as in _handle)
-            self._fail(api, error)
-            return
-        decoded = self._pending.pop()  # remove the place of the decoded request, the last in the queue
-        self._handle(api, kind, header, request, frame)
+        API's version: the thread then first imports the classes and the handler, which takes up to 60 ms. A long one
+        waits until few others of its API are decoded."""
+        async with self._server.decoding(api, len(frame)) as decoding:
+            try:
+                kind, request = await apart(_import_and_read, self._server.requests.load, header, frame)
+            except Exception as error:  # noqa: BLE001  (as in _handle)
+                self._fail(api, error)
+                return
+            decoded = self._pending.pop()  # remove the place of the decoded request, the last in the queue
+            before = len(self._pending)
+            self._handle(api, kind, header, request, frame)
+            if len(self._pending) > before:
+                decoding.goes_on_with(self._pending[-1].task)
         self._pass_on(decoded.size_bytes)
         self._flush()
         self._go_on(ANSWERED)

@@ -27,12 +27,12 @@ from kcli.broker.network.complaints import Complaints
 from kcli.broker.network.connection import Connection
 from kcli.broker.network.connection_limits import ConnectionLimits
 from kcli.broker.network.data_plane import DataPlane
-from kcli.broker.network.request_memory import RequestMemory
+from kcli.broker.network.request_memory import RequestMemory, Reserved
 from kcli.broker.network.secured import SecuredListener
 from kcli.broker.network.tls_handshake import Handshakes
 from kcli.broker.network.tls_socket import TlsBuffers, TlsSocket
 from kcli.broker.process.descriptors import limit, may_connect
-from kcli.broker.process.turns import Turns
+from kcli.broker.process.turns import LONG_BYTES, Turns
 from kcli.broker.process.unattended import begin, report
 from kcli.errors import KcliError, error_text
 from kcli.java.addresses import host_address
@@ -67,6 +67,11 @@ REFUSED_MAX = 1000
 once."""
 LOGIN_BYTES = 64 << 20
 """The memory, in bytes, for the requests above LONG_BYTES (16 KiB) of all clients that have not logged in."""
+
+
+DECODED_BYTES = 4 << 20
+"""The bytes of long requests of one API that are decoded at the same time. Decoded, a request that lists many small
+items takes some forty times its bytes, and so does the response to it."""
 
 
 class Requests(Protocol):
@@ -109,6 +114,9 @@ class Requests(Protocol):
 
     def load(self, api_key: int) -> None:
         """Import the handler of the API with this key. Called in a thread."""
+
+    def is_split(self, api: Api) -> bool:
+        """Whether the long requests of an API are handled in parts."""
 
 
 @dataclass(eq=False, slots=True)
@@ -174,6 +182,7 @@ class Server:
         self.login_turns = Turns()
         """The turns in which the long requests of such clients are handled: one request in each iteration of the event
         loop."""
+        self._decoded: dict[str, RequestMemory] = {}  # by API
         self.rooms = Rooms()
         self.connections: set[Connection] = set()
         self.yielding = 0
@@ -430,6 +439,14 @@ class Server:
     def _accept_again(self, sock: socket.socket, listener: str) -> None:
         if (sock, listener) in self._listening:
             self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
+
+    def decoding(self, api: Api, size_bytes: int) -> Reserved:
+        """Return the context in which a request of this size is decoded and handled: if the API's long requests are
+        handled in parts, a long one waits until others have ended. Requests of other APIs may wait for each other, as
+        those of a group's members do, and do not wait here."""
+        if size_bytes <= LONG_BYTES or not self.requests.is_split(api):
+            return Reserved(None, 0)
+        return Reserved(self._decoded.setdefault(api.name, RequestMemory(DECODED_BYTES)), size_bytes)
 
     def forget(self, connection: Connection) -> None:
         """Remove a closed connection from the counts."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.broker.network.request_memory import RequestMemory
 from kcli.broker.wire.apis import BROKER_APIS as APIS
 from kcli.protocol.error_code import ErrorCode
 from tests.broker.rounds import rounds_of
@@ -165,6 +166,41 @@ def test_half_open_connections_cost_no_memory(node: RunningNode) -> None:
         assert client.call("api_versions", 0)["error_code"] == 0
     for each in waiting:
         each.close()
+
+
+def test_few_long_requests_are_decoded_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each lists 20,000 unknown partitions in 160 kB; decoded, and with their responses, they take forty times that."""
+    partitions = [{"index": number, "records": b""} for number in range(20_000)]
+    body = {"transactional_id": None, "acks": 1, "timeout": 1000}
+    body |= {"topic_data": [{"name": "none", "partition_data": partitions}]}
+    with running_node(tmp_path / "data") as node, ExitStack() as stack:
+        clients = [stack.enter_context(node.client()) for _ in range(6)]
+        frame = clients[0].frame("produce", 7, body)
+        assert len(frame) > 150_000
+        free: list[int] = []
+        memory = RequestMemory(200_000)
+        take = memory.take
+        node.node.server._decoded["produce"] = memory
+
+        def noted(count: int) -> bool:
+            taken = take(count)
+            assert memory.free_bytes is not None
+            free.append(memory.free_bytes)
+            return taken
+
+        monkeypatch.setattr(memory, "take", noted)
+        for client in clients:
+            client.socket.sendall(frame)
+        gone = node.client()
+        gone.socket.sendall(frame)
+        gone.socket.close()
+        with node.client() as other:
+            assert other.call("api_versions", 0)["error_code"] == 0
+        for client in clients:
+            client.correlation_id += client is not clients[0]
+            answer = client.answer("produce", 7)
+            assert len(answer["responses"][0]["partition_responses"]) == 20_000
+        assert -2 * len(frame) < min(free) < 0, "one begins while a byte is free"
 
 
 def test_requests_of_all_connections_share_their_memory(tmp_path: Path) -> None:
