@@ -65,6 +65,11 @@ def finding(command: str) -> Finding:
             [False, False],
         ),
         (
+            ["recover --dry-run /d", "recover --salvage --dry-run /d"],
+            "recover --salvage --dry-run /d",
+            [False, True],
+        ),
+        (
             ["recover --salvage --dry-run /e", "recover --unclean --salvage --dry-run /d/a-0"],
             "recover --salvage --dry-run /e",
             [False, False],
@@ -79,11 +84,3 @@ def finding(command: str) -> Finding:
 def test_which_commands_are_left_out(commands: list[str], shown: str, covered: list[bool]) -> None:
     found, left_out = with_whole_salvage([finding(f"kcli {each}") for each in commands])
     assert (found[0].command, left_out) == (f"kcli {shown}", covered)
-
-
-def test_the_salvage_of_a_copy_of_a_partition(tmp_path: Path) -> None:
-    copy = f"cp -rT -- {tmp_path}/d/a-0 {tmp_path}/d-a-0 && kcli recover --unclean --salvage --dry-run {tmp_path}/d-a-0"
-    whole = finding(f"kcli recover --config s --dry-run {tmp_path}/d")
-    found, left_out = with_whole_salvage([whole, finding(copy)])
-    assert found[0].command == f"kcli recover --config s --salvage --dry-run {tmp_path}/d"
-    assert left_out == [False, True]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kcli.inspector.verify.findings import Finding
 
 MOVE, INTO = "mv", "-t"
-REMOVE, COPY = "rm", "cp"
+REMOVE = "rm"
 RECOVER, DRY_RUN, SALVAGE = ["kcli", "recover"], "--dry-run", "--salvage"
 
 
@@ -76,8 +76,9 @@ def repeats(findings: Sequence[Finding]) -> list[bool]:
 
 
 def with_whole_salvage(findings: Sequence[Finding]) -> tuple[list[Finding], list[bool]]:
-    """Return the findings, and for each whether its command is for the salvage of one partition, while one before it is
-    for a recovery of the partition's log directory. The latter command gets --salvage, with which it does both."""
+    """Return the findings, and for each whether its command is for a salvage, while one before it is for a recovery of
+    the same directory, or of the partition's log directory. The latter command gets --salvage, with which it does
+    both."""
     found = list(findings)
     covered = [False] * len(found)
     whole: dict[Path, int] = {}
@@ -86,7 +87,7 @@ def with_whole_salvage(findings: Sequence[Finding]) -> tuple[list[Finding], list
         if recovered is None:
             continue
         path, is_salvage = recovered
-        first = whole.get(path.parent)
+        first = whole.get(path, whole.get(path.parent))
         if first is None or not is_salvage:
             whole.setdefault(path, number)
             continue
@@ -98,15 +99,12 @@ def with_whole_salvage(findings: Sequence[Finding]) -> tuple[list[Finding], list
 
 
 def _recovered(command: str | None) -> tuple[Path, bool] | None:
-    """Return the directory of which a command shows the recovery, or of whose copy it does, and whether with salvage;
-    None for any other command."""
+    """Return the directory of which a command shows the recovery, and whether with salvage; None for any other
+    command."""
     steps = _steps(command)
     if not steps or steps[-1][:2] != RECOVER or DRY_RUN not in steps[-1]:
         return None
-    path, copied = steps[-1][-1], [each for each in steps[:-1] if each[:1] == [COPY]]
-    if len(copied) == 1 and copied[0][-1] == path:
-        path = copied[0][-2]
-    return Path(os.path.realpath(path)), SALVAGE in steps[-1]
+    return Path(os.path.realpath(steps[-1][-1])), SALVAGE in steps[-1]
 
 
 def _steps(command: str | None) -> list[list[str]]:

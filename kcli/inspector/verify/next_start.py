@@ -47,8 +47,7 @@ class NextStart(Enum):
     LEAVES = f"{UNREAD}, and no consumer meets it: Kafka serves nothing of this directory"
     PASSES_OVER = (
         "below the recovery point Kafka does not look at it when it starts, and consumers meet it: fetch the partition "
-        "from another replica, or salvage what is sound, in a copy; with --in-place for --dry-run, the copy can take "
-        "its place"
+        "from another replica, or salvage what is sound, in a copy; with --in-place for --dry-run, where it is"
     )
 
 
@@ -76,7 +75,7 @@ def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: b
     is_passed_over = start is NextStart.PASSES_OVER
     if is_passed_over and is_whole and finding.kind == "truncated" and finding.next_valid_position is None:
         return replace(finding, severity="warning", action=UNMET, command=None)
-    command = next_steps.salvage_copy(directory) if is_passed_over else next_steps.salvage(directory)
+    command = next_steps.salvage_log_directory(home) if is_passed_over else next_steps.salvage(directory)
     return replace(finding, action=start.value, command=command)
 
 

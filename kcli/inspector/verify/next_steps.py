@@ -66,14 +66,6 @@ def salvage(directory: str | Path) -> str:
     return _command("kcli", "recover", "--unclean", "--salvage", "--dry-run", _named(directory))
 
 
-def salvage_copy(directory: Path) -> str:
-    """Return the command that copies a partition's directory to a path beside the log directory, and runs `salvage` on
-    the copy. On the original, `salvage` would skip the segments below the recovery point; the copy has no recovery
-    point. A second run overwrites the copy (cp -T)."""
-    copy = beside(directory)
-    return f"{_command('cp', '-rT', '--', directory, copy)} && {salvage(copy)}"
-
-
 def salvage_to_copy(directory: Path) -> str:
     """The command that copies what salvage keeps of a partition's directory to a path beside the log directory."""
     copy = beside(directory)

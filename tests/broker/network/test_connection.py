@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack
 from inspect import CORO_CLOSED, getcoroutinestate
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,7 +172,7 @@ def test_half_open_connections_cost_no_memory(node: RunningNode) -> None:
 def test_few_long_requests_are_decoded_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each lists 20,000 unknown partitions in 160 kB; decoded, and with their responses, they take forty times that."""
     partitions = [{"index": number, "records": b""} for number in range(20_000)]
-    body = {"transactional_id": None, "acks": 1, "timeout": 1000}
+    body: dict[str, Any] = {"transactional_id": None, "acks": 1, "timeout": 1000}
     body |= {"topic_data": [{"name": "none", "partition_data": partitions}]}
     with running_node(tmp_path / "data") as node, ExitStack() as stack:
         clients = [stack.enter_context(node.client()) for _ in range(6)]
