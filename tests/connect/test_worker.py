@@ -32,7 +32,7 @@ from kcli.service.http_client import ask as ask_other
 from kcli.service.messages import Request
 from kcli.service.serving import CannotServe
 from kcli.testing.kafka import Kafka
-from tests.connect.calls import SOURCE, call
+from tests.connect.calls import SOURCE, Call, call
 from tests.connect.engines import wait_until
 from tests.connect.replaying import Worker
 from tests.connect.running import STANDALONE, running
@@ -251,6 +251,33 @@ def test_a_connector_that_is_stopped_gets_no_tasks(
 def test_a_name_that_the_group_s_protocol_does_not_hold(worker: Worker, tmp_path: Path) -> None:
     assert status(worker, "POST", "/connectors", lines(tmp_path) | {"name": "ä" * 16_384}) == 400
     assert status(worker, "POST", "/connectors", lines(tmp_path) | {"name": "n" * 20_000}) == 201
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "text", "answer"),
+    [
+        ("POST", "/connectors", '{"name":"x","config":{"connector.class":"FileStreamSink"}}', 415),
+        ("PUT", "/connectors/lines/config", "{}", 415),
+        ("PATCH", "/connectors/lines/config", "{}", 415),
+        ("PATCH", "/connectors/lines/offsets", "{}", 415),
+        ("PUT", "/connector-plugins/FileStreamSource/config/validate", "{}", 415),
+        ("PUT", "/admin/loggers/x", '{"level":"INFO"}', 415),
+        ("POST", "/connectors", "", 500),
+        ("PUT", "/connectors/lines/pause", "{}", 202),
+        ("POST", "/connectors/lines/restart", "{}", 204),
+        ("GET", "/connectors", "{}", 200),
+    ],
+)
+def test_a_body_without_its_type(
+    worker: Worker, tmp_path: Path, method: str, path: str, text: str, answer: int
+) -> None:
+    """The statuses are those of Kafka's worker: it looks where it reads the body."""
+    assert status(worker, "POST", "/connectors", lines(tmp_path)) == 201
+    found = worker.send(Call(method, path, text))
+    assert found["status"] == answer
+    if answer == 415:
+        assert found["body"] == '{"error_code":415,"message":"HTTP 415 Unsupported Media Type"}'
+        assert body(worker, "/connectors") == ["lines"]
 
 
 def test_connectors_of_the_command_line(tmp_path: Path) -> None:
