@@ -207,6 +207,7 @@ class Engine(Protocol):
 class Plugin(NamedTuple):
     """A plug-in's class. where: the Python class, as `module:name`, which is imported when it is first needed."""
 
+
     name: str
     type: PluginType
     version: str
@@ -248,6 +249,10 @@ class Plugins:
         among = self.of(*types)
         exact = [each for each in among if each.name == name]
         return exact[:1] or [each for each in among if name in each.aliases]
+
+    def versions(self, name: str) -> list[str]:
+        """Return the versions of the plug-ins with a class of this full name."""
+        return [each.version for each in self._all if each.name == name]
 
     def has_class(self, name: str) -> bool:
         """Return whether there is a class of this full name."""

@@ -357,7 +357,8 @@ class Api:
         return _json(listed)
 
     async def _plugin_config(self, call: Call) -> Answer:
-        return _json(plugin_config(self._plugins, call.part("plugin")))
+        version = call.query.get("version", [None])[0]
+        return _json(plugin_config(self._plugins, call.part("plugin"), version))
 
     async def _validate(self, call: Call) -> Answer:
         properties, plugin = call.properties(), call.part("plugin")

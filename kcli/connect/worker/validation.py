@@ -33,6 +33,7 @@ from kcli.connect.config.config_def import (
     parse_value,
     value_text,
 )
+from kcli.connect.config.versions import required
 from kcli.connect.data.errors import ConnectError
 from kcli.connect.plugins import Connector, Plugin, Plugins, PluginType
 from kcli.connect.topics.configs import Properties
@@ -231,11 +232,19 @@ def _described(plugin: Plugin) -> str:
     )
 
 
-def plugin_config(plugins: Plugins, name: str) -> list[dict[str, Any]]:
-    """Return the options of a plug-in: its own, then those that every source or sink has. Raises NotFound."""
+def plugin_config(plugins: Plugins, name: str, version: str | None = None) -> list[dict[str, Any]]:
+    """Return the options of a plug-in: its own, then those that every source or sink has. version: the versions that
+    are asked for. Raises NotFound, BadRequest."""
+    try:
+        asked = required(version)
+    except ConfigError:
+        raise BadRequest(f"Invalid version specification: {version}") from None
     found = plugins.named(name, *PluginType)
     if not found:
         raise NotFound(f"Unknown plugin {name}.")
+    refused = asked and asked.refusal(found[0].name, plugins.versions(found[0].name))
+    if refused:
+        raise BadRequest(refused)
     shared = {PluginType.SINK: common.SINK, PluginType.SOURCE: common.SOURCE}.get(found[0].type, ConfigDef())
     base = ConfigDef(
         *(_version_of(each, found) if each.name == "connector.plugin.version" else each for each in shared)
@@ -251,9 +260,13 @@ def validate(plugins: Plugins, properties: Properties, worker: Defaults) -> Conf
         shown = ", ".join(f"{key}={'null' if value is None else value}" for key, value in properties.items())
         raise BadRequest(f"Connector config {{{shown}}} contains no connector type")
     plugin = connector_named(plugins, name)
-    version = properties.get("connector.plugin.version")
-    if version not in (None, plugin.version):
-        return _of_no_version(plugin, properties, name, version)
+    try:
+        asked = required(properties.get("connector.plugin.version"))
+    except ConfigError as error:
+        raise BadRequest(str(error)) from None
+    refused = asked and asked.refusal(plugin.name, plugins.versions(plugin.name))
+    if refused:
+        return _of_no_version(plugin, properties, name, refused)
     is_sink = plugin.type is PluginType.SINK
     options = enriched(plugins, common.SINK if is_sink else common.SOURCE, properties, worker, plugin)
     values = options.validate(properties, plugins.has_class)
@@ -266,6 +279,8 @@ def validate(plugins: Plugins, properties: Properties, worker: Defaults) -> Conf
         topic = values["offsets.storage.topic"]
         if not topic.errors and topic.value not in (None, worker.offsets_topic):
             topic.errors.append(f"offsets.storage.topic {topic.value}: kcli keeps offsets in the worker's topic alone")
+    for each in CONVERTERS:
+        _check_version(plugins, properties, values, each)
     for key in [key for key, value in properties.items() if value is None]:
         null = values.setdefault(key, ConfigValue(key))
         null.errors.append("Null value can not be supplied as the configuration value.")
@@ -273,24 +288,42 @@ def validate(plugins: Plugins, properties: Properties, worker: Defaults) -> Conf
     own_values = own.validate(properties, _classes_for(plugins, connector))
     connector.check(properties, own_values)
     result = _infos(name, {**options.keys, **own.keys}, {**values, **own_values}, [*options.groups, *own.groups])
-    parts = [_converter(plugins, properties, values[each], kind) for each, kind in CONVERTERS.items()]
+    parts = [
+        _converter(plugins, properties, values[each], kind)
+        for each, kind in CONVERTERS.items()
+        if not values[f"{each}{VERSION}"].errors
+    ]
     is_transactional = worker.has_exactly_once and not is_sink
     return _merged(result, _overrides(properties, plugin.type, is_transactional=is_transactional), *parts)
 
 
-def _of_no_version(plugin: Plugin, properties: Properties, name: str, version: str | None) -> ConfigInfos:
-    """Return what is wrong with a configuration that asks for a version of the connector that is not there."""
+def _of_no_version(plugin: Plugin, properties: Properties, name: str, refused: str) -> ConfigInfos:
+    """Return what is wrong with a configuration that asks for a version of the connector that is not there. refused:
+    the error."""
     known = common.CONNECTOR.keys
     changed = [_version_of(known[f"{each}{VERSION}"], [], is_hidden=True) for each in CONVERTERS]
     changed.append(_version_of(known["connector.plugin.version"], [plugin]))
     options = ConfigDef(*(known | {key.name: key for key in changed}).values())
     values = options.validate(properties)
     for each in ("connector.class", "connector.plugin.version"):
-        values[each].errors.append(
-            f"Plugin {plugin.name} not found that matches the version range [{version},{version}], available versions: "
-            f"[{plugin.version}]"
-        )
+        values[each].errors.append(refused)
     return _infos(name, options.keys, values, options.groups)
+
+
+def _check_version(plugins: Plugins, properties: Properties, values: Mapping[str, ConfigValue], option: str) -> None:
+    """Refuse a converter of the connector that has none of the versions that are asked for."""
+    value, version = values[option], values[f"{option}{VERSION}"]
+    try:
+        asked = required(properties.get(version.name))
+    except ConfigError as error:
+        version.errors.append(str(error))
+        return
+    if asked is None or value.value is None or option not in properties or value.errors:
+        return
+    refused = asked.refusal(str(value.value), plugins.versions(str(value.value)))
+    if refused is not None:
+        value.errors.append(refused)
+        version.errors.append(refused)
 
 
 def _check_group(properties: Properties, values: MutableMapping[str, ConfigValue], group_id: str | None) -> None:
@@ -393,16 +426,29 @@ def _of_alias(
             )
         if value is not None:
             is_class(name, value)
+        check_version(name, value)
 
     name = (properties.get(f"{prefix}type") or "").strip()
     found = next((each for each in plugins.of(kind) if each.name == name), None)
+    refused = None
+    if found is not None:
+        try:
+            asked = required(properties.get(f"{prefix}plugin.version"))
+            refused = asked and asked.refusal(name, plugins.versions(name))
+        except ConfigError as error:
+            refused = str(error)
+
+    def check_version(name: str, value: Value) -> None:  # noqa: ARG001  (Kafka's text has no option)
+        if refused:
+            raise ConfigError(refused)
+
     version = ConfigKey(
         f"{prefix}plugin.version",
         Type.STRING,
         None,
         Importance.HIGH,
         f"The version, or range of versions, of {title.lower()} {alias}.",
-        None,
+        check_version,
         group,
         1,
         Width.LONG,
@@ -425,7 +471,7 @@ def _of_alias(
         ),
         _version_of(version, [] if found is None else [found]),
     ]
-    if found is None:
+    if found is None or refused:
         return keys
     own: ConfigDef = found.load().config()
     implicit = TRANSFORM if kind is PluginType.TRANSFORMATION else ConfigDef()
