@@ -93,7 +93,6 @@ def run(
     once. Connectors in files are created when the worker starts, or get the configuration of the file.
     """
     from kcli.broker.process.log_lines import set_up_logging
-    from kcli.connect.builtin import built_in
 
     settings = _settings(worker, pairs(option, "-o"))
     if connectors and settings.group_id is not None:
@@ -102,7 +101,10 @@ def run(
         )
     found = [_connector(each) for each in connectors or ()]
     _refuse_repeated(found)
-    plugins = built_in()
+    if not dry_run:
+        set_up_logging(json_lines=log_format is LogFormat.JSON, verbose=verbose)
+        logging.getLogger("py4j").setLevel(logging.WARNING)
+    plugins = _plugins(settings)
     if dry_run:
         _show_plan(settings, plugins, found)
         return
@@ -112,8 +114,6 @@ def run(
     with needing("registry"):
         from kcli.connect.worker.server import serve
 
-    set_up_logging(json_lines=log_format is LogFormat.JSON, verbose=verbose)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     engine = SparkEngine(plugins, SparkSettings(master, pairs(spark_conf, "--spark-conf")))
     serve(settings, plugins, engine, found, _ready)
 
@@ -170,6 +170,14 @@ def _refuse_repeated(connectors: Iterable[Mapping[str, str]]) -> None:
         if name in seen:
             raise UsageError(f"two files have a connector {name}")
         seen.add(name)
+
+
+def _plugins(settings: Settings | None) -> Plugins:
+    """Return kcli's plug-ins, and the connectors of a worker's plugin.path."""
+    from kcli.connect.builtin import built_in
+    from kcli.connect.plugin_path import OPTION, plugins_of
+
+    return built_in(plugins_of("" if settings is None else settings.properties.get(OPTION, "")))
 
 
 def _infos(plugins: Plugins, settings: Settings | None, connector: Mapping[str, str]) -> ConfigInfos:
@@ -231,7 +239,7 @@ def validate_command(
         typer.Option(
             "--worker",
             metavar="FILE",
-            help="The worker's properties: converters, config providers.",
+            help="The worker's properties: converters, config providers, plugin.path.",
             callback=utf8_path,
         ),
     ] = None,
@@ -241,13 +249,12 @@ def validate_command(
     output: Output = Format.TABLE,
 ) -> None:
     """Say all that is wrong with a connector's configuration; without --url no worker is needed."""
-    from kcli.connect.builtin import built_in
-
     if worker is not None and url is not None:
         raise UsageError("--worker says with what kcli checks, --url has a worker check: give one of them")
     connector = _connector(file)
     if url is None:
-        found = _infos(built_in(), None if worker is None else _settings(worker, {}), connector).to_json()
+        settings = None if worker is None else _settings(worker, {})
+        found = _infos(_plugins(settings), settings, connector).to_json()
     else:
         from kcli.connect.rest_client import ask
 
