@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import re
@@ -278,6 +279,24 @@ def test_a_body_without_its_type(
     if answer == 415:
         assert found["body"] == '{"error_code":415,"message":"HTTP 415 Unsupported Media Type"}'
         assert body(worker, "/connectors") == ["lines"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+def test_a_body_in_other_encodings(worker: Worker, encoding: str) -> None:
+    """Kafka's worker takes them all: Windows writes the mark."""
+
+    def answer(data: bytes) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", worker.port, timeout=60)
+        try:
+            connection.request("PUT", "/admin/loggers/x", data, {"Content-Type": "application/json"})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    text = '{"level":"INFO","of":"\u00e4"}'
+    assert answer(text.encode(encoding)) == 200
+    assert answer(b"\xef\xbb\xbf" * 2 + text.encode()) == answer(b"\xef\xbb\xbf") == 500
+    assert answer(text.encode("utf-16") + b"x") == 500
 
 
 def test_connectors_of_the_command_line(tmp_path: Path) -> None:
