@@ -189,7 +189,8 @@ def _infos(plugins: Plugins, settings: Settings | None, connector: Mapping[str, 
     defaults = Defaults() if settings is None else Clients(settings).defaults
     if settings is None:
         return validate(plugins, connector, defaults).without_providers(connector)
-    return validate(plugins, variables(connector), defaults).hidden(variables.hide)
+    resolved = variables(connector)
+    return validate(plugins, resolved, defaults).hidden(variables.hide, connector, resolved)
 
 
 def _show_plan(settings: Settings, plugins: Plugins, connectors: list[dict[str, str]]) -> None:

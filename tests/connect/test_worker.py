@@ -169,6 +169,27 @@ def test_a_bug_shows_no_secret(
     assert "fish-and-chips" not in caplog.text
 
 
+@pytest.mark.parametrize("written", ["fish-and-chips", "fish, chips ,x"])
+def test_an_alias_that_is_secret_is_no_name(tmp_path: Path, secret: str, written: str) -> None:
+    Path(secret.split(":")[1]).write_text(f"password={written}\n")
+    given = {
+        "connector.class": SOURCE,
+        "topic": "t",
+        "name": "lines",
+        "transforms": f"own,{secret}",
+        "predicates": secret,
+    }
+    given |= {"transforms.own.type": "org.apache.kafka.connect.transforms.DropHeaders"}
+    with running(tmp_path, PROVIDER) as worker:
+        found = worker.send(call("PUT", f"/connector-plugins/{SOURCE}/config/validate", given))
+    assert found["status"] == 200
+    assert "fish" not in found["body"]
+    assert "chips" not in found["body"]
+    options = {each["value"]["name"] for each in json.loads(found["body"])["configs"]}
+    assert {"transforms.own.type", "transforms.[hidden].type", "predicates.[hidden].type"} <= options
+    assert {"Transforms: own", "Transforms: [hidden]"} <= set(json.loads(found["body"])["groups"])
+
+
 def test_a_connector_brings_no_config_providers(tmp_path: Path, secret: str) -> None:
     """It reads files of the worker only as far as the worker's own providers allow it."""
     given = {"connector.class": SOURCE, "topic": secret, "name": "lines", **PROVIDER}

@@ -32,6 +32,7 @@ from kcli.connect.config.config_def import (
     Width,
     parse_value,
     value_text,
+    words,
 )
 from kcli.connect.config.versions import required
 from kcli.connect.data.errors import ConnectError
@@ -40,7 +41,7 @@ from kcli.connect.topics.configs import Properties
 from kcli.connect.worker.errors import BadRequest, NotFound
 from kcli.connect.worker.variables import Variables
 from kcli.java.hashing import hash_map_order
-from kcli.log.config_providers import has_variable
+from kcli.log.config_providers import HIDDEN, has_variable
 
 VALIDATE: Final = "/connector-plugins/{connectorType}/config/validate"
 CONNECTORS: Final = (PluginType.SINK, PluginType.SOURCE)
@@ -124,15 +125,43 @@ class ConfigInfos(NamedTuple):
             ],
         }
 
-    def hidden(self, hide: Callable[[str], str]) -> ConfigInfos:
-        """Return the same without secrets. hide: replaces the secrets in a text."""
+    def hidden(self, hide: Callable[[str], str], properties: Properties, resolved: Properties) -> ConfigInfos:
+        """Return the same without secrets. hide: replaces the secrets in a text. properties: as they were written;
+        resolved: with the values of config providers, of which no word of a list is shown, nor an alias of a transform
+        or a predicate in the names of its options."""
+        aliases = _secret_aliases(properties, resolved)
+
+        def hiding(name: str) -> tuple[bool, Callable[[str], str]]:
+            found = next((each for each in aliases if name.startswith(f"{each.option}.{each.alias}.")), None)
+            if found is None:
+                return False, hide
+            return True, lambda text: hide(text.replace(found.alias, HIDDEN))
 
         def plain(value: ConfigValue) -> ConfigValue:
+            is_named, without = hiding(value.name)
             text = value_text(value.value)
-            shown = value.value if text is None or hide(text) == text else hide(text)
-            return replace(value, value=shown, errors=[hide(each) for each in value.errors])
+            written = properties.get(value.name) or ""
+            if isinstance(value.value, list) and has_variable(written):
+                text = ",".join(each if each in words(written) else HIDDEN for each in value.value)
+            shown = value.value if text is None or without(text) == value_text(value.value) else without(text)
+            name = without(value.name) if is_named else value.name
+            return replace(value, name=name, value=shown, errors=[without(each) for each in value.errors])
 
-        return self._replace(configs=[(key, None if value is None else plain(value)) for key, value in self.configs])
+        def unnamed(key: ConfigKey) -> ConfigKey:
+            is_named, without = hiding(key.name)
+            if not is_named:
+                return key
+            texts = {"name": key.name, "documentation": key.documentation, "group": key.group, "display": key.title}
+            changed: dict[str, Any] = {name: text and without(text) for name, text in texts.items()}
+            return replace(key, **changed, dependents=[without(each) for each in key.dependents])
+
+        known = tuple(f"{each.option.capitalize()}: {each.alias}" for each in aliases)
+        groups = [f"{each.partition(':')[0]}: {HIDDEN}" if each.startswith(known) else each for each in self.groups]
+        configs = [
+            (None if key is None else unnamed(key), None if value is None else plain(value))
+            for key, value in self.configs
+        ]
+        return self._replace(groups=groups, configs=configs)
 
     def without_providers(self, properties: Properties) -> ConfigInfos:
         """Return the same where no config provider has replaced the variables of `properties`: an option whose text is
@@ -157,6 +186,24 @@ class ConfigInfos(NamedTuple):
                 f"You can also find the above list of errors at the endpoint `{VALIDATE}`",
             ]
         )
+
+
+class _Alias(NamedTuple):
+    """The alias of a transform or a predicate. option: transforms or predicates."""
+
+    option: str
+    alias: str
+
+
+def _secret_aliases(properties: Properties, resolved: Properties) -> list[_Alias]:
+    """Return the aliases that config providers have given, in whole or in part."""
+    return [
+        _Alias(option, alias)
+        for option in ("transforms", "predicates")
+        if has_variable(written := properties.get(option) or "")
+        for alias in words(resolved.get(option) or "")
+        if alias not in words(written)
+    ]
 
 
 def definition(key: ConfigKey) -> dict[str, Any]:
